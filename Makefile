@@ -1,0 +1,68 @@
+# Everything starts from a bare Python 3.11+: `make` brings its own uv, and uv the rest.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys; sys.exit(not (3,11) <= sys.version_info < (3,14))' 2>/dev/null && echo yes),$(p))))
+UV := .uv/bin/uv
+BIN := .venv/bin
+HOME_DIR := .cdc
+PYTEST_ARGS ?=
+
+.PHONY: help demo dev test lint type bench soak install stack-up stack-down clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
+	  | while IFS='|' read -r name text; do printf '  \033[1m%-12s\033[0m %s\n' "$$name" "$$text"; done
+
+demo: install  ## start everything: a shop database under load, replicated live; Ctrl-C stops it
+	@exec $(BIN)/cdc-assets demo
+
+dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a stack that runs or not
+	@mkdir -p $(HOME_DIR)/dagster && cp dagster.yaml $(HOME_DIR)/dagster/
+	@export SHOP_DSN="$${SHOP_DSN:-$$($(BIN)/cdc-assets stack dsn shop)}" \
+	  DAGSTER_HOME="$$PWD/$(HOME_DIR)/dagster" PATH="$$PWD/$(BIN):$$PATH"; \
+	  exec dagster dev -h 127.0.0.1 -p 3000
+
+test: install  ## every test (PYTEST_ARGS='-m unit' for some)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+lint: .venv/.synced  ## ruff and the import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+type: .venv/.synced  ## pyright
+	$(BIN)/pyright
+
+bench: install  ## speed, on this machine: prints figures, fails on none
+	$(BIN)/python -m cdc_assets_tests.bench
+
+soak: install  ## the generated cases, by thousands
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m property $(PYTEST_ARGS)
+
+install: .venv/.synced $(HOME_DIR)/.installed  ## Python packages and JVM pieces; does nothing the second time
+
+stack-up: install  ## start the local stack and leave it running
+	$(BIN)/cdc-assets stack up
+
+stack-down: .venv/.synced  ## stop it
+	$(BIN)/cdc-assets stack down
+
+clean: ## stop the stack and remove everything that was installed or written here
+	@if [ -x $(BIN)/cdc-assets ]; then $(BIN)/cdc-assets stack down; fi
+	rm -rf $(HOME_DIR) .venv .uv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(UV):
+	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed; none was found on PATH" >&2; exit 1; }
+	@echo "installing uv into .uv"
+	@$(PYTHON) -m venv .uv
+	@.uv/bin/pip install --quiet --disable-pip-version-check uv
+
+.venv/.synced: uv.lock pyproject.toml | $(UV)
+	$(UV) sync --locked --all-extras --python .uv/bin/python
+	@touch $@
+
+$(HOME_DIR)/.installed: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
+	$(BIN)/cdc-assets stack install
+	@touch $@

@@ -1,0 +1,1 @@
+"""Keeps Apache Iceberg tables equal to the tables of operational databases."""

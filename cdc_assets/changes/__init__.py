@@ -1,0 +1,1 @@
+"""What a change is: coordinates, positions, fold rules. Pure Python."""

@@ -1,0 +1,33 @@
+"""Names of tables on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A source table: the source's configured name, its schema (or database) and its name."""
+
+    source: str
+    schema: str
+    name: str
+
+    @property
+    def qualified(self) -> str:
+        """``schema.name``, as the configuration's ``tables:`` spells it."""
+        return f"{self.schema}.{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.source}.{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LakeName:
+    """An Iceberg table: one-level namespace and table name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"

@@ -1,0 +1,99 @@
+"""Where records lie in Kafka: coordinates, half-open ranges and offset vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Coordinate:
+    """One record: topic, partition, offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"topic={self.topic} partition={self.partition} offset={self.offset}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """``[start, end)`` of one partition; both are next-to-read offsets.
+
+    Raises:
+        ValueError: if the range is negative or runs backwards.
+    """
+
+    partition: int
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            msg = f"not an offset range: partition {self.partition} [{self.start}, {self.end})"
+            raise ValueError(msg)
+
+    @property
+    def length(self) -> int:
+        """Number of offsets, which bounds the number of records from above."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.partition}:[{self.start},{self.end})"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetVector:
+    """The next-to-read offset of each partition of one topic. A missing partition is at 0."""
+
+    offsets: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, offsets: Mapping[int, int]) -> OffsetVector:
+        """Build from ``{partition: next offset}``."""
+        return cls(tuple(sorted(offsets.items())))
+
+    @classmethod
+    def from_json(cls, text: str) -> OffsetVector:
+        """Read what `to_json` wrote."""
+        return cls.of(
+            {int(partition): int(offset) for partition, offset in json.loads(text).items()}
+        )
+
+    def to_json(self) -> str:
+        """Canonical text, as stored in snapshot properties."""
+        return json.dumps({str(p): o for p, o in self.offsets}, separators=(",", ":"))
+
+    def as_dict(self) -> dict[int, int]:
+        """``{partition: next offset}``."""
+        return dict(self.offsets)
+
+    def get(self, partition: int, default: int = 0) -> int:
+        """The next offset of a partition."""
+        return self.as_dict().get(partition, default)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self.offsets)
+
+    def merged_max(self, other: OffsetVector) -> OffsetVector:
+        """The larger offset of each partition: a stored vector never moves back."""
+        mine = self.as_dict()
+        return OffsetVector.of(
+            {**mine, **{p: max(o, mine.get(p, 0)) for p, o in other}},
+        )
+
+    def ranges_to(self, end: OffsetVector) -> tuple[OffsetRange, ...]:
+        """Non-empty ranges from this vector to ``end``; partitions already past it are left out."""
+        mine = self.as_dict()
+        return tuple(OffsetRange(p, mine.get(p, 0), e) for p, e in end if e > mine.get(p, 0))
+
+    def __str__(self) -> str:
+        return self.to_json()
+
+
+def total_length(ranges: tuple[OffsetRange, ...]) -> int:
+    """Number of offsets in all ranges."""
+    return sum(each.length for each in ranges)

@@ -1,0 +1,137 @@
+"""``cdc-assets``: the command line.
+
+Exit codes: 0 done, 1 a table failed (named) or a part did not answer, 2 bad usage or
+configuration. Heavy modules are imported by the command that needs them, so that help and
+completion are quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+from cdc_assets.errors import CdcError, ConfigError
+
+if TYPE_CHECKING:
+    from cdc_assets.config import ReplicationConfig
+
+CONFIG_VARIABLE: Final = "CDC_ASSETS_CONFIG"
+FAILED: Final = 1
+USAGE: Final = 2
+
+MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
+    "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
+    "demo": ("cdc_assets.devstack.demo", "A shop database under load, replicated live."),
+}
+
+
+class MountedGroup(click.Group):
+    """A group that imports some of its commands only when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, without importing."""
+        return sorted({*super().list_commands(ctx), *MOUNTED})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a mounted command."""
+        if cmd_name not in MOUNTED:
+            return super().get_command(ctx, cmd_name)
+        return getattr(import_module(MOUNTED[cmd_name][0]), cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the help, without importing."""
+        own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
+        rows = own | {name: text for name, (_, text) in MOUNTED.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(rows.items()))
+
+
+@click.group(cls=MountedGroup)
+@click.option("--config", type=click.Path(), help=f"Configuration file; else ${CONFIG_VARIABLE}.")
+@click.version_option(package_name="cdc-assets")
+def cli(config: str | None) -> None:
+    """Keep Apache Iceberg tables equal to the tables of operational databases."""
+    if config is not None:
+        os.environ[CONFIG_VARIABLE] = str(config)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def status(*, as_json: bool) -> None:
+    """Per table: state, committed offsets, lag in changes and seconds, SLO, last error."""
+    from cdc_assets.operate.render import render_status
+    from cdc_assets.operate.services import Services
+    from cdc_assets.operate.status import read_status
+
+    found = read_status(Services(_config()))
+    if as_json:
+        click.echo(found.to_json())
+    else:
+        render_status(found)
+    for problem in found.problems:
+        click.echo(f"error: {problem}", err=True)
+    if found.failing or found.problems:
+        sys.exit(FAILED)
+
+
+@cli.command()
+@click.option("--source", help="Only the tables of this source.")
+@click.option("--table", help="Only this table: [source.][schema.]table.")
+@click.option(
+    "--until-caught-up", is_flag=True, help="Go on until what the log holds now is merged."
+)
+def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -> None:
+    """Merge what is due, with the same assets as Dagster's daemon, without the daemon.
+
+    Runs appear in the Dagster instance of $DAGSTER_HOME, if that is set. A table that failed
+    before is tried at once.
+    """
+    from cdc_assets.orchestration.command import Selection, run_replicate
+
+    selection = Selection(source=source, table=table, until_caught_up=until_caught_up)
+    _exit(run_replicate(_config(), selection))
+
+
+@cli.command()
+@click.option("--table", required=True, help="The table: [source.][schema.]table.")
+@click.option("--from", "first", required=True, help="First hour, such as 2026-03-01T07:00 (UTC).")
+@click.option("--to", "last", required=True, help="Last hour, included.")
+def replay(table: str, first: str, last: str) -> None:
+    """Merge hours of the log once more. Changes nothing unless the table differs from its log."""
+    from cdc_assets.orchestration.command import run_replay
+
+    _exit(run_replay(_config(), table, first, last))
+
+
+def _config() -> ReplicationConfig:
+    from cdc_assets.config import load_config
+
+    return load_config()
+
+
+def _exit(failed: Mapping[Any, str]) -> NoReturn:
+    for table, message in failed.items():
+        click.echo(f"failed: {table}: {message}", err=True)
+    sys.exit(FAILED if failed else 0)
+
+
+def main() -> NoReturn:
+    """The program: errors of this project are one line, not a traceback."""
+    try:
+        cli.main(prog_name="cdc-assets", standalone_mode=True)
+    except ConfigError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(USAGE)
+    except CdcError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(FAILED)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

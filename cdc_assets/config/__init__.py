@@ -1,0 +1,49 @@
+"""The configuration file as one strict, frozen tree (DESIGN "Configuration and commands")."""
+
+from cdc_assets.config.kafka import KafkaConfig
+from cdc_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config, parse_config
+from cdc_assets.config.model import ReplicationConfig
+from cdc_assets.config.platform import (
+    AlertsConfig,
+    CatalogConfig,
+    LakeConfig,
+    Ports,
+    SparkConfig,
+    StackConfig,
+)
+from cdc_assets.config.secret import Secret, reveal
+from cdc_assets.config.source import (
+    BatchConfig,
+    ConnectorConfig,
+    DatabaseConfig,
+    SloConfig,
+    SourceConfig,
+    TableOverrides,
+    TargetConfig,
+    TopicsConfig,
+)
+
+__all__ = [
+    "CONFIG_VARIABLE",
+    "DEFAULT_FILE",
+    "AlertsConfig",
+    "BatchConfig",
+    "CatalogConfig",
+    "ConnectorConfig",
+    "DatabaseConfig",
+    "KafkaConfig",
+    "LakeConfig",
+    "Ports",
+    "ReplicationConfig",
+    "Secret",
+    "SloConfig",
+    "SourceConfig",
+    "SparkConfig",
+    "StackConfig",
+    "TableOverrides",
+    "TargetConfig",
+    "TopicsConfig",
+    "load_config",
+    "parse_config",
+    "reveal",
+]

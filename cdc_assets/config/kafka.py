@@ -1,0 +1,161 @@
+"""How to reach Kafka, in the two spellings that its clients use.
+
+The file speaks librdkafka (``sasl.username``); Spark's reader speaks Java
+(``sasl.jaas.config``). Properties that decide about security are translated or refused,
+never dropped: https://kafka.apache.org/documentation/#consumerconfigs and
+https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from cdc_assets.config.secret import Properties, Secret, reveal
+from cdc_assets.config.strict import Strict, did_you_mean, refuse
+from cdc_assets.errors import ConfigError
+
+_SAME_IN_JAVA = frozenset({
+    "client.id", "client.rack", "fetch.max.bytes", "fetch.min.bytes", "metadata.max.age.ms",
+    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "sasl.kerberos.service.name",
+})  # fmt: skip
+_SECURITY = frozenset({
+    "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password",
+    "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
+    "ssl.key.location", "ssl.key.pem", "ssl.key.password", "ssl.endpoint.identification.algorithm",
+})  # fmt: skip
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_OURS = frozenset({
+    "bootstrap.servers", "metadata.broker.list", "group.id", "enable.auto.commit",
+    "isolation.level", "auto.offset.reset", "enable.partition.eof",
+})  # fmt: skip
+
+
+class KafkaConfig(Strict):
+    """Brokers and client properties (librdkafka's names; secrets as ``{env: NAME}``)."""
+
+    bootstrap_servers: str = Field(min_length=1)
+    properties: Properties = Field(default_factory=dict)
+
+    @field_validator("properties")
+    @classmethod
+    def _known_to_both_clients(cls, properties: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        for name in properties:
+            if name in _OURS:
+                what = f"{name} is set by cdc_assets itself"
+                remedy = "kafka.bootstrap_servers names the brokers; leave the property out"
+                raise refuse(what, remedy)
+            if _about_security(name) and name not in _SECURITY | _SAME_IN_JAVA:
+                what = f"{name} cannot be translated for Spark's Kafka reader"
+                raise refuse(what, did_you_mean(name, _SECURITY))
+        _check_mechanism(properties)
+        return properties
+
+    def librdkafka(self) -> dict[str, str]:
+        """Properties for confluent-kafka, secrets revealed.
+
+        Raises:
+            ConfigError: if a secret's variable is not set.
+        """
+        revealed = {name: reveal(value) for name, value in self.properties.items()}
+        return {"bootstrap.servers": self.bootstrap_servers, **revealed}
+
+    def spark_options(self) -> dict[str, str]:
+        """Options for Spark's Kafka reader (``kafka.`` + Java's names), secrets revealed.
+
+        Certificates and keys are passed as text, so that remote executors need no files.
+
+        Raises:
+            ConfigError: if a secret's variable is not set or a certificate cannot be read.
+        """
+        given = self.librdkafka()
+        java = {name: given[name] for name in given if name in _SAME_IN_JAVA}
+        java["bootstrap.servers"] = self.bootstrap_servers
+        java |= _protocol(given) | _truststore(given) | _keystore(given)
+        return {f"kafka.{name}": value for name, value in java.items()}
+
+
+def _about_security(name: str) -> bool:
+    return name.startswith(("sasl.", "ssl.", "security.", "enable.ssl.", "enable.sasl."))
+
+
+def _mechanism(given: Mapping[str, str | Secret]) -> str | Secret | None:
+    return given.get("sasl.mechanism", given.get("sasl.mechanisms"))
+
+
+def _check_mechanism(given: Mapping[str, str | Secret]) -> None:
+    protocol = given.get("security.protocol", "")
+    if not isinstance(protocol, str) or not protocol.upper().startswith("SASL"):
+        return
+    mechanism = _mechanism(given)
+    if not isinstance(mechanism, str) or mechanism.upper() not in _LOGIN_MODULES:
+        what = "sasl.mechanism is missing or cannot be translated for Spark's Kafka reader"
+        raise refuse(what, f"one of {', '.join(_LOGIN_MODULES)}")
+    if not {"sasl.username", "sasl.password"} <= given.keys():
+        what = f"sasl.mechanism {mechanism.upper()} needs sasl.username and sasl.password"
+        raise refuse(what, "add both; sasl.password: {env: NAME}")
+
+
+def _protocol(given: Mapping[str, str]) -> dict[str, str]:
+    protocol = given.get("security.protocol", "plaintext").upper()
+    java = {"security.protocol": protocol}
+    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).upper()
+    if protocol.startswith("SASL"):
+        java["sasl.mechanism"] = mechanism
+        java["sasl.jaas.config"] = _jaas(mechanism, given["sasl.username"], given["sasl.password"])
+    return java
+
+
+def _jaas(mechanism: str, user: str, password: str) -> str:
+    return (
+        f"{_LOGIN_MODULES[mechanism]} required "
+        f"username={_jaas_quote(user)} password={_jaas_quote(password)};"
+    )
+
+
+def _jaas_quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _truststore(given: Mapping[str, str]) -> dict[str, str]:
+    java: dict[str, str] = {}
+    if (authority := _pem(given, "ssl.ca")) is not None:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
+    if (algorithm := given.get("ssl.endpoint.identification.algorithm")) is not None:
+        java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+    return java
+
+
+def _keystore(given: Mapping[str, str]) -> dict[str, str]:
+    certificate, key = _pem(given, "ssl.certificate"), _pem(given, "ssl.key")
+    if certificate is None or key is None:
+        return {}
+    java = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": certificate,
+        "ssl.keystore.key": key,
+    }
+    if (password := given.get("ssl.key.password")) is not None:
+        java["ssl.key.password"] = password
+    return java
+
+
+def _pem(given: Mapping[str, str], stem: str) -> str | None:
+    if (text := given.get(f"{stem}.pem")) is not None:
+        return text
+    location = given.get(f"{stem}.location")
+    if location is None:
+        return None
+    try:
+        return Path(location).read_text(encoding="ascii")
+    except (OSError, UnicodeError) as error:
+        msg = f"cannot read the PEM file of {stem}.location"
+        where = f"kafka.properties.{stem}.location"
+        raise ConfigError(msg, where=where, remedy=f"check {location}") from error

@@ -1,0 +1,141 @@
+"""From a YAML file to a `ReplicationConfig`, or to an error that names file, line and key.
+
+Messages repeat keys, never values: a value may be a secret in the wrong place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from cdc_assets.config.document import line_of, read_document
+from cdc_assets.config.model import CONFIG_FILE, ReplicationConfig
+from cdc_assets.config.strict import BASE_DIRECTORY, UNKNOWN_KEY, nearest
+from cdc_assets.errors import ConfigError
+
+CONFIG_VARIABLE = "CDC_ASSETS_CONFIG"
+DEFAULT_FILE = "replication.yaml"
+
+_VARIANTS = frozenset({"str", "Secret", "function-before[_only_a_variable(), Secret]"})
+_PLAIN_WORDS = {
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+}
+_BOUNDS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+
+
+def load_config(path: Path | None = None) -> ReplicationConfig:
+    """Read the configuration: ``path``, else ``$CDC_ASSETS_CONFIG``, else ``./replication.yaml``.
+
+    Raises:
+        ConfigError: names the file, the line, the key and what to do.
+    """
+    file = Path(path or os.environ.get(CONFIG_VARIABLE) or DEFAULT_FILE).absolute()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else "cannot be read"
+        msg = f"the configuration file {reason}"
+        remedy = f"create it, or name another one in ${CONFIG_VARIABLE}"
+        raise ConfigError(msg, where=str(file), remedy=remedy) from error
+    return parse_config(text, file)
+
+
+def parse_config(text: str, file: Path | None = None) -> ReplicationConfig:
+    """Read the configuration from text; ``file`` names it and anchors relative paths.
+
+    Raises:
+        ConfigError: see `load_config`.
+    """
+    name = str(file or "configuration")
+    root, data = read_document(text, name)
+    context = {CONFIG_FILE: file, BASE_DIRECTORY: file.parent} if file else {}
+    try:
+        return ReplicationConfig.model_validate(data, context=context)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        problems = [_problem(each, root) for each in details]
+        # The validation error holds the input, so it must not be chained.
+        raise _combined(problems, name) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    what: str
+    key: str
+    line: int | None
+    remedy: str
+
+
+def _problem(error: ErrorDetails, root: yaml.Node | None) -> _Problem:
+    context = cast("Mapping[str, Any]", error.get("ctx", {}))
+    location = [part for part in error["loc"] if part not in _VARIANTS]
+    what, remedy = _words(error, context)
+    if error["type"] == UNKNOWN_KEY:
+        location.append(str(context["key"]))
+    key = ".".join(str(part) for part in location) or "(top level)"
+    return _Problem(what, key, line_of(root, location), remedy)
+
+
+def _words(error: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
+    """What is wrong and the remedy."""
+    match error["type"]:
+        case "unknown_key":
+            return f"unknown key {context['key']!r}", str(context["remedy"])
+        case "refused":
+            return str(context["what"]), str(context["remedy"])
+        case "missing":
+            return f"{error['loc'][-1]} is missing", "add it"
+        case "literal_error":
+            return "is not one of the choices", _choice(error["input"], str(context["expected"]))
+        case other:
+            return _plain_words(other, context) or error["msg"], ""
+
+
+def _plain_words(kind: str, context: Mapping[str, Any]) -> str | None:
+    if kind in _BOUNDS:
+        bound, key = _BOUNDS[kind]
+        return f"must be {bound} {context[key]:g}"
+    return _PLAIN_WORDS.get(kind)
+
+
+def _choice(given: object, expected: str) -> str:
+    """The nearest choice. The value itself is not repeated, it might be a secret."""
+    close = nearest(str(given), re.findall(r"'([^']*)'", expected))
+    return f"did you mean {close!r}?" if close else f"choose {expected}"
+
+
+def _combined(problems: list[_Problem], file: str) -> ConfigError:
+    if len(problems) == 1:
+        only = problems[0]
+        return ConfigError(only.what, where=_where(only, file), remedy=only.remedy)
+    lines = [
+        str(ConfigError(each.what, where=_where(each, ""), remedy=each.remedy)) for each in problems
+    ]
+    what = f"{len(problems)} problems in the configuration"
+    return ConfigError(what, where=file, remedy="\n  - ".join(["correct each:", *lines]))
+
+
+def _where(problem: _Problem, file: str) -> str:
+    line = f"line {problem.line}" if problem.line else ""
+    place = f"{file}:{problem.line}" if file and problem.line else file or line
+    return " ".join(part for part in (place, problem.key) if part)

@@ -1,0 +1,88 @@
+"""`ReplicationConfig`: the root of the tree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+
+from cdc_assets.config.kafka import KafkaConfig
+from cdc_assets.config.paths import absolute_path, absolute_url
+from cdc_assets.config.platform import AlertsConfig, LakeConfig, SparkConfig, StackConfig
+from cdc_assets.config.secret import Url
+from cdc_assets.config.source import SourceConfig
+from cdc_assets.config.strict import BASE_DIRECTORY, Strict, did_you_mean, refuse
+from cdc_assets.errors import ConfigError
+
+CONFIG_FILE = "config_file"
+"""Key of the validation context: the file that is being read."""
+
+_SOURCE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class ReplicationConfig(Strict):
+    """Everything the file says, with defaults filled in and paths made absolute.
+
+    ``home`` and every other relative path resolve against the folder of the file, so that
+    commands mean the same wherever they are started from. Secrets are not read here.
+    """
+
+    kafka: KafkaConfig
+    lake: LakeConfig
+    spark: SparkConfig = SparkConfig()
+    registry: Url = ".cdc/registry.json"
+    home: Annotated[Path, Field(strict=False)] = Path(".cdc")
+    stack: StackConfig = StackConfig()
+    sources: dict[str, SourceConfig] = Field(default_factory=dict)
+    alerts: AlertsConfig = AlertsConfig()
+
+    _path: Path | None = PrivateAttr(default=None)
+    _directory: Path = PrivateAttr(default_factory=Path.cwd)
+
+    def model_post_init(self, context: dict[str, Path] | None, /) -> None:
+        """Remember the file and its folder."""
+        if context:
+            self._path = context.get(CONFIG_FILE)
+            self._directory = context.get(BASE_DIRECTORY, self._directory)
+
+    @field_validator("home")
+    @classmethod
+    def _home(cls, home: Path, info: ValidationInfo) -> Path:
+        return absolute_path(home, info)
+
+    @field_validator("registry")
+    @classmethod
+    def _registry(cls, registry: str, info: ValidationInfo) -> str:
+        return absolute_url(registry, info)
+
+    @field_validator("sources")
+    @classmethod
+    def _source_names(cls, sources: dict[str, SourceConfig]) -> dict[str, SourceConfig]:
+        for name in sources:
+            if not _SOURCE_NAME.fullmatch(name):
+                what = f"{name!r} cannot name a source"
+                raise refuse(what, "letters, digits and underscores, starting with a letter")
+        return sources
+
+    @property
+    def path(self) -> Path | None:
+        """The file this was read from, if it was read from one."""
+        return self._path
+
+    def resolve(self, path: str | Path) -> Path:
+        """A path of the configuration as an absolute one."""
+        return self._directory / Path(path).expanduser()
+
+    def source(self, name: str) -> SourceConfig:
+        """The source of this name.
+
+        Raises:
+            ConfigError: if there is none; names the nearest match.
+        """
+        if name not in self.sources:
+            msg = f"no source is named {name!r}"
+            remedy = did_you_mean(name, self.sources) if self.sources else "add it under sources"
+            raise ConfigError(msg, where=str(self._path or "configuration"), remedy=remedy)
+        return self.sources[name]

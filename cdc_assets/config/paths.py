@@ -1,0 +1,31 @@
+"""Relative paths in the configuration resolve against the folder of its file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import ValidationInfo
+
+from cdc_assets.config.strict import base_directory
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/)(.+)")
+
+
+def absolute_path(path: Path, info: ValidationInfo) -> Path:
+    """The path, resolved against the configuration's folder; ``~`` is the home directory."""
+    return base_directory(info) / path.expanduser()
+
+
+def absolute_url(text: str, info: ValidationInfo) -> str:
+    """A URL as it is; a path as an absolute ``file://`` URL, which Spark and PyIceberg share."""
+    return text if _SCHEME.match(text) else absolute_path(Path(text), info).as_uri()
+
+
+def absolute_sqlite(uri: str, info: ValidationInfo) -> str:
+    """``sqlite:///relative.db`` as ``sqlite:////absolute.db``; any other URI as it is."""
+    found = _SQLITE.fullmatch(uri)
+    if found is None or found[2] == ":memory:":
+        return uri
+    return f"{found[1]}{absolute_path(Path(found[2]), info)}"

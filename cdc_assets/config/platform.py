@@ -1,0 +1,132 @@
+"""Where things run: the lake's catalog, Spark, the local stack, alerts."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from cdc_assets.config.paths import absolute_sqlite, absolute_url
+from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
+from cdc_assets.config.strict import Strict, refuse
+
+
+class CatalogConfig(Strict):
+    """The Iceberg catalog, as PyIceberg and Spark both open it."""
+
+    type: Literal["sql", "rest", "glue", "hive"]
+    uri: SecretUrl | None = None
+    name: str = Field(default="lake", pattern=r"^[a-z][a-z0-9_]*$")
+    properties: Properties = Field(default_factory=dict)
+
+    @field_validator("uri")
+    @classmethod
+    def _absolute(cls, uri: str | Secret | None, info: ValidationInfo) -> str | Secret | None:
+        return absolute_sqlite(uri, info) if isinstance(uri, str) else uri
+
+    @model_validator(mode="after")
+    def _has_uri(self) -> Self:
+        if self.uri is None and self.type != "glue":
+            what = f"a catalog of type {self.type} needs a uri"
+            raise refuse(what, "add uri: … (or {env: NAME} if it holds a password)")
+        return self
+
+    def resolved(self) -> dict[str, str]:
+        """``properties`` and ``uri`` with secrets revealed.
+
+        Raises:
+            ConfigError: if a secret's variable is not set.
+        """
+        values = {name: reveal(value) for name, value in self.properties.items()}
+        return values if self.uri is None else {**values, "uri": reveal(self.uri)}
+
+
+class LakeConfig(Strict):
+    """The catalog and the root of the tables' files. ``warehouse`` is an absolute URL."""
+
+    catalog: CatalogConfig
+    warehouse: Url
+    format_version: Literal[2, 3] = 3
+
+    @field_validator("warehouse")
+    @classmethod
+    def _absolute(cls, warehouse: str, info: ValidationInfo) -> str:
+        return absolute_url(warehouse, info)
+
+
+class SparkConfig(Strict):
+    """The Spark to work with: ``remote`` (``local`` or ``sc://…``) or a classic ``master``."""
+
+    remote: str | None = None
+    master: str | None = None
+    token: Secret | None = None
+    memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
+    conf: Properties = Field(default_factory=dict)
+
+    @field_validator("remote")
+    @classmethod
+    def _remote(cls, remote: str | None) -> str | None:
+        if remote is None or remote == "local":
+            return remote
+        if not remote.startswith("sc://"):
+            what = "must be 'local' or start with sc://"
+            raise refuse(what, "remote: local, remote: sc://host:15002, or master: local[2]")
+        if "token=" in remote:
+            what = "the URL holds a token in plain text; it is not shown here"
+            raise refuse(what, "leave it out and write token: {env: NAME}")
+        return remote
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if self.remote is not None and self.master is not None:
+            what = "remote and master exclude each other"
+            raise refuse(what, "keep one of them")
+        return self
+
+    @property
+    def is_local_server(self) -> bool:
+        """Whether the local Spark Connect server is meant: reused, or started by us."""
+        return self.master is None and self.remote in {None, "local"}
+
+    def resolved_conf(self) -> dict[str, str]:
+        """``conf`` with secrets revealed.
+
+        Raises:
+            ConfigError: if a secret's variable is not set.
+        """
+        return {name: reveal(value) for name, value in self.conf.items()}
+
+
+class Ports(Strict):
+    """Where the parts of the local stack listen, all on 127.0.0.1."""
+
+    postgres: int = Field(default=15432, ge=1, le=65535)
+    kafka: int = Field(default=19092, ge=1, le=65535)
+    kafka_controller: int = Field(default=19093, ge=1, le=65535)
+    connect: int = Field(default=18083, ge=1, le=65535)
+    spark: int = Field(default=15002, ge=1, le=65535)
+    mariadb: int = Field(default=13306, ge=1, le=65535)
+    registry: int = Field(default=18081, ge=1, le=65535)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        owner: dict[int, str] = {}
+        for part in type(self).model_fields:
+            port: int = getattr(self, part)
+            if port in owner:
+                what = f"{owner[port]} and {part} have the same port {port}"
+                raise refuse(what, "give each part its own port")
+            owner[port] = part
+        return self
+
+
+class StackConfig(Strict):
+    """The local stack."""
+
+    ports: Ports = Ports()
+
+
+class AlertsConfig(Strict):
+    """Where failures are posted to."""
+
+    webhook: Secret | None = None

@@ -1,0 +1,189 @@
+"""One source: its topics, its database, its target and its promises."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.slo import SloTarget
+from cdc_assets.config.secret import Secret
+from cdc_assets.config.strict import Strict, did_you_mean, refuse
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
+from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
+
+FORMATS = ("debezium-json",)
+_TEMPLATE_FIELDS = ("source", "schema", "table")
+
+Patterns = Annotated[tuple[str, ...], Field(strict=False)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class TopicsConfig(Strict):
+    r"""Which topics are this source's: regular expressions over whole topic names.
+
+    ``prefix`` is the connector's ``topic.prefix``. It is only needed when a schema or table
+    name holds a dot; without it, the last two parts of a topic's name are schema and table.
+    """
+
+    include: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    exclude: Patterns = ()
+    prefix: str | None = None
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                what = f"{pattern!r} is not a regular expression: {error}"
+                raise refuse(what, r"for a prefix write 'shop\..*'") from error
+        return patterns
+
+
+class DatabaseConfig(Strict):
+    """The source database, for schemas, assessment, snapshots and verification."""
+
+    kind: Literal["postgres"]
+    dsn: Secret
+
+
+class TargetConfig(Strict):
+    """Templates of the lake's names; fields: ``{source}``, ``{schema}``, ``{table}``."""
+
+    namespace: str = Field(default="{source}_{schema}", min_length=1)
+    table: str = Field(default="{table}", min_length=1)
+
+    @field_validator("namespace", "table")
+    @classmethod
+    def _known_fields(cls, template: str) -> str:
+        try:
+            fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
+        except ValueError as error:
+            what = f"is not a template: {error}"
+            raise refuse(what, "for example '{source}_{schema}'") from error
+        for field in fields:
+            if field not in _TEMPLATE_FIELDS:
+                what = f"unknown field {{{field}}} in the template"
+                raise refuse(what, did_you_mean(field, _TEMPLATE_FIELDS))
+        return template
+
+
+class SloConfig(Strict):
+    """``percent`` % of changes visible within ``within_minutes``, over ``over_hours``."""
+
+    percent: float = Field(default=95, gt=0, le=100)
+    within_minutes: float = Field(default=5, gt=0, le=7 * 24 * 60)
+    over_hours: int = Field(default=24, ge=1, le=7 * 24)
+
+    @property
+    def target(self) -> SloTarget:
+        """The same as a value of the core."""
+        return SloTarget(self.percent, self.within_minutes * 60, self.over_hours)
+
+
+class TableOverrides(Strict):
+    """What the configuration knows better than the schema of one table."""
+
+    primary_key: Names = ()
+    columns: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("columns")
+    @classmethod
+    def _types_parse(cls, columns: dict[str, str]) -> dict[str, str]:
+        for name, text in columns.items():
+            try:
+                parse_type(text)
+            except TerminalError as error:
+                what = f"column {name!r}: {error.what}"
+                raise refuse(what, error.remedy) from error
+        return columns
+
+    @property
+    def column_types(self) -> dict[str, TypeSpec]:
+        """The types of ``columns``."""
+        return {name: parse_spec(text) for name, text in self.columns.items()}
+
+
+class ConnectorConfig(Strict):
+    """How the connector writes values; the defaults are Debezium's own.
+
+    Needed only when events carry no schema of their own.
+    """
+
+    decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
+    time_precision_mode: Literal[
+        "adaptive",
+        "adaptive_time_microseconds",
+        "connect",
+        "isostring",
+        "microseconds",
+        "nanoseconds",
+    ] = "adaptive"
+    binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
+    unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
+
+    @property
+    def modes(self) -> ConnectorModes:
+        """The modes as values of the core."""
+        return ConnectorModes(
+            DecimalMode(self.decimal_handling_mode),
+            TimeMode(self.time_precision_mode),
+            BinaryMode(self.binary_handling_mode),
+        )
+
+
+class BatchConfig(Strict):
+    """How much one batch takes, and for how long one run goes on taking batches."""
+
+    max_records: int = Field(default=1_000_000, ge=1)
+    drain_seconds: float = Field(default=240, gt=0)
+
+
+class SourceConfig(Strict):
+    """One stream of change topics with one format and (optionally) one database behind it."""
+
+    format: str
+    topics: TopicsConfig
+    database: DatabaseConfig | None = None
+    target: TargetConfig = TargetConfig()
+    slo: SloConfig = SloConfig()
+    schema_changes: Literal["evolve", "strict", "ignore"] = "evolve"
+    bad_records: Literal["fail", "quarantine"] = "fail"
+    tables: dict[str, TableOverrides] = Field(default_factory=dict)
+    connector: ConnectorConfig = ConnectorConfig()
+    batch: BatchConfig = BatchConfig()
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if name not in FORMATS:
+            what = "is not a known format"
+            raise refuse(what, did_you_mean(name, FORMATS))
+        return name
+
+    @field_validator("tables")
+    @classmethod
+    def _qualified(cls, tables: dict[str, TableOverrides]) -> dict[str, TableOverrides]:
+        for name in tables:
+            schema, dot, table = name.partition(".")
+            if not (schema and dot and table):
+                what = f"{name!r} is not a table name of the form schema.table"
+                raise refuse(what, f"write 'public.{name.strip('.')}', for example")
+        return tables
+
+    def lake_name(self, table: TableName) -> LakeName:
+        """The Iceberg table of a source table, by the ``target`` templates."""
+        fields = {"source": table.source, "schema": table.schema, "table": table.name}
+        return LakeName(
+            self.target.namespace.format_map(fields), self.target.table.format_map(fields)
+        )
+
+    def overrides(self, table: TableName) -> TableOverrides:
+        """What the configuration says about a table; nothing if it is not listed."""
+        return self.tables.get(table.qualified, TableOverrides())

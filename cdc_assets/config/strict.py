@@ -1,0 +1,68 @@
+"""The base of every part of the tree: frozen, strictly typed, helpful about unknown keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
+
+UNKNOWN_KEY = "unknown_key"
+"""Error type of a key that the tree does not have; its context names the key."""
+
+REFUSED = "refused"
+"""Error type of a value that a validator of this package refused; the message is its own."""
+
+BASE_DIRECTORY = "base_directory"
+"""Key of the validation context: the folder against which relative paths resolve."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word closest in spelling, if any is close."""
+    by_lower = {each.lower(): each for each in known}
+    found = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The remedy for a word that is not among the known ones. Does not repeat the word."""
+    choices = sorted(known)
+    close = nearest(word, choices)
+    return f"did you mean {close!r}?" if close else f"known: {', '.join(choices)}"
+
+
+def refuse(what: str, remedy: str = "") -> PydanticCustomError:
+    """The error for a validator to raise. Neither text may hold the refused value."""
+    return PydanticCustomError(REFUSED, "{what}", {"what": what, "remedy": remedy})
+
+
+def as_mapping(data: object) -> Mapping[object, object]:
+    """The data if it is a mapping, else an empty one: pydantic reports the wrong type."""
+    return cast("Mapping[object, object]", data) if isinstance(data, Mapping) else {}
+
+
+def base_directory(info: ValidationInfo) -> Path:
+    """The configuration file's folder, or the working directory if there is no file."""
+    context = cast("Mapping[str, Any] | None", info.context) or {}
+    return Path(context.get(BASE_DIRECTORY, Path.cwd())).absolute()
+
+
+class Strict(BaseModel):
+    """A mapping whose keys are exactly the fields of the class."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, validate_default=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_unknown_key(cls, data: object) -> object:
+        for key in as_mapping(data):
+            if key not in cls.model_fields:
+                remedy = did_you_mean(str(key), cls.model_fields)
+                context = {"key": str(key), "remedy": remedy}
+                raise PydanticCustomError(UNKNOWN_KEY, "unknown key", context)
+        return data

@@ -1,0 +1,187 @@
+"""``cdc-assets stack``: install, start, stop and look at the local stack."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from cdc_assets.devstack import jars
+from cdc_assets.devstack.layout import StackLayout
+from cdc_assets.devstack.part import PartState, PartStatus
+from cdc_assets.devstack.postgres import bin_folder
+from cdc_assets.devstack.progress import install_progress, start_progress
+from cdc_assets.devstack.stack import DEFAULT_PARTS, PLANNED_PARTS, LocalStack, StackStatus
+
+if TYPE_CHECKING:
+    from cdc_assets.config import ReplicationConfig
+
+_STYLES = {
+    PartState.READY: "green",
+    PartState.STARTING: "yellow",
+    PartState.STOPPED: "dim",
+    PartState.DIED: "bold red",
+}
+_home_option = click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for local state; else that of the configuration file, else ./.cdc",
+)
+
+
+@click.group()
+def stack() -> None:
+    """Run PostgreSQL, Kafka, Kafka Connect with Debezium and Spark on this machine, no Docker.
+
+    Ports and the folder come from the configuration file, where there is one.
+    """
+
+
+@stack.command()
+@_home_option
+@click.option("--verify", is_flag=True, help="Compare every jar with its recorded checksum.")
+@click.option(
+    "--record-checksums", is_flag=True, help="After a change of a manifest: trust what comes."
+)
+def install(home: Path | None, *, verify: bool, record_checksums: bool) -> None:
+    """Download the JVM pieces, once."""
+    layout = chosen_layout(home)
+    if record_checksums:
+        jars.record_checksums(layout)
+        return
+    resolved = install_jars(layout, verify=verify)
+    click.echo(f"resolved: {', '.join(resolved)}" if resolved else "nothing to do: all in place")
+
+
+@stack.command()
+@click.argument("parts", nargs=-1, metavar="[PART]...")
+@_home_option
+def up(parts: Sequence[str], home: Path | None) -> None:
+    """Start the stack, or only some parts and what they need; wait until they are ready."""
+    from cdc_assets.devstack.configured import stack_of
+
+    config, layout = configuration(), chosen_layout(home)
+    chosen = stack_of(config, layout) if config else LocalStack(layout)
+    show(start_all(chosen, parts or DEFAULT_PARTS), chosen)
+
+
+@stack.command()
+@_home_option
+def down(home: Path | None) -> None:
+    """Stop every part; data stays."""
+    chosen = LocalStack(chosen_layout(home))
+    with Console(stderr=True).status("stopping"):
+        chosen.down()
+    click.echo("stopped")
+
+
+@stack.command()
+@_home_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def status(home: Path | None, *, as_json: bool) -> None:
+    """Show each part: state, address, process, memory, log; the last words of one that died."""
+    chosen = LocalStack(chosen_layout(home))
+    found = chosen.status()
+    if as_json:
+        click.echo(found.to_json())
+    else:
+        show(found, chosen)
+
+
+@stack.command()
+@click.argument("database", default="shop")
+@_home_option
+def dsn(database: str, home: Path | None) -> None:
+    """Print how to connect to PostgreSQL, password included: export SHOP_DSN=$(…)."""
+    click.echo(LocalStack(chosen_layout(home)).postgres.dsn(database))
+
+
+@stack.command()
+@click.argument("database", default="postgres")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@_home_option
+def psql(database: str, arguments: Sequence[str], home: Path | None) -> None:
+    """Open PostgreSQL's shell on a database; further arguments (after --) go to psql."""
+    postgres = LocalStack(chosen_layout(home)).postgres
+    # The environment, not the command line: that would show the password to other users.
+    env = {**os.environ, "PGPASSWORD": postgres.password}
+    host, port = postgres.address.split(":")
+    argv = ["psql", "-h", host, "-p", port, "-U", "postgres", *arguments, database]
+    os.execve(bin_folder() / "psql", argv, env)  # noqa: S606 - psql takes over this process
+
+
+def configuration() -> ReplicationConfig | None:
+    """The configuration file, where there is one."""
+    if os.environ.get("CDC_ASSETS_CONFIG") or Path("replication.yaml").exists():
+        from cdc_assets.config import load_config
+
+        return load_config()
+    return None
+
+
+def chosen_layout(home: Path | None) -> StackLayout:
+    """Paths and ports of the configuration, or the defaults; ``home`` has the last word."""
+    from cdc_assets.devstack.configured import layout_of
+
+    config = configuration()
+    layout = layout_of(config) if config else StackLayout(Path(".cdc"))
+    return replace(layout, home=home.absolute()) if home else layout
+
+
+def install_jars(layout: StackLayout, *, verify: bool = False) -> tuple[str, ...]:
+    """Resolve what is missing, with a bar per part."""
+    with install_progress() as on_progress:
+        return jars.install(layout, verify=verify, on_progress=on_progress)
+
+
+def start_all(chosen: LocalStack, parts: Sequence[str] = DEFAULT_PARTS) -> StackStatus:
+    """Start parts, with a line per part."""
+    with start_progress() as on_progress:
+        return chosen.up(parts, on_progress)
+
+
+def show(found: StackStatus, chosen: LocalStack) -> None:
+    """Print a table of the parts, then how to connect, then what died."""
+    console = Console()
+    console.print(_table(found.parts))
+    hints = _how_to_connect(chosen)
+    for part in found.parts:
+        if part.state is PartState.READY:
+            console.print(f"[dim]{part.name}:[/] {hints[part.name]()}", soft_wrap=True)
+        if part.state is PartState.DIED:
+            console.print(f"[bold red]{part.name} died[/]; the end of its log:")
+            console.print(part.last_words, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(parts: Sequence[PartStatus]) -> Table:
+    table = Table("part", "state", "address", "pid", "memory", "log", box=None)
+    for part in parts:
+        memory = f"{part.memory_bytes / 2**20:.0f} MiB" if part.memory_bytes else ""
+        state = f"[{_STYLES[part.state]}]{part.state}[/]"
+        log = os.path.relpath(part.log)
+        table.add_row(part.name, state, part.address, str(part.pid or ""), memory, log)
+    for name in PLANNED_PARTS:
+        table.add_row(name, "[dim]not built yet[/]")
+    return table
+
+
+def _how_to_connect(chosen: LocalStack) -> dict[str, Callable[[], str]]:
+    return {
+        "postgres": lambda: "cdc-assets stack psql",
+        "kafka": lambda: f"bootstrap.servers={chosen.kafka.address}",
+        "connect": lambda: f"curl http://{chosen.connect.address}/connectors",
+        "spark": lambda: (
+            f"sc://localhost:{chosen.spark.endpoint.port}/;token=$(cat "
+            f"{os.path.relpath(chosen.layout.secret('spark'))})"
+        ),
+    }
+
+
+if __name__ == "__main__":
+    stack()

@@ -1,0 +1,160 @@
+"""Kafka Connect with Debezium, in distributed mode with one worker.
+
+Distributed, because it keeps connectors and their offsets in Kafka: a connector registered by
+REST is there after a restart and goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import requests
+
+from cdc_assets.devstack.jars import require_installed
+from cdc_assets.devstack.java import find_java, jvm_options
+from cdc_assets.devstack.kafka import plain_logging, properties
+from cdc_assets.devstack.layout import HOST
+from cdc_assets.devstack.part import POLL_SECONDS, Part
+from cdc_assets.devstack.process import Command
+from cdc_assets.errors import TerminalError, TransientError
+
+_PROVIDERS = "org.apache.kafka.common.config.provider"
+
+
+class Connect(Part):
+    """The worker; its REST interface listens on 127.0.0.1 only."""
+
+    name = "connect"
+    needs = ("kafka",)
+
+    @property
+    def port(self) -> int:
+        """The port of the REST interface."""
+        return self.layout.ports.connect
+
+    @property
+    def settings_file(self) -> Path:
+        """The worker's properties."""
+        return self.layout.home / "run" / "connect.properties"
+
+    def prepare(self) -> None:
+        """Write the worker's settings."""
+        require_installed(self.layout, self.name)
+        self.settings_file.write_text(properties(self._settings()))
+
+    def command(self) -> Command:
+        """The worker."""
+        return Command(
+            [
+                str(find_java().program),
+                *jvm_options(heap="1g", tmp=self.layout.tmp(self.name)),
+                *plain_logging(),
+                "-Dorg.slf4j.simpleLogger.log.io.debezium=info",
+                *("-cp", f"{self.layout.jars_of(self.name)}/*"),
+                "org.apache.kafka.connect.cli.ConnectDistributed",
+                str(self.settings_file),
+            ]
+        )
+
+    def ready(self) -> bool:
+        """Whether it has joined its group and lists connectors."""
+        try:
+            return requests.get(f"http://{self.address}/connectors", timeout=2).ok
+        except requests.RequestException:
+            return False
+
+    def register(self, name: str, config: Mapping[str, str], *, within_seconds: float = 60) -> None:
+        """Create or update a connector and wait until it and its task run.
+
+        Raises:
+            TerminalError: Connect refuses the configuration, or the task failed.
+            TransientError: it did not run in time, or Connect does not answer.
+        """
+        deadline = time.monotonic() + within_seconds
+        while (answer := self._put(name, config)).status_code == requests.codes.conflict:
+            self._pause(name, deadline)  # the worker is still taking its assignments
+        if not answer.ok:
+            msg = f"Kafka Connect refuses connector {name}: {_message(answer)}"
+            raise TerminalError(
+                msg,
+                where=f"http://{self.address}/connectors/{name}/config",
+                remedy="correct the connector's configuration",
+            )
+        while not self._runs(name):
+            self._pause(name, deadline)
+
+    def unregister(self, name: str) -> None:
+        """Delete a connector; its offsets in Kafka stay."""
+        requests.delete(f"http://{self.address}/connectors/{name}", timeout=10)
+
+    def _put(self, name: str, config: Mapping[str, str]) -> requests.Response:
+        url = f"http://{self.address}/connectors/{name}/config"
+        try:
+            return requests.put(url, json=dict(config), timeout=30)
+        except requests.RequestException as error:
+            what = f"Kafka Connect does not answer ({type(error).__name__})"
+            raise TransientError(what, where=url, remedy="cdc-assets stack status") from error
+
+    def _runs(self, name: str) -> bool:
+        answer = requests.get(f"http://{self.address}/connectors/{name}/status", timeout=10)
+        if not answer.ok:
+            return False
+        status = answer.json()
+        parts = [status["connector"], *status["tasks"]]
+        for part in parts:
+            if part["state"] == "FAILED":
+                first_line = str(part.get("trace", "")).split("\n", 1)[0]
+                msg = f"connector {name} failed: {first_line}"
+                raise TerminalError(
+                    msg,
+                    where=f"log={self.layout.log(self.name)}",
+                    remedy="correct what it names and register the connector again",
+                )
+        return bool(status["tasks"]) and all(part["state"] == "RUNNING" for part in parts)
+
+    def _pause(self, name: str, deadline: float) -> None:
+        self.require_alive()
+        if time.monotonic() > deadline:
+            msg = f"connector {name} does not run yet"
+            raise TransientError(
+                msg,
+                where=f"log={self.layout.log(self.name)}",
+                remedy=f"curl http://{self.address}/connectors/{name}/status",
+            )
+        time.sleep(POLL_SECONDS)
+
+    def _settings(self) -> dict[str, object]:
+        json_converter = "org.apache.kafka.connect.json.JsonConverter"
+        return {
+            "bootstrap.servers": f"{HOST}:{self.layout.ports.kafka}",
+            "group.id": "cdc-assets-connect",
+            "listeners": f"http://{HOST}:{self.port}",
+            "rest.advertised.host.name": HOST,
+            "rest.advertised.port": self.port,
+            "key.converter": json_converter,
+            "value.converter": json_converter,
+            "config.storage.topic": "connect-configs",
+            "offset.storage.topic": "connect-offsets",
+            "status.storage.topic": "connect-status",
+            "config.storage.replication.factor": 1,
+            "offset.storage.replication.factor": 1,
+            "status.storage.replication.factor": 1,
+            "offset.storage.partitions": 1,
+            "status.storage.partitions": 1,
+            "offset.flush.interval.ms": 1000,
+            "scheduled.rebalance.max.delay.ms": 0,
+            "plugin.discovery": "service_load",
+            # Connectors name secrets as ${directory:PATH:FILE}; REST never shows their values.
+            "config.providers": "directory",
+            "config.providers.directory.class": f"{_PROVIDERS}.DirectoryConfigProvider",
+            "config.providers.directory.param.allowed.paths": self.layout.home / "secrets",
+        }
+
+
+def _message(answer: requests.Response) -> str:
+    try:
+        return str(answer.json().get("message", answer.reason))
+    except ValueError:
+        return answer.reason

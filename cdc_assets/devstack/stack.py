@@ -1,0 +1,131 @@
+"""The local stack as a whole: which parts there are, and starting and stopping them together."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+from cdc_assets.devstack.connect import Connect
+from cdc_assets.devstack.kafka import Kafka
+from cdc_assets.devstack.layout import StackLayout
+from cdc_assets.devstack.part import Part, PartState, PartStatus, Progress
+from cdc_assets.devstack.postgres import Postgres
+from cdc_assets.devstack.spark_server import SparkServer
+from cdc_assets.errors import TerminalError
+
+DEFAULT_PARTS = ("postgres", "kafka", "connect", "spark")
+# Their ports are reserved in `Ports`; the parts themselves are not built yet.
+PLANNED_PARTS = ("mariadb", "registry")
+
+
+@dataclass(frozen=True, slots=True)
+class StackStatus:
+    """All parts at one moment."""
+
+    parts: tuple[PartStatus, ...]
+
+    def __getitem__(self, name: str) -> PartStatus:
+        return next(part for part in self.parts if part.name == name)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every part is ready."""
+        return all(part.state is PartState.READY for part in self.parts)
+
+    def to_json(self) -> str:
+        """For programs: ``{"parts": [{"name": …, "state": …, …}]}``."""
+        return json.dumps({"parts": [asdict(part) for part in self.parts]}, indent=2, default=str)
+
+
+class LocalStack:
+    """PostgreSQL, Kafka, Kafka Connect and a Spark Connect server on this machine.
+
+    Args:
+        layout: paths and ports.
+        spark_conf: settings of the Spark server; None takes a running server as it is.
+        spark_memory: heap of the Spark server.
+    """
+
+    def __init__(
+        self,
+        layout: StackLayout,
+        *,
+        spark_conf: Mapping[str, str] | None = None,
+        spark_memory: str = "2g",
+    ) -> None:
+        self.layout = layout
+        self.postgres = Postgres(layout)
+        self.kafka = Kafka(layout)
+        self.connect = Connect(layout)
+        self.spark = SparkServer(layout, spark_conf, spark_memory)
+        self.parts: tuple[Part, ...] = (self.postgres, self.kafka, self.connect, self.spark)
+
+    def up(
+        self, parts: Sequence[str] = DEFAULT_PARTS, progress: Progress | None = None
+    ) -> StackStatus:
+        """Start parts and what they need, at the same time; wait until all are ready.
+
+        Parts that run already are left alone. If one fails the others stay up: a second call
+        starts only what is missing.
+
+        Raises:
+            TerminalError: an unknown part, or a port that another program holds.
+            PartDiedError: a part ended before it was ready.
+        """
+        chosen = self._with_needs(parts)
+        for part in chosen:
+            part.require_port()
+        with ThreadPoolExecutor(len(chosen) or 1) as pool:
+            for future in [pool.submit(p.bring_up, progress or _silent) for p in chosen]:
+                future.result()
+        return self.status()
+
+    def down(self) -> None:
+        """Stop every part: first those that need others."""
+        for stage in ([self.connect], [self.kafka, self.spark, self.postgres]):
+            with ThreadPoolExecutor(len(stage)) as pool:
+                list(pool.map(lambda part: part.stop(), stage))
+
+    def status(self) -> StackStatus:
+        """What each part is doing."""
+        with ThreadPoolExecutor(len(self.parts)) as pool:
+            return StackStatus(tuple(pool.map(lambda part: part.status(), self.parts)))
+
+    def require_alive(self) -> None:
+        """Raise if a part that was started has ended by itself.
+
+        Raises:
+            PartDiedError: names the first such part and ends with its log.
+        """
+        for part in self.parts:
+            part.require_alive()
+
+    def watch(self, stop: threading.Event, *, every_seconds: float = 1.0) -> None:
+        """Return when ``stop`` is set; raise as soon as a part has ended by itself.
+
+        Raises:
+            PartDiedError: names the part and ends with its log.
+        """
+        while not stop.wait(every_seconds):
+            self.require_alive()
+
+    def register_connector(self, name: str, config: Mapping[str, str]) -> None:
+        """Create or update a Debezium connector and wait until it runs."""
+        self.connect.register(name, config)
+
+    def _with_needs(self, names: Sequence[str]) -> list[Part]:
+        known = {part.name: part for part in self.parts}
+        for name in names:
+            if name not in known:
+                built = ", ".join(known)
+                later = " (not built yet)" if name in PLANNED_PARTS else ""
+                msg = f"no part is called {name}{later}"
+                raise TerminalError(msg, where="stack", remedy=f"choose from: {built}")
+        wanted = {*names, *(need for name in names for need in known[name].needs)}
+        return [part for part in self.parts if part.name in wanted]
+
+
+def _silent(_: PartStatus) -> None: ...

@@ -1,0 +1,60 @@
+"""The errors a caller must tell apart, by what to do next.
+
+Every error says what happened, where (table, topic, partition, offset) and what to do.
+None carries row values or secrets: messages end up in logs and in the Dagster UI.
+"""
+
+from __future__ import annotations
+
+
+class CdcError(Exception):
+    """What went wrong, where, and the remedy.
+
+    Args:
+        what: one sentence without row values and without secrets.
+        where: coordinates such as ``table=… topic=… partition=… offset=…``, or a file and key.
+        remedy: what the reader should check or do.
+    """
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+        parts = [what, f"[{where}]" if where else "", f"→ {remedy}" if remedy else ""]
+        super().__init__(" ".join(part for part in parts if part))
+
+
+class TransientError(CdcError):
+    """Nothing was published; the same work may be tried again as it is."""
+
+
+class UnreachableError(TransientError):
+    """A part of the system did not answer: the message names which one and its address."""
+
+
+class ConflictError(TransientError):
+    """Another writer published first; start again from the table's new head."""
+
+
+class TerminalError(CdcError):
+    """Trying again cannot help; the table stops until a person has acted."""
+
+
+class ConfigError(TerminalError):
+    """The configuration is wrong; names file, key and remedy."""
+
+
+class LostRangeError(TerminalError):
+    """The log no longer holds offsets that were never merged; names the exact range."""
+
+
+class LogReplacedError(TerminalError):
+    """The topic or the cluster is not the one that the table's offsets belong to."""
+
+
+class RejectedRecordError(TerminalError):
+    """A record cannot be merged exactly; names the first coordinate and how many there are."""
+
+
+class OutcomeUnknownError(CdcError):
+    """The catalog may or may not have accepted a publish: look for the attempt id first."""

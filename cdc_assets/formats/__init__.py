@@ -1,0 +1,1 @@
+"""Wire formats: one module each, raw record to change."""

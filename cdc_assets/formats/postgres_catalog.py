@@ -1,0 +1,159 @@
+"""What PostgreSQL's catalog says about tables: one query for as many tables as are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.modes import ConnectorModes
+from cdc_assets.schema.postgres import PostgresColumn, describe_table
+
+CONNECT_SECONDS: Final = 10
+
+_PASSING: Final = ("08", "53", "57")
+"""Classes of SQLSTATE that pass: connection, resources, operator intervention."""
+
+_REFUSALS: Final = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "permission denied",
+)
+
+
+class ReplicaIdentity(StrEnum):
+    """What of the old row PostgreSQL logs (``pg_class.relreplident``)."""
+
+    DEFAULT = "d"
+    NOTHING = "n"
+    FULL = "f"
+    INDEX = "i"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table as the catalog has it; generated columns included, dropped ones not."""
+
+    columns: tuple[PostgresColumn, ...]
+    primary_key: tuple[str, ...]
+    replica_identity: ReplicaIdentity
+    comment: str
+
+    def described(self, modes: ConnectorModes) -> Described:
+        """As a connector with these modes writes it."""
+        return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
+
+
+def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    """Read the catalog. Tables that do not exist are left out.
+
+    Raises:
+        UnreachableError: if the database does not answer; names it without the password.
+        TerminalError: if it refuses the login or the query.
+        ConfigError: if the DSN cannot be parsed.
+    """
+    wanted = {(table.schema, table.name): table for table in tables}
+    address = _address(dsn)
+    parameters = {"schemas": [each[0] for each in wanted], "names": [each[1] for each in wanted]}
+    try:
+        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
+            rows = connection.execute(_QUERY, parameters).fetchall()
+    except psycopg.Error as error:
+        raise _translated(error, address) from error
+    return {wanted[schema, name]: _table(*facts) for schema, name, *facts in rows}
+
+
+_QUERY: Final = """
+WITH RECURSIVE wanted AS (
+    SELECT c.oid, n.nspname, c.relname, c.relreplident
+    FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
+    JOIN pg_namespace n ON n.nspname = w.nspname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.relname
+    WHERE c.relkind IN ('r', 'p')
+), resolved AS (  -- a domain is replaced by what it stands for, its modifier included
+    SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier,
+           a.attnotnull AS not_null
+    FROM wanted JOIN pg_attribute a ON a.attrelid = wanted.oid
+    WHERE a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT r.attrelid, r.attnum, t.typbasetype, t.typtypmod, r.not_null OR t.typnotnull
+    FROM resolved r JOIN pg_type t ON t.oid = r.type WHERE t.typtype = 'd'
+), columns AS (
+    SELECT a.attrelid, jsonb_agg(jsonb_build_object(
+        'name', a.attname,
+        'type_name', coalesce(e.typname, t.typname),
+        'type_text', format_type(a.atttypid, a.atttypmod),
+        'modifier', r.modifier,
+        'is_array', e.oid IS NOT NULL,
+        'kind', coalesce(e.typtype, t.typtype),
+        'not_null', r.not_null,
+        'comment', coalesce(col_description(a.attrelid, a.attnum), ''),
+        'is_generated', a.attgenerated <> ''
+    ) ORDER BY a.attnum) AS columns
+    FROM resolved r
+    JOIN pg_attribute a USING (attrelid, attnum)
+    JOIN pg_type t ON t.oid = r.type AND t.typtype <> 'd'
+    LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+    GROUP BY a.attrelid
+), keys AS (
+    SELECT i.indrelid, array_agg(a.attname::text ORDER BY k.place) AS key
+    FROM wanted
+    JOIN pg_index i ON i.indrelid = wanted.oid AND i.indisprimary
+    CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    GROUP BY i.indrelid
+)
+SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
+       obj_description(w.oid, 'pg_class')
+FROM wanted w
+JOIN columns c ON c.attrelid = w.oid
+LEFT JOIN keys k ON k.indrelid = w.oid
+"""
+
+
+def _table(
+    columns: list[dict[str, Any]], key: list[str] | None, identity: str, comment: str | None
+) -> CatalogTable:
+    return CatalogTable(
+        tuple(PostgresColumn(**column) for column in columns),
+        tuple(key or ()),
+        ReplicaIdentity(identity),
+        comment or "",
+    )
+
+
+def _address(dsn: str) -> str:
+    """``host:port/database`` for messages."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        msg = "the database's DSN cannot be parsed; it is not shown here"
+        remedy = "write postgresql://user:password@host:5432/database, special signs percent-coded"
+        raise ConfigError(msg, where="sources.*.database.dsn", remedy=remedy) from None
+    host, port = parts.get("host") or "(local socket)", parts.get("port") or 5432
+    return f"{host}:{port}/{parts.get('dbname') or ''}"
+
+
+def _translated(error: psycopg.Error, address: str) -> CdcError:
+    """Sorted by what to do. The server's own text is not repeated: it may quote statements.
+
+    A refused login has no SQLSTATE in libpq, only its text.
+    """
+    where, state = f"database {address}", error.sqlstate
+    refused = next((words for words in _REFUSALS if words in str(error)), None)
+    if refused or (state and not state.startswith(_PASSING)):
+        msg = f"the database refused ({refused or f'SQLSTATE {state}'})"
+        remedy = "check the user, its password, its rights and the database's name"
+        return TerminalError(msg, where=where, remedy=remedy)
+    msg = "the database does not answer"
+    remedy = "check that it runs and accepts connections at this address"
+    return UnreachableError(msg, where=where, remedy=remedy)

@@ -1,0 +1,200 @@
+"""Decoding of one column: from what the event holds to what the lake stores.
+
+Every decoder gives NULL for a value that it cannot represent exactly, never something
+close: a caller that sees a value on the wire and NULL after decoding has found a rejection.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire
+
+_WIRE_TYPES: Final[dict[Wire, DataType]] = {
+    Wire.BOOLEAN: BooleanType(),
+    Wire.INT: IntegerType(),
+    Wire.LONG: LongType(),
+    Wire.FLOAT: FloatType(),
+    Wire.DOUBLE: DoubleType(),
+    Wire.STRING: StringType(),
+    Wire.BYTES_BASE64: BinaryType(),
+    Wire.BYTES_HEX: StringType(),
+    Wire.DECIMAL_BYTES: BinaryType(),
+    Wire.DECIMAL_TEXT: StringType(),
+    Wire.VARIABLE_SCALE_DECIMAL: StructType(
+        [StructField("scale", IntegerType()), StructField("value", BinaryType())]
+    ),
+    Wire.EPOCH_DAYS: IntegerType(),
+    Wire.EPOCH_MILLIS: LongType(),
+    Wire.EPOCH_MICROS: LongType(),
+    Wire.EPOCH_NANOS: LongType(),
+    Wire.ISO_ZONED: StringType(),
+    Wire.MILLIS_OF_DAY: IntegerType(),
+}
+_FIRST_DAY, _LAST_DAY = -719162, 2932896
+_FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+"""0001-01-01 to 9999-12-31, which every reader of Iceberg can represent."""
+
+_BYTES_IN_LONG = 8
+
+
+def wire_type(column: Column) -> DataType:
+    """The type to read the column's JSON with."""
+    if column.wire is Wire.LIST:
+        if column.element_wire is None:
+            raise _unsupported(column)
+        return ArrayType(_WIRE_TYPES[column.element_wire])
+    return _WIRE_TYPES[column.wire]
+
+
+def decoded(value: Expression, column: Column) -> Expression:
+    """The lake's value of a wire value; NULL where it cannot be represented exactly."""
+    match column.type:
+        case ListOf(element):
+            inner = Column("element", element, column.element_wire or Wire.STRING)
+            if is_identity(inner):
+                return value
+            return F.transform(value, lambda item: decoded(item, inner))
+        case Decimal():
+            return _decimal(value, column, column.type)
+        case Primitive():
+            return _primitive(value, column, column.type)
+        case _:
+            assert_never(column.type)
+
+
+def unfit(value: Expression, column: Column) -> Expression | None:
+    """Whether a wire value is there but cannot be stored; None if that cannot happen."""
+    if is_identity(column):
+        return None
+    if isinstance(column.type, ListOf):
+        inner = Column("element", column.type.element, column.element_wire or Wire.STRING)
+        if is_identity(inner):
+            return None
+        return F.exists(value, lambda item: item.isNotNull() & decoded(item, inner).isNull())
+    return value.isNotNull() & decoded(value, column).isNull()
+
+
+def is_identity(column: Column) -> bool:
+    """Whether the JSON reader already gives the value that is stored."""
+    if isinstance(column.type, ListOf):
+        inner = Column("element", column.type.element, column.element_wire or Wire.STRING)
+        return is_identity(inner)
+    same = {
+        Primitive.BOOLEAN: (Wire.BOOLEAN,),
+        Primitive.INT: (Wire.INT,),
+        Primitive.LONG: (Wire.LONG,),
+        Primitive.FLOAT: (Wire.FLOAT,),
+        Primitive.DOUBLE: (Wire.DOUBLE,),
+        Primitive.STRING: (Wire.STRING,),
+        Primitive.BINARY: (Wire.BYTES_BASE64,),
+    }
+    return isinstance(column.type, Primitive) and column.wire in same.get(column.type, ())
+
+
+def _primitive(value: Expression, column: Column, type_: Primitive) -> Expression:
+    match type_, column.wire:
+        case _ if is_identity(column):
+            return value
+        case (Primitive.LONG, Wire.INT) | (Primitive.DOUBLE, Wire.FLOAT | Wire.INT):
+            return value.cast(str(type_))
+        case (Primitive.LONG, Wire.MILLIS_OF_DAY):
+            return value.cast("bigint") * 1000
+        case (Primitive.LONG, Wire.EPOCH_MICROS):
+            return value
+        case (Primitive.BINARY, Wire.BYTES_HEX):
+            return F.unhex(value)
+        case (Primitive.DATE, Wire.EPOCH_DAYS):
+            return F.when(value.between(_FIRST_DAY, _LAST_DAY), F.date_from_unix_date(value))
+        case (Primitive.TIMESTAMP, _):
+            return _instant(value, column).cast("timestamp_ntz")
+        case (Primitive.TIMESTAMPTZ, Wire.ISO_ZONED):
+            return _iso_instant(value)
+        case (Primitive.TIMESTAMPTZ, _):
+            return _instant(value, column)
+        case _:
+            raise _unsupported(column)
+
+
+def _instant(value: Expression, column: Column) -> Expression:
+    """A timestamp from a number; the session's time zone is UTC, so casts shift nothing."""
+    match column.wire:
+        case Wire.EPOCH_MILLIS:
+            fits = value.between(_FIRST_MICRO // 1000, _LAST_MICRO // 1000)
+            return F.when(fits, F.timestamp_millis(value))
+        case Wire.EPOCH_MICROS:
+            return F.when(value.between(_FIRST_MICRO, _LAST_MICRO), F.timestamp_micros(value))
+        case Wire.EPOCH_NANOS:
+            whole = F.pmod(value, F.lit(1000)) == 0
+            micros = (value.cast("decimal(20,0)") / 1000).cast("bigint")  # exact, unlike a double
+            return F.when(whole, F.timestamp_micros(micros))
+        case _:
+            raise _unsupported(column)
+
+
+def _iso_instant(value: Expression) -> Expression:
+    """``yyyy-MM-ddTHH:mm:ss[.f]±…``; Spark alone would also take 'now' and bare years."""
+    shaped = value.rlike(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T.*(Z|[+-][0-9]{2}:[0-9]{2})$")
+    instant = value.try_cast("timestamp")
+    return F.when(shaped & (F.length(value) <= len("2026-01-01T00:00:00.000000+00:00")), instant)
+
+
+def _decimal(value: Expression, column: Column, type_: Decimal) -> Expression:
+    match column.wire:
+        case Wire.DECIMAL_BYTES if type_.precision <= 18:
+            return _from_long_bytes(value, type_)
+        case Wire.DECIMAL_BYTES:
+            return _from_bytes(value, type_)
+        case Wire.DECIMAL_TEXT:
+            return _from_text(value, type_)
+        case _:
+            raise _unsupported(column)
+
+
+def _from_long_bytes(value: Expression, type_: Decimal) -> Expression:
+    """Up to 8 bytes of two's complement: extend the sign, read as hexadecimal, set the scale."""
+    digits = F.hex(value)
+    sign = F.when(F.substring(digits, 1, 1) >= "8", "F").otherwise("0")
+    number = F.conv(F.lpad(digits, 2 * _BYTES_IN_LONG, sign), 16, -10)
+    scaled = F.concat(number, F.lit(f"E-{type_.scale}")).try_cast(str(type_))
+    return F.when(F.length(value).between(1, _BYTES_IN_LONG), scaled)
+
+
+def _from_bytes(value: Expression, type_: Decimal) -> Expression:
+    """Avro's decimal is the same bytes behind a length; its reader checks the precision."""
+    schema = (
+        f'{{"type":"bytes","logicalType":"decimal",'
+        f'"precision":{type_.precision},"scale":{type_.scale}}}'
+    )
+    length = F.unhex(F.lpad(F.hex(F.length(value) * 2), 2, "0"))
+    read = from_avro(F.concat(length, value), schema, {"mode": "PERMISSIVE"})
+    return F.when(F.length(value).between(1, 16), read).try_cast(str(type_))
+
+
+def _from_text(value: Expression, type_: Decimal) -> Expression:
+    """Plain digits with no more of them after the point than the scale; nothing is rounded."""
+    fraction = rf"(\.[0-9]{{1,{type_.scale}}}0*)?" if type_.scale else r"(\.0*)?"
+    return F.when(value.rlike(rf"^[+-]?[0-9]+{fraction}$"), value.try_cast(str(type_)))
+
+
+def _unsupported(column: Column) -> TerminalError:
+    what = f"column {column.name!r}: no exact decoding from {column.wire} to {column.type}"
+    return TerminalError(what, remedy="give the column's type in the configuration, or exclude it")

@@ -1,0 +1,126 @@
+"""The Iceberg catalog as PyIceberg and as Spark open it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+import requests
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.table import Table
+from sqlalchemy.exc import SQLAlchemyError
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import LakeConfig, ReplicationConfig
+from cdc_assets.errors import UnreachableError
+from cdc_assets.lake.properties import Published
+from cdc_assets.lake.state import TableState, ancestry, publishes, read_state
+
+_SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
+
+
+class Lake:
+    """Reads tables through PyIceberg; never writes. Opens the catalog at the first use."""
+
+    def __init__(self, config: ReplicationConfig) -> None:
+        self._config = config.lake
+        self._catalog: Catalog | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the catalog is, without credentials, for messages."""
+        return f"{self._config.catalog.type} catalog {_without_userinfo(self._config)}"
+
+    def state(self, name: LakeName) -> TableState | None:
+        """What the table says now; None if it does not exist.
+
+        Raises:
+            UnreachableError: if the catalog or the table's metadata cannot be read.
+        """
+        table = self._load(name)
+        return read_state(name, table) if table else None
+
+    def history(self, name: LakeName, limit: int) -> tuple[Published, ...]:
+        """Up to ``limit`` of our publishes, newest first."""
+        table = self._load(name)
+        return tuple(islice(publishes(table), limit)) if table else ()
+
+    def has_attempt(self, name: LakeName, attempt: str) -> bool:
+        """Whether this attempt is in the ancestry of ``main``: then it was published."""
+        table = self._load(name)
+        return table is not None and any(each.attempt == attempt for each in publishes(table))
+
+    def branches(self, name: LakeName) -> dict[str, int]:
+        """Branch names and the snapshots they point to, ``main`` included."""
+        table = self._load(name)
+        return {ref: each.snapshot_id for ref, each in table.metadata.refs.items()} if table else {}
+
+    def parents(self, name: LakeName) -> tuple[int, ...]:
+        """Snapshot ids from the head of ``main`` back."""
+        table = self._load(name)
+        return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()
+
+    def _load(self, name: LakeName) -> Table | None:
+        with self._reachable():
+            try:
+                return self._open().load_table((name.namespace, name.name))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    def _open(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = load_catalog(self._config.catalog.name, **_pyiceberg(self._config))
+        return self._catalog
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, RESTError, OSError, requests.RequestException) as error:
+            what = f"the lake did not answer ({type(error).__name__})"
+            remedy = "check that the catalog runs and that its warehouse can be read"
+            raise UnreachableError(what, where=self.address, remedy=remedy) from None
+
+
+def spark_conf(config: ReplicationConfig) -> dict[str, str]:
+    """Settings that define the catalog on a Spark server that we start.
+
+    Spark's own table cache is off: it would hide another writer's publish for up to 30 s.
+    """
+    lake = config.lake
+    prefix = f"spark.sql.catalog.{lake.catalog.name}"
+    values = {
+        "type": _SPARK_TYPES[lake.catalog.type],
+        "warehouse": lake.warehouse,
+        "cache-enabled": "false",
+        **lake.catalog.resolved(),
+    }
+    if lake.catalog.type == "sql":
+        values["uri"] = _jdbc(values["uri"])
+        values["jdbc.schema-version"] = "V1"  # the version that PyIceberg reads and writes
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{name}": value for name, value in values.items()},
+    }
+
+
+def _pyiceberg(lake: LakeConfig) -> dict[str, str]:
+    return {"type": lake.catalog.type, "warehouse": lake.warehouse, **lake.catalog.resolved()}
+
+
+def _jdbc(uri: str) -> str:
+    """``sqlite:///FILE`` → ``jdbc:sqlite:FILE``; other SQLAlchemy URLs lose their driver."""
+    if uri.startswith("sqlite:///"):
+        return "jdbc:sqlite:" + uri.removeprefix("sqlite:///")
+    scheme, _, rest = uri.partition("://")
+    return f"jdbc:{scheme.split('+')[0]}://{rest}"
+
+
+def _without_userinfo(lake: LakeConfig) -> str:
+    uri = lake.catalog.uri
+    if not isinstance(uri, str):
+        return lake.warehouse if uri is None else "(address in a secret)"
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rsplit('@', 1)[-1]}"

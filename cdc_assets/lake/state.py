@@ -1,0 +1,98 @@
+"""What an Iceberg table says about its replication, read without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.lake.properties import OFFSETS, Published
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column as the lake has it: Iceberg's spelling of the type."""
+
+    name: str
+    type: str
+    required: bool
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """One look at a table.
+
+    Attributes:
+        name: of the table.
+        snapshot_id: the head of ``main``; a publish succeeds only while it still is.
+        published: what the newest of our publishes in ``main``'s ancestry recorded; None if
+            there is none, which means that somebody else made the table.
+        columns: in order, ours (``_cdc_…``) included.
+        key: names of the identifier fields, in column order.
+        properties: of the table.
+        location: of its files.
+        total_records: rows by the head's own count, deleted ones taken off; None if unknown.
+    """
+
+    name: LakeName
+    snapshot_id: int | None
+    published: Published | None
+    columns: tuple[LakeColumn, ...]
+    key: tuple[str, ...]
+    properties: Mapping[str, str]
+    location: str
+    total_records: int | None
+
+
+def read_state(name: LakeName, table: Table) -> TableState:
+    """The state of a loaded table."""
+    head = table.current_snapshot()
+    published = next(iter(publishes(table)), None)
+    schema = table.schema()
+    keys = set(schema.identifier_field_names())
+    return TableState(
+        name=name,
+        snapshot_id=head.snapshot_id if head else None,
+        published=published,
+        columns=tuple(
+            LakeColumn(f.name, str(f.field_type), f.required, f.doc or "") for f in schema.fields
+        ),
+        key=tuple(f.name for f in schema.fields if f.name in keys),
+        properties=dict(table.properties),
+        location=table.location(),
+        total_records=_total_records(head),
+    )
+
+
+def publishes(table: Table) -> Iterator[Published]:
+    """Our publishes in the ancestry of ``main``, newest first, as far as snapshots are kept."""
+    for snapshot in ancestry(table):
+        summary = _summary(snapshot)
+        if OFFSETS in summary:
+            yield Published.from_properties(summary)
+
+
+def ancestry(table: Table) -> Iterator[Snapshot]:
+    """Snapshots from the head of ``main`` back to the oldest that is kept."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    head = table.current_snapshot()
+    while head is not None:
+        yield head
+        head = by_id.get(head.parent_snapshot_id) if head.parent_snapshot_id else None
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def _total_records(head: Snapshot | None) -> int | None:
+    if head is None:
+        return 0
+    summary = _summary(head)
+    if "total-records" not in summary or int(summary.get("total-equality-deletes", "0")):
+        return None
+    return int(summary["total-records"]) - int(summary.get("total-position-deletes", "0"))

@@ -1,0 +1,61 @@
+"""Kafka's errors as this project's: what did not answer, and what to check."""
+
+# librdkafka spells the codes of its own errors with a leading underscore.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
+
+_PROPERTY: Final = re.compile(r'configuration property:? "?([\w.-]+)|property "([\w.-]+)"')
+_REFUSED: Final = frozenset({
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+})  # fmt: skip
+_REMEDY: Final = "check that it runs, and kafka.bootstrap_servers, its listeners and its login"
+
+
+def translate(error: KafkaException, servers: str, last: KafkaError | None = None) -> CdcError:
+    """What a person should read about a failed call.
+
+    Args:
+        error: from the call.
+        servers: ``bootstrap.servers``.
+        last: the newest error that the client reported beside the call, which often names
+            the cause of its time-out.
+    """
+    cause = error.args[0] if error.args else None
+    if not isinstance(cause, KafkaError):
+        return UnreachableError("Kafka failed", where=servers, remedy=_REMEDY)
+    if cause.code() in {KafkaError._INVALID_ARG, KafkaError._UNKNOWN_PROTOCOL}:
+        return _invalid(cause)
+    if cause.code() in _REFUSED:
+        msg = f"Kafka refused access ({cause.name()})"
+        remedy = "allow the user Describe and Read on the topics, and Describe on the cluster"
+        return TerminalError(msg, where=servers, remedy=remedy)
+    detail = f"; {last.str()}" if last else ""
+    return UnreachableError(
+        f"Kafka does not answer ({cause.name()}{detail})", where=servers, remedy=_REMEDY
+    )
+
+
+def no_answer(servers: str, seconds: float, last: KafkaError | None = None) -> UnreachableError:
+    """The error for a deadline that passed without an answer."""
+    detail = f"; {last.str()}" if last else ""
+    msg = f"Kafka did not answer within {seconds:g} s{detail}"
+    return UnreachableError(msg, where=servers, remedy=_REMEDY)
+
+
+def _invalid(cause: KafkaError) -> ConfigError:
+    """Name the property only: the client's own text also repeats the value."""
+    found = _PROPERTY.search(cause.str())
+    name = (found[1] or found[2]) if found else "a property"
+    msg = f"Kafka's client does not accept {name}"
+    remedy = "see librdkafka's CONFIGURATION.md for its name and values"
+    return ConfigError(msg, where="kafka.properties", remedy=remedy)

@@ -1,0 +1,131 @@
+"""Hour windows: how the hours of the calendar cut a log into offset ranges.
+
+``f(t)`` is the earliest offset with a timestamp at or after ``t``, or the log's end where
+there is none. It never falls as ``t`` rises, whatever the order of the timestamps, so the
+ranges ``[f(H), f(H+1))`` of consecutive hours follow each other without gap or overlap.
+The first window reaches back to the log's beginning, so that nothing is older than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+
+HOURS_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""Start of the first window. It must never change: partition keys count from it."""
+
+HOUR: Final = timedelta(hours=1)
+
+KEY_FORMAT: Final = "%Y-%m-%d-%H:%M"
+"""Dagster's format of hourly partition keys."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HourWindow:
+    """One hour ``[start, end)``, in UTC, from HOURS_START on.
+
+    Raises:
+        ValueError: if it is not exactly such an hour.
+    """
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        aware = self.start.tzinfo is not None and self.end.tzinfo is not None
+        if not aware or self.start < HOURS_START or self.end - self.start != HOUR:
+            msg = f"not an hour from {HOURS_START:{KEY_FORMAT}} on: {self.start} to {self.end}"
+            raise ValueError(msg)
+        if (self.start - HOURS_START) % HOUR:
+            msg = f"not a whole hour: {self.start}"
+            raise ValueError(msg)
+
+    @classmethod
+    def starting(cls, start: datetime) -> HourWindow:
+        """The window that starts at a full hour (aware)."""
+        utc = start.astimezone(UTC)
+        return cls(utc, utc + HOUR)
+
+    @classmethod
+    def from_key(cls, key: str) -> HourWindow:
+        """The window of a partition key.
+
+        Raises:
+            ValueError: if it is not the key of an hour.
+        """
+        return cls.starting(datetime.strptime(key, KEY_FORMAT).replace(tzinfo=UTC))
+
+    @property
+    def key(self) -> str:
+        """The partition key."""
+        return self.start.strftime(KEY_FORMAT)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it also holds everything older."""
+        return self.start == HOURS_START
+
+    def next(self) -> HourWindow:
+        """The hour after."""
+        return HourWindow(self.end, self.end + HOUR)
+
+    def is_closed(self, now: datetime) -> bool:
+        """Whether the hour is over at an aware time."""
+        return self.end <= now
+
+    def __str__(self) -> str:
+        return self.key
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOffsets:
+    """What one window holds of one topic: next-to-read offsets, end exclusive."""
+
+    start: OffsetVector
+    end: OffsetVector
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """The non-empty ranges."""
+        return self.start.ranges_to(self.end)
+
+
+def hour_of(t: datetime) -> HourWindow:
+    """The window that holds an aware time; times before HOURS_START belong to the first.
+
+    Raises:
+        ValueError: if the time has no zone.
+    """
+    if t.tzinfo is None:
+        msg = "a time without a zone cannot be placed in an hour"
+        raise ValueError(msg)
+    if t < HOURS_START:
+        return HourWindow.starting(HOURS_START)
+    return HourWindow.starting(HOURS_START + (t - HOURS_START) // HOUR * HOUR)
+
+
+def boundaries(windows: Iterable[HourWindow]) -> tuple[datetime, ...]:
+    """The times whose offsets cut these windows, ascending, each once."""
+    return tuple(sorted({time for window in windows for time in _edges(window)}))
+
+
+def cut(
+    window: HourWindow, begin: OffsetVector, offsets_at: Callable[[datetime], OffsetVector]
+) -> WindowOffsets:
+    """The offsets of a window.
+
+    Args:
+        window: the hour.
+        begin: the log's beginning; where the first window starts.
+        offsets_at: ``f``, for the times of `boundaries`.
+    """
+    start = begin if window.is_first else offsets_at(window.start)
+    return WindowOffsets(start, offsets_at(window.end))
+
+
+def _edges(window: HourWindow) -> tuple[datetime, ...]:
+    return (window.end,) if window.is_first else (window.start, window.end)

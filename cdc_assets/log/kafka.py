@@ -1,0 +1,229 @@
+"""`KafkaLog`: what the operational questions about many topics need, in few requests.
+
+The bulk of the log is read by Spark; here are only bounds, times, identities and samples.
+No consumer group is joined and nothing is ever committed to Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
+)
+
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.errors import CdcError
+from cdc_assets.log.errors import translate
+from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
+from cdc_assets.log.reader import EPOCH, Reader
+from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
+
+_QUIET: Final = {"log_level": "2", "socket.connection.setup.timeout.ms": "10000"}
+_EARLIEST: Final[Any] = OffsetSpec.earliest()
+_LATEST: Final[Any] = OffsetSpec.latest()
+_NO_SUCH_OFFSET: Final = -1
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class KafkaLog:
+    """Questions about topics of one cluster. Topics that do not exist are left out of answers.
+
+    Safe to keep and to call again; one thread at a time.
+
+    Args:
+        librdkafka_conf: client properties, secrets revealed.
+        timeout_seconds: for each question as a whole.
+
+    Every method raises:
+        UnreachableError: if Kafka does not answer; names the servers.
+        ConfigError: if the client does not accept a property.
+        TerminalError: if Kafka refuses access.
+    """
+
+    def __init__(self, librdkafka_conf: Mapping[str, str], timeout_seconds: float = 10) -> None:
+        self._conf = {**_QUIET, **librdkafka_conf}
+        self._servers = self._conf["bootstrap.servers"]
+        self._timeout = timeout_seconds
+        self._last_error: KafkaError | None = None
+        self._client: AdminClient | None = None
+
+    def topics(self) -> tuple[str, ...]:
+        """All topics of the cluster, sorted, internal ones included."""
+        return tuple(sorted(self._partitions(None)))
+
+    def identity(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
+        """Cluster id and topic id of each topic: two requests."""
+        wanted = sorted(set(topics))
+        if not wanted:
+            return {}
+        cluster = self._admin().describe_cluster(request_timeout=self._timeout)
+        described = self._admin().describe_topics(
+            TopicCollection(wanted), request_timeout=self._timeout
+        )
+        cluster_id = str(self._result(cluster).cluster_id)
+        found = {topic: self._unless_missing(future) for topic, future in described.items()}
+        return {
+            topic: TopicIdentity(cluster_id, str(description.topic_id))
+            for topic, description in found.items()
+            if description is not None
+        }
+
+    def watermarks(self, topics: Iterable[str]) -> dict[str, Watermarks]:
+        """First offset and read-committed end of each partition: one request each per broker."""
+        partitions = self._partitions(topics)
+        begin, end = self._offsets(partitions, [_EARLIEST, _LATEST])
+        return {topic: Watermarks(begin[topic], end[topic]) for topic in partitions}
+
+    def offsets_at(
+        self, topics: Iterable[str], times: Sequence[datetime]
+    ) -> dict[tuple[str, datetime], OffsetVector]:
+        """``f(t)``: per partition the earliest offset with a timestamp at or after ``t``.
+
+        The read-committed end of the log where there is none. Kafka keeps milliseconds, so
+        a time between two of them stands for the later one.
+        """
+        specs = [OffsetSpec.for_timestamp(_millis(time)) for time in times]
+        partitions = self._partitions(topics)
+        *found, end = self._offsets(partitions, [*specs, _LATEST])
+        return {
+            (topic, time): _or_end(offsets[topic], end[topic])
+            for time, offsets in zip(times, found, strict=True)
+            for topic in partitions
+        }
+
+    def window_offsets(
+        self, topics: Iterable[str], windows: Sequence[HourWindow]
+    ) -> dict[tuple[str, HourWindow], WindowOffsets]:
+        """The offsets of each topic in each hour; see `hours`."""
+        wanted = tuple(topics)
+        at = self.offsets_at(wanted, boundaries(windows))
+        marks = self.watermarks(wanted)
+        return {
+            (topic, window): cut(window, marks[topic].begin, lambda t, topic=topic: at[topic, t])
+            for topic in marks
+            for window in windows
+        }
+
+    def first_unread(self, positions: Mapping[str, OffsetVector]) -> dict[str, datetime | None]:
+        """The smallest timestamp among the first unread records of a topic's partitions.
+
+        Args:
+            positions: next-to-read offsets. Partitions that are not listed are at 0; offsets
+                below the log's beginning count as its beginning.
+
+        Returns:
+            None where nothing is unread.
+        """
+        marks = self.watermarks(positions)
+        starts: dict[str, OffsetVector] = {}
+        for topic, mark in marks.items():
+            unread = mark.begin.merged_max(positions[topic]).ranges_to(mark.end)
+            starts[topic] = OffsetVector.of({each.partition: each.start for each in unread})
+        first = self._reader().first_of_each(starts)
+        oldest: dict[str, datetime | None] = dict.fromkeys(marks)
+        for record in first:
+            topic, known = record.coordinate.topic, oldest[record.coordinate.topic]
+            oldest[topic] = record.timestamp if known is None else min(known, record.timestamp)
+        return oldest
+
+    def sample(self, topic: str, limit: int) -> tuple[RawRecord, ...]:
+        """Up to ``limit`` records with a value, from the start of the log; () without any."""
+        marks = self.watermarks([topic])
+        if topic not in marks:
+            return ()
+        unread = marks[topic].begin.ranges_to(marks[topic].end)
+        starts = OffsetVector.of({each.partition: each.start for each in unread})
+        return self._reader().with_values(topic, starts, limit)
+
+    def _reader(self) -> Reader:
+        return Reader(self._conf, self._timeout)
+
+    def _partitions(self, topics: Iterable[str] | None) -> dict[str, list[int]]:
+        """The partitions of existing topics (None: of all topics)."""
+        try:
+            listed = self._admin().list_topics(timeout=self._timeout).topics
+        except KafkaException as error:
+            raise self._translated(error) from error
+        wanted = set(listed) if topics is None else set(topics) & set(listed)
+        return {topic: sorted(listed[topic].partitions) for topic in sorted(wanted)}
+
+    def _offsets(
+        self, partitions: Mapping[str, Sequence[int]], specs: Sequence[OffsetSpec]
+    ) -> list[dict[str, OffsetVector]]:
+        """The offsets that each spec finds. All requests are under way at the same time."""
+        places = [(topic, number) for topic, numbers in partitions.items() for number in numbers]
+        if not places:
+            return [{} for _ in specs]
+        asked = [
+            self._admin().list_offsets(
+                {TopicPartition(*place): spec for place in places},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._timeout,
+            )
+            for spec in specs
+        ]
+        return [self._vectors(partitions, futures) for futures in asked]
+
+    def _vectors(
+        self, partitions: Mapping[str, Sequence[int]], futures: Mapping[TopicPartition, Any]
+    ) -> dict[str, OffsetVector]:
+        offsets: dict[str, dict[int, int]] = {topic: {} for topic in partitions}
+        for place, future in futures.items():
+            offsets[place.topic][place.partition] = self._result(future).offset
+        return {topic: OffsetVector.of(found) for topic, found in offsets.items()}
+
+    def _admin(self) -> AdminClient:
+        if self._client is None:
+            try:
+                conf: dict[str, Any] = {**self._conf, "error_cb": self._remember}
+                self._client = AdminClient(conf)
+            except KafkaException as error:
+                raise self._translated(error) from error
+        return self._client
+
+    def _result(self, future: Any) -> Any:
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise self._translated(error) from error
+
+    def _unless_missing(self, future: Any) -> Any:
+        try:
+            return future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._translated(error) from error
+
+    def _remember(self, error: KafkaError) -> None:
+        self._last_error = error
+
+    def _translated(self, error: KafkaException) -> CdcError:
+        return translate(error, self._servers, self._last_error)
+
+
+def _or_end(offsets: OffsetVector, end: OffsetVector) -> OffsetVector:
+    last = end.as_dict()
+    return OffsetVector.of({
+        partition: last[partition] if offset == _NO_SUCH_OFFSET else offset
+        for partition, offset in offsets
+    })  # fmt: skip
+
+
+def _millis(time: datetime) -> int:
+    """Milliseconds since 1970, rounded up, in integers."""
+    if time.tzinfo is None:
+        msg = "a time without a zone has no place in the log"
+        raise ValueError(msg)
+    return -((EPOCH - time) // _MILLISECOND)

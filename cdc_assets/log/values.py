@@ -1,0 +1,37 @@
+"""What the log answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """What a topic's offsets belong to: a recreated topic or cluster has another identity."""
+
+    cluster_id: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """The log's bounds, per partition: first offset kept, and next-to-read after the last.
+
+    ``end`` is the *last stable offset*: records of open transactions lie at or after it.
+    """
+
+    begin: OffsetVector
+    end: OffsetVector
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """One record as it lies in the log; ``timestamp`` is aware."""
+
+    coordinate: Coordinate
+    timestamp: datetime
+    key: bytes | None
+    value: bytes | None

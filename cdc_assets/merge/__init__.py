@@ -1,0 +1,6 @@
+"""Spark: session, read, decode, fold, apply, publish."""
+
+from cdc_assets.merge.replicate import Replicator
+from cdc_assets.merge.result import BatchResult
+
+__all__ = ["BatchResult", "Replicator"]

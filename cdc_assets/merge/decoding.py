@@ -1,0 +1,136 @@
+"""A batch's raw records to decoded changes, each record by its own schema.
+
+Records without a schema are decoded by the schema stored with the table. Records that carry
+one are grouped by it first: within a topic nearly always one, parsed once and not per record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.errors import RejectedRecordError
+from cdc_assets.formats.debezium_json import DecodeSpec, decode
+from cdc_assets.merge.plan import BatchPlan
+from cdc_assets.schema.types import TableSchema
+
+_ENVELOPE_START = '{"schema":'
+_PAYLOAD = ',"payload":'
+SchemaOf = Callable[[Mapping[str, Any]], TableSchema]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSchema:
+    """One distinct schema among a batch's records."""
+
+    fingerprint: int
+    schema: TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDecoder:
+    """Decodes the records of one batch.
+
+    Attributes:
+        raw: the records.
+        plan: of the batch; its schema is what rows are decoded to.
+        placeholder: the connector's ``unavailable.value.placeholder``.
+        schemas: distinct schemas of the records; empty if they carry none.
+    """
+
+    raw: DataFrame
+    plan: BatchPlan
+    placeholder: str
+    schemas: tuple[RecordSchema, ...] = ()
+
+    def decode(self, read_floor: int) -> DataFrame:
+        """All records, decoded; those of no known schema come with a rejection."""
+        spec = DecodeSpec(
+            schema=self.plan.schema,
+            inline=self.plan.inline,
+            target=self.plan.schema,
+            placeholder=self.placeholder,
+            read_floor=read_floor,
+            ends=tuple((each.partition, each.end) for each in self.plan.ranges),
+        )
+        if not self.schemas:
+            return decode(self.raw, spec)
+        keyed = self.raw.withColumn("fingerprint", fingerprint())
+        parts = [
+            decode(
+                keyed.where(F.col("fingerprint") == each.fingerprint),
+                replace(spec, schema=_keyed(each, spec)),
+            )
+            for each in self.schemas
+        ]
+        bare = decode(keyed.where("fingerprint IS NULL"), spec)
+        return reduce(DataFrame.unionByName, [*parts, bare])
+
+
+def _keyed(each: RecordSchema, spec: DecodeSpec) -> TableSchema:
+    return replace(each.schema, key=spec.target.key)
+
+
+def schema_text() -> Expression:
+    """The text before ``,"payload":``; NULL for records without a schema in front.
+
+    The converter writes the same text for the same schema, so that it identifies it. Within a
+    JSON string the quotes would be escaped, so that no value can look like the separator.
+    """
+    text = F.col("value").cast("string")
+    return F.when(text.startswith(_ENVELOPE_START), F.substring_index(text, _PAYLOAD, 1))
+
+
+def fingerprint() -> Expression:
+    """A hash of `schema_text`."""
+    return F.when(schema_text().isNotNull(), F.xxhash64(schema_text()))
+
+
+def distinct_schemas(
+    raw: DataFrame, plan: BatchPlan, schema_of: SchemaOf
+) -> tuple[RecordSchema, ...]:
+    """The schemas that a batch's records carry, in the order of their first record.
+
+    Args:
+        raw: the records.
+        plan: of the batch, for coordinates.
+        schema_of: from the parsed ``schema`` object of a value to a table's schema.
+
+    Raises:
+        RejectedRecordError: if a schema cannot be parsed.
+    """
+    found = (
+        raw.select(
+            fingerprint().alias("fingerprint"), schema_text().alias("text"), "partition", "offset"
+        )
+        .where("fingerprint IS NOT NULL")
+        .groupBy("fingerprint")
+        .agg(
+            F.any_value("text").alias("text"), F.min(F.struct("partition", "offset")).alias("first")
+        )
+        .collect()
+    )
+    ordered = sorted(found, key=lambda row: (row["first"]["offset"], row["first"]["partition"]))
+    return tuple(
+        RecordSchema(row["fingerprint"], schema_of(_parsed(row["text"], row["first"], plan)))
+        for row in ordered
+    )
+
+
+def _parsed(text: str, first: Mapping[str, int], plan: BatchPlan) -> Mapping[str, Any]:
+    try:
+        return json.loads(text.removeprefix(_ENVELOPE_START))
+    except ValueError:
+        what = "a record's schema is not readable JSON"
+        at = Coordinate(plan.entry.topic, first["partition"], first["offset"])
+        where = f"table={plan.entry.table} {at}"
+        remedy = "check the connector's value.converter"
+        raise RejectedRecordError(what, where=where, remedy=remedy) from None

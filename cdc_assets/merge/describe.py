@@ -1,0 +1,165 @@
+"""Where a table's columns and types come from, best first.
+
+1. the record's own (inline Connect) schema;
+2. the database's catalog, if ``database:`` is configured;
+3. inference from the first records, with a warning.
+
+What the configuration says about single columns and about the key is laid over each.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cdc_assets.config import SourceConfig
+from cdc_assets.errors import RejectedRecordError, TerminalError
+from cdc_assets.formats.postgres_catalog import read_tables
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.values import RawRecord
+from cdc_assets.merge.sql import OWN_COLUMNS
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.connect import describe_envelope
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.inference import infer
+from cdc_assets.schema.overrides import apply_overrides
+from cdc_assets.schema.types import TableSchema
+
+_SAMPLE = 200
+_log = logging.getLogger(__name__)
+JsonObject = Mapping[str, Any]
+
+
+class TypeSource:
+    """Finds the schema of tables of one source."""
+
+    def __init__(self, source: SourceConfig, log: KafkaLog) -> None:
+        self._source = source
+        self._log = log
+
+    def first_schema(self, entry: TableEntry) -> tuple[TableSchema, bool]:
+        """The schema of a table that the lake does not have yet.
+
+        Returns:
+            The schema, and whether records carry it themselves.
+
+        Raises:
+            RejectedRecordError: if the topic's first record is not a Debezium envelope.
+            TerminalError: if a column cannot be stored exactly, or there is no key.
+        """
+        records = self._log.sample(entry.topic, _SAMPLE)
+        documents = [_document(record, entry) for record in records]
+        inline = bool(documents) and _is_inline(documents[0])
+        described = self._described(entry, records, documents, inline=inline)
+        return self._exact(entry, described), inline
+
+    def of_record(self, entry: TableEntry, value: JsonObject, key: Sequence[str]) -> TableSchema:
+        """The schema that a record carries: the parsed ``schema`` of its value, and a key."""
+        return self._exact(entry, replace(describe_envelope(value), key=tuple(key)))
+
+    def from_database(self, entry: TableEntry) -> TableSchema | None:
+        """The schema in the database's catalog now; None without a database or a table."""
+        described = self._catalog(entry)
+        return self._exact(entry, described) if described else None
+
+    def _described(
+        self,
+        entry: TableEntry,
+        records: tuple[RawRecord, ...],
+        documents: list[JsonObject],
+        *,
+        inline: bool,
+    ) -> Described:
+        keys = [key for record in records if (key := _key(record)) is not None]
+        if inline:
+            return describe_envelope(
+                documents[0]["schema"], keys[0].get("schema") if keys else None
+            )
+        bare = [key.get("payload", key) if "schema" in key else key for key in keys]
+        known = self._catalog(entry)
+        if known is not None:
+            return _keyed(known, bare)
+        placeholder = self._source.connector.unavailable_value_placeholder
+        guessed = infer(_images(documents), bare, placeholder=placeholder)
+        for warning in guessed.warnings:
+            _log.warning("table=%s: %s", entry.table, warning)
+        return guessed
+
+    def _catalog(self, entry: TableEntry) -> Described | None:
+        database = self._source.database
+        if database is None:
+            return None
+        found = read_tables(database.dsn.reveal(), [entry.table]).get(entry.table)
+        return found.described(self._source.connector.modes) if found else None
+
+    def _exact(self, entry: TableEntry, described: Described) -> TableSchema:
+        where = f"table={entry.table} topic={entry.topic}"
+        overrides = self._source.overrides(entry.table)
+        given = apply_overrides(
+            described,
+            overrides.column_types,
+            overrides.primary_key,
+            self._source.connector.modes,
+            where=where,
+        )
+        schema = given.exact(where)
+        _require_usable(schema, where)
+        return schema
+
+
+def _require_usable(schema: TableSchema, where: str) -> None:
+    taken = sorted(set(schema.names) & set(OWN_COLUMNS))
+    if taken:
+        what = f"columns {', '.join(taken)} carry names that the lake tables reserve"
+        raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
+    if not schema.key:
+        what = "the table has no primary key and its records have no key"
+        remedy = "name key columns under tables.<schema.table>.primary_key"
+        raise TerminalError(what, where=where, remedy=remedy)
+
+
+def _document(record: RawRecord, entry: TableEntry) -> JsonObject:
+    """The record's JSON if it is an envelope, with or without a schema around it."""
+    document = _object(record.value)
+    envelope = document.get("payload", document)
+    if not isinstance(envelope, dict) or "op" not in envelope:
+        what = "the topic's first records are not Debezium change events"
+        where = f"table={entry.table} {record.coordinate}"
+        remedy = "exclude the topic (topics.exclude), or check the connector's value.converter"
+        raise RejectedRecordError(what, where=where, remedy=remedy)
+    return document
+
+
+def _is_inline(document: JsonObject) -> bool:
+    return isinstance(document.get("schema"), dict) and "payload" in document
+
+
+def _key(record: RawRecord) -> JsonObject | None:
+    return _object(record.key) or None
+
+
+def _object(text: bytes | None) -> JsonObject:
+    """A JSON object; empty if the bytes are not one."""
+    try:
+        document = json.loads(text or b"")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _images(documents: list[JsonObject]) -> Iterator[JsonObject]:
+    for document in documents:
+        image = document.get("after") or document.get("before")
+        if isinstance(image, dict):
+            yield image
+
+
+def _keyed(described: Described, keys: list[JsonObject]) -> Described:
+    """With the record key's columns as the key: they decide which partition a row is in."""
+    names = tuple(keys[0]) if keys else described.key
+    known = set(described.names)
+    key = names if all(name in known for name in names) else described.key
+    return replace(described, key=key)

@@ -1,0 +1,66 @@
+"""Spark's exceptions as ours: short, without plans, row values or addresses of code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+from pyspark.errors import PySparkException
+
+from cdc_assets.errors import CdcError, ConflictError, TransientError, UnreachableError
+
+_CONFLICTS = (
+    "is not an ancestor of",
+    "CommitFailedException",
+    "ValidationException",
+    "Branch does not exist",
+    "Cannot commit",
+)
+_LOST_SERVER = (
+    "UNAVAILABLE",
+    "INVALID_HANDLE.SESSION",
+    "INVALID_HANDLE.OPERATION",
+    "SESSION_CLOSED",
+)
+_ENOUGH = 160
+
+
+@contextmanager
+def translated(step: str, where: str) -> Iterator[None]:
+    """Turn what Spark raises in this block into one of our errors.
+
+    Raises:
+        ConflictError: if Iceberg refused the commit since another one came first.
+        UnreachableError: if the Spark server went away.
+        TransientError: for everything else; its cause is named, not quoted.
+    """
+    try:
+        yield
+    except CdcError:
+        raise
+    except (PySparkException, grpc.RpcError) as error:
+        raise _translate(error, step, where) from None
+
+
+def _translate(error: Exception, step: str, where: str) -> CdcError:
+    text = str(error)
+    if any(sign in text for sign in _CONFLICTS):
+        what = f"another writer published while this batch was at: {step}"
+        return ConflictError(what, where=where, remedy="the range is merged again by the next try")
+    if isinstance(error, grpc.RpcError) or any(sign in text for sign in _LOST_SERVER):
+        what = f"the Spark server went away at: {step}"
+        remedy = "check that it runs; nothing was published, the next try starts over"
+        return UnreachableError(what, where=where, remedy=remedy)
+    what = f"Spark failed at: {step} ({_cause(error)})"
+    remedy = "nothing was published; the Spark server's log has the details"
+    return TransientError(what, where=where, remedy=remedy)
+
+
+def _cause(error: Exception) -> str:
+    """The condition's name, such as ``PATH_NOT_FOUND``; messages may quote values."""
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    if condition:
+        return condition
+    classes = [word for word in str(error).split() if word.endswith(("Exception:", "Error:"))]
+    return classes[-1].rstrip(":").rsplit(".", 1)[-1][:_ENOUGH] if classes else type(error).__name__

@@ -1,0 +1,151 @@
+"""What one batch will do, as a printable value. Making it changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.errors import LogReplacedError, LostRangeError
+from cdc_assets.lake.properties import Published
+from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.types import TableSchema
+
+
+class Apply(StrEnum):
+    """How the folded changes reach the table."""
+
+    APPEND = "append"  # the table is empty
+    REPLACE = "delete keys, append rows"  # everything is newer than what was applied
+    GUARDED = "look up rows, keep what is newer, delete keys, append rows"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One batch of one table.
+
+    Attributes:
+        entry: the table.
+        head: the snapshot that ``main`` must still have when the batch publishes.
+        published: what the newest publish recorded; None for the first.
+        identity: of the topic.
+        start: committed offsets before the batch.
+        ranges: what is read, never empty.
+        end: committed offsets after it.
+        schema: the table's columns and how they arrive.
+        inline: whether records carry their schema.
+        replay: the ranges were merged before; committed offsets stay.
+        attempt: unique.
+    """
+
+    entry: TableEntry
+    head: int | None
+    published: Published | None
+    identity: TopicIdentity
+    start: OffsetVector
+    ranges: tuple[OffsetRange, ...]
+    end: OffsetVector
+    partitions: int
+    schema: TableSchema
+    inline: bool
+    replay: bool
+    run_id: str
+    attempt: str
+
+    @property
+    def branch(self) -> str:
+        """Where the batch is built up."""
+        return f"cdc_{self.attempt.replace('-', '')}"
+
+    @property
+    def where(self) -> str:
+        """Coordinates for errors."""
+        ranges = " ".join(str(each) for each in self.ranges)
+        return f"table={self.entry.table} topic={self.entry.topic} offsets={ranges}"
+
+    def describe(self, apply: Apply | None = None) -> str:
+        """For people: what is read, how it is applied, where it goes."""
+        lines = [
+            f"{'replay' if self.replay else 'tail'} of {self.entry.topic} into {self.entry.target}",
+            *(f"  read partition {r.partition} [{r.start}, {r.end})" for r in self.ranges),
+            f"  in all {total_length(self.ranges)} offsets",
+            f"  apply: {apply or 'as the records demand'}",
+            f"  publish on snapshot {self.head} as attempt {self.attempt}",
+        ]
+        return "\n".join(lines)
+
+
+def require_same_log(entry: TableEntry, published: Published, now: TopicIdentity) -> None:
+    """Offsets mean something only in the log that they were counted in.
+
+    Raises:
+        LogReplacedError: if the topic was recreated or the cluster is another one.
+    """
+    before = TopicIdentity(published.cluster_id, published.topic_id)
+    if before == now:
+        return
+    other = "the cluster" if before.cluster_id != now.cluster_id else "the topic"
+    what = f"{other} is not the one that this table was replicated from"
+    where = f"table={entry.table} topic={entry.topic} was={before} is={now}"
+    remedy = "its offsets are not comparable: re-create the table from a new snapshot"
+    raise LogReplacedError(what, where=where, remedy=remedy)
+
+
+def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks) -> None:
+    """The log must still hold everything that was not merged.
+
+    Raises:
+        LostRangeError: if it begins after a start, or ends before it; names the exact range.
+    """
+    begin, end = marks.begin.as_dict(), marks.end.as_dict()
+    where = f"table={entry.table} topic={entry.topic}"
+    gone = [f"{p}:[{start.get(p)},{at})" for p, at in begin.items() if at > start.get(p)]
+    if gone:
+        what = f"the log no longer holds offsets that were never merged: {' '.join(gone)}"
+        remedy = "re-create the table from a new snapshot, and lengthen the topic's retention"
+        raise LostRangeError(what, where=where, remedy=remedy)
+    ahead = [f"{p}: committed {at}, log ends at {end[p]}" for p, at in start if at > end.get(p, 0)]
+    if ahead:
+        what = f"the log ends before the committed offsets ({'; '.join(ahead)})"
+        remedy = "records were removed from the topic; re-create the table from a new snapshot"
+        raise LostRangeError(what, where=where, remedy=remedy)
+
+
+def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, ...]:
+    """Cut to about ``limit`` offsets in all, each partition in proportion to what it has.
+
+    Every partition keeps at least one offset, so that all of them move on.
+    """
+    total = total_length(ranges)
+    if total <= limit:
+        return ranges
+    return tuple(
+        OffsetRange(r.partition, r.start, r.start + max(1, r.length * limit // total))
+        for r in ranges
+    )
+
+
+def choose(
+    published: Published | None, rows: int | None, lowest: dict[int, str], partitions: int
+) -> Apply:
+    """How to apply a batch whose lowest newest positions per partition are known.
+
+    A batch needs no look-up if everything it holds is newer than whatever was applied. Keys
+    stay in their Kafka partition, so that this is known per partition; once the number of
+    partitions has changed, only the highest position of all tells it.
+
+    Args:
+        published: the newest publish.
+        rows: rows in the table, None if unknown.
+        lowest: per partition the lowest position among the folded changes, hexadecimal.
+        partitions: of the topic, now.
+    """
+    if published is None or (rows == 0 and not published.tombstones):
+        return Apply.APPEND
+    applied = published.applied
+    if partitions != published.partitions:
+        highest = max(applied.values(), default="")
+        applied = dict.fromkeys(lowest, highest)
+    newer = all(position > applied.get(p, "") for p, position in lowest.items())
+    return Apply.REPLACE if newer else Apply.GUARDED

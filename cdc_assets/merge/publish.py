@@ -1,0 +1,76 @@
+"""Making a finished batch visible: all of it or nothing, and by one writer only.
+
+1. `open_branch`: a branch from the head of ``main`` that the plan was made on. Everything is
+   written there; readers of ``main`` see none of it.
+2. The last write on the branch carries the snapshot properties: offsets are stored in the
+   snapshot that completes their rows, and nowhere else.
+3. `publish` fast-forwards ``main``. Iceberg refuses unless the branch descends from ``main``'s
+   head: a second writer or a zombie cannot publish.
+4. If the reply is lost, `publish` looks for the attempt in ``main``'s ancestry before anything
+   else. If even that cannot be read, the outcome is unknown and nothing is cleaned up.
+5. `close_branch` drops the branch once the outcome is known.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, TransientError
+from cdc_assets.lake import Lake
+from cdc_assets.merge import sql
+from cdc_assets.merge.failures import translated
+from cdc_assets.merge.plan import BatchPlan
+
+
+class Publisher:
+    """Branch handling for one batch."""
+
+    def __init__(self, spark: SparkSession, catalog: str, lake: Lake, plan: BatchPlan) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._lake = lake
+        self._plan = plan
+
+    def open_branch(self) -> str:
+        """Step 1; returns the branch as a table identifier for SQL."""
+        plan = self._plan
+        with translated("create branch", plan.where):
+            self._run(sql.create_branch(self._catalog, plan.entry.target, plan.branch, plan.head))
+        return sql.table(self._catalog, plan.entry.target, plan.branch)
+
+    def publish(self) -> None:
+        """Steps 3 and 4.
+
+        Raises:
+            ConflictError: if ``main`` has moved; nothing was published.
+            OutcomeUnknownError: if neither the reply nor the table could be read.
+        """
+        plan = self._plan
+        try:
+            with translated("publish", plan.where):
+                self._run(sql.fast_forward(self._catalog, plan.entry.target, plan.branch))
+        except ConflictError:
+            self.close_branch()
+            raise
+        except TransientError as lost:
+            self._look(lost)
+
+    def close_branch(self) -> None:
+        """Step 5."""
+        plan = self._plan
+        with translated("drop branch", plan.where):
+            self._run(sql.drop_branch(self._catalog, plan.entry.target, plan.branch))
+
+    def _look(self, lost: CdcError) -> None:
+        plan = self._plan
+        try:
+            published = self._lake.has_attempt(plan.entry.target, plan.attempt)
+        except CdcError as error:
+            what = f"whether attempt {plan.attempt} was published is not known: {error.what}"
+            remedy = "nothing was removed; the next run looks for the attempt before it merges"
+            raise OutcomeUnknownError(what, where=plan.where, remedy=remedy) from error
+        if not published:
+            raise lost
+
+    def _run(self, statement: str) -> None:
+        self._spark.sql(statement)

@@ -1,0 +1,50 @@
+"""Reading exact offset ranges of one topic as a DataFrame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_assets.changes.offsets import OffsetRange
+
+FETCH_OPTIONS: Final = {
+    "kafka.max.poll.records": "20000",
+    "kafka.fetch.max.bytes": str(16 << 20),
+    "kafka.max.partition.fetch.bytes": str(16 << 20),
+    "kafka.fetch.min.bytes": str(1 << 20),
+    "kafka.fetch.max.wait.ms": "50",
+    "kafka.isolation.level": "read_committed",
+}
+"""Large fetches: they halve the time of reading a backlog against the client's defaults."""
+
+
+def read_ranges(
+    spark: SparkSession, topic: str, ranges: tuple[OffsetRange, ...], options: Mapping[str, str]
+) -> DataFrame:
+    """The records of ``ranges``: ``key value topic partition offset timestamp timestampType``.
+
+    Reading fails if the log no longer holds a range (``failOnDataLoss``); committed offsets
+    of consumer groups play no part.
+
+    Args:
+        spark: the session.
+        topic: to read from.
+        ranges: one per partition, none empty.
+        options: the cluster, as Spark's reader spells it (``kafka.bootstrap.servers`` …).
+    """
+
+    def vector(offsets: dict[int, int]) -> str:
+        return json.dumps({topic: {str(p): offset for p, offset in offsets.items()}})
+
+    return (
+        spark.read.format("kafka")
+        .options(**{**FETCH_OPTIONS, **options})
+        .option("assign", json.dumps({topic: [each.partition for each in ranges]}))
+        .option("startingOffsets", vector({each.partition: each.start for each in ranges}))
+        .option("endingOffsets", vector({each.partition: each.end for each in ranges}))
+        .option("failOnDataLoss", "true")
+        .load()
+    )

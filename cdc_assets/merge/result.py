@@ -1,0 +1,62 @@
+"""What a batch reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.schema.types import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """One merged batch.
+
+    Attributes:
+        ranges: what was read.
+        start, end: committed offsets before and after; equal for a replay.
+        hour: the partition that the batch belongs to.
+        snapshot_id: head of ``main`` after the batch.
+        records: change events with a value.
+        inserted, updated, deleted: change events of each kind (snapshot rows are inserts).
+        tombstones_skipped: records without a value: Debezium sends one after each delete.
+        stale: keys whose newest change in the batch was older than what the lake had.
+        latency: publish time minus source commit time, of the changes of this batch.
+        slo: latencies of all the hours that the SLO looks at, after this batch.
+        lag_records: offsets that were not merged when the batch was planned.
+        row_count: rows in the table; None if unknown.
+        steps: seconds per step.
+    """
+
+    table: TableName
+    target: LakeName
+    topic: str
+    ranges: tuple[OffsetRange, ...]
+    start: OffsetVector
+    end: OffsetVector
+    hour: HourWindow
+    snapshot_id: int | None
+    attempt_id: str
+    records: int
+    inserted: int
+    updated: int
+    deleted: int
+    tombstones_skipped: int
+    rejected: int
+    stale: int
+    latency: LatencyHistogram
+    slo: SloWindow
+    lag_records: int
+    row_count: int | None
+    schema: TableSchema
+    plan_text: str
+    replay: bool
+    duration_seconds: float
+    published_at: datetime
+    steps: Mapping[str, float]

@@ -1,0 +1,132 @@
+"""Every SQL statement that is sent, as text; `quote` is the one way for names to get in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.schema.types import Column, TableSchema
+
+POSITION: Final = "_cdc_position"
+COMMIT_TIME: Final = "_cdc_ts"
+OWN_COLUMNS: Final = {
+    POSITION: ("binary", "Position of the newest change in this row; byte order is source order"),
+    COMMIT_TIME: ("timestamp", "Commit time of that change at the source; empty for snapshot rows"),
+}
+
+
+def quote(name: str) -> str:
+    """An identifier in back-ticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    """A string literal; Spark reads back-slashes in it as escapes."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def table(catalog: str, name: LakeName, branch: str = "") -> str:
+    """A table, or one branch of it."""
+    parts = [catalog, name.namespace, name.name, *([f"branch_{branch}"] if branch else [])]
+    return ".".join(quote(part) for part in parts)
+
+
+def create_namespace(catalog: str, name: LakeName) -> str:
+    """The namespace of a table."""
+    return f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{quote(name.namespace)}"
+
+
+def create_table(
+    catalog: str, name: LakeName, schema: TableSchema, properties: Mapping[str, str]
+) -> str:
+    """The table with the source's columns and ours.
+
+    Only key columns are required: a column that the source drops must be able to stay empty.
+    """
+    columns = [_column(each, required=each.name in schema.key) for each in schema.columns]
+    own = [f"{quote(n)} {t} COMMENT {text(c)}" for n, (t, c) in OWN_COLUMNS.items()]
+    comment = f"\nCOMMENT {text(schema.comment)}" if schema.comment else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {table(catalog, name)} (\n  "
+        + ",\n  ".join([*columns, *own])
+        + f"\n) USING iceberg{comment}\nTBLPROPERTIES ({_properties(properties)})"
+    )
+
+
+def create_side_table(
+    catalog: str, name: LakeName, columns: Sequence[tuple[str, str]], properties: Mapping[str, str]
+) -> str:
+    """One of our own tables: columns as ``(name, type)``."""
+    rows = ",\n  ".join(f"{quote(column)} {type_}" for column, type_ in columns)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {table(catalog, name)} (\n  {rows}\n) USING iceberg\n"
+        f"TBLPROPERTIES ({_properties(properties)})"
+    )
+
+
+def set_identifier(catalog: str, name: LakeName, key: Sequence[str]) -> str:
+    """Make the key columns Iceberg's identifier fields."""
+    return f"ALTER TABLE {table(catalog, name)} SET IDENTIFIER FIELDS {_names(key)}"
+
+
+def set_properties(catalog: str, name: LakeName, properties: Mapping[str, str]) -> str:
+    """Set table properties."""
+    return f"ALTER TABLE {table(catalog, name)} SET TBLPROPERTIES ({_properties(properties)})"
+
+
+def add_columns(catalog: str, name: LakeName, columns: Sequence[Column]) -> str:
+    """Add optional columns before ours."""
+    added = ", ".join(_column(each, required=False) for each in columns)
+    return f"ALTER TABLE {table(catalog, name)} ADD COLUMNS ({added})"
+
+
+def widen_column(catalog: str, name: LakeName, column: Column) -> str:
+    """Give a column a wider type."""
+    return (
+        f"ALTER TABLE {table(catalog, name)} ALTER COLUMN {quote(column.name)} TYPE {column.type}"
+    )
+
+
+def create_branch(catalog: str, name: LakeName, branch: str, snapshot_id: int | None) -> str:
+    """A branch from a snapshot; from nothing if the table has none."""
+    at = f" AS OF VERSION {snapshot_id}" if snapshot_id is not None else ""
+    return f"ALTER TABLE {table(catalog, name)} CREATE BRANCH {quote(branch)}{at}"
+
+
+def drop_branch(catalog: str, name: LakeName, branch: str) -> str:
+    """Drop a branch; its files go with snapshot expiry."""
+    return f"ALTER TABLE {table(catalog, name)} DROP BRANCH IF EXISTS {quote(branch)}"
+
+
+def fast_forward(catalog: str, name: LakeName, branch: str) -> str:
+    """Move ``main`` to the branch's head, if ``main`` is an ancestor of it."""
+    called = f"CALL {quote(catalog)}.system.fast_forward"
+    own = text(f"{quote(name.namespace)}.{quote(name.name)}")
+    return f"{called}(table => {own}, branch => 'main', to => {text(branch)})"
+
+
+def delete_keys(target: str, view: str, key: Sequence[str]) -> str:
+    """Delete the rows whose key is in the view.
+
+    The hint keeps the table from being shuffled: the keys go to every task, which then reads
+    nothing but the table's key columns.
+    """
+    same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
+    hint = "/*+ BROADCAST(b) */"
+    keys = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
+    return f"DELETE FROM {target} AS t WHERE EXISTS ({keys})"  # noqa: S608 - quoted names
+
+
+def _column(column: Column, *, required: bool) -> str:
+    constraint = " NOT NULL" if required else ""
+    comment = f" COMMENT {text(column.comment)}" if column.comment else ""
+    return f"{quote(column.name)} {column.type}{constraint}{comment}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(quote(name) for name in names)
+
+
+def _properties(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{text(key)} = {text(value)}" for key, value in sorted(properties.items()))

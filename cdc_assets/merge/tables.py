@@ -1,0 +1,121 @@
+"""Creating and changing the lake's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake import TableState
+from cdc_assets.merge import sql
+from cdc_assets.merge.describe import TypeSource
+from cdc_assets.merge.failures import translated
+from cdc_assets.merge.tombstones import Tombstones
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.evolution import Evolution, evolution, evolved
+from cdc_assets.schema.stored import from_json, to_json
+from cdc_assets.schema.types import TableSchema
+
+_SCHEMA: Final = "cdc-assets.schema"
+_INLINE: Final = "cdc-assets.inline-schema"
+_MERGE_ON_READ: Final = {
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.distribution-mode": "none",  # batches arrive hashed by key; no second shuffle
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+}
+
+
+class LakeTables:
+    """The lake table of one source table."""
+
+    def __init__(
+        self, config: ReplicationConfig, spark: SparkSession, types: TypeSource, entry: TableEntry
+    ) -> None:
+        self._lake = config.lake
+        self._mode = config.source(entry.table.source).schema_changes
+        self._spark = spark
+        self._types = types
+        self._entry = entry
+
+    def create(self) -> tuple[TableSchema, bool]:
+        """Make namespace, table, identifier fields and the tombstones' side table.
+
+        Returns:
+            The schema, and whether records carry one themselves.
+        """
+        schema, inline = self._types.first_schema(self._entry)
+        catalog, target = self._lake.catalog.name, self._entry.target
+        with translated("create table", f"table={self._entry.table} lake={target}"):
+            self._spark.sql(sql.create_namespace(catalog, target))
+            self._spark.sql(
+                sql.create_table(catalog, target, schema, self._properties(schema, inline=inline))
+            )
+            self._spark.sql(sql.set_identifier(catalog, target, schema.key))
+            Tombstones(self._spark, catalog, target, schema).create()
+        return schema, inline
+
+    def stored(self, state: TableState) -> tuple[TableSchema, bool]:
+        """What `create` recorded with the table.
+
+        Raises:
+            TerminalError: if the table does not say how its records are to be decoded.
+        """
+        text = state.properties.get(_SCHEMA)
+        if text is None:
+            what = "the lake table does not say how its records are decoded: it is not ours"
+            remedy = "drop it, or give this table another target in the configuration"
+            raise TerminalError(
+                what, where=f"table={self._entry.table} lake={state.name}", remedy=remedy
+            )
+        return from_json(text), state.properties.get(_INLINE) == "true"
+
+    def evolve(self, table: TableSchema, records: Sequence[TableSchema]) -> TableSchema:
+        """Change the table so that it holds what these records have.
+
+        Raises:
+            TerminalError: if that would lose something, or the configuration forbids changes.
+        """
+        plans: list[Evolution] = []
+        for record in records:
+            plans.append(evolution(table, record))
+            table = evolved(table, plans[-1])
+        for plan in plans:
+            self._require_allowed(plan)
+        if any(not plan.is_empty for plan in plans):
+            self._execute(plans, table)
+        return table
+
+    def _execute(self, plans: Sequence[Evolution], schema: TableSchema) -> None:
+        catalog, target = self._lake.catalog.name, self._entry.target
+        with translated("change columns", f"table={self._entry.table} lake={target}"):
+            for plan in plans:
+                if plan.added:
+                    self._spark.sql(sql.add_columns(catalog, target, plan.added))
+                for column in plan.widened:
+                    self._spark.sql(sql.widen_column(catalog, target, column))
+            self._spark.sql(sql.set_properties(catalog, target, {_SCHEMA: to_json(schema)}))
+
+    def _require_allowed(self, plan: Evolution) -> None:
+        if plan.is_empty or (self._mode == "evolve" and not plan.incompatible):
+            return
+        what = f"the source's columns have changed: {plan.describe()}"
+        remedy = "re-create the table from a new snapshot, or set schema_changes: evolve if it fits"
+        raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+
+    def _properties(self, schema: TableSchema, *, inline: bool) -> dict[str, str]:
+        table = self._entry.table
+        return {
+            **_MERGE_ON_READ,
+            "format-version": str(self._lake.format_version),
+            "cdc-assets.source": table.source,
+            "cdc-assets.source-table": table.qualified,
+            "cdc-assets.topic": self._entry.topic,
+            _SCHEMA: to_json(schema),
+            _INLINE: str(inline).lower(),
+        }

@@ -1,0 +1,59 @@
+"""The parts that a replication talks to, connected when they are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.failures import FailureBook
+from cdc_assets.registry import RegistryFile
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import Lake
+    from cdc_assets.log.kafka import KafkaLog
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The wall clock, aware."""
+    return datetime.now(UTC)
+
+
+class Services:
+    """Kafka, the lake, the registry and the failures of one configuration.
+
+    Making one touches no network. A part that could not be reached is tried anew at its
+    next use. One instance serves one thread at a time.
+    """
+
+    def __init__(self, config: ReplicationConfig, clock: Clock = utc_now) -> None:
+        self.config = config
+        self.clock = clock
+
+    @cached_property
+    def log(self) -> KafkaLog:
+        """Kafka."""
+        from cdc_assets.log.kafka import KafkaLog
+
+        return KafkaLog(self.config.kafka.librdkafka())
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The Iceberg catalog."""
+        from cdc_assets.lake import Lake
+
+        return Lake(self.config)
+
+    @cached_property
+    def registry(self) -> RegistryFile:
+        """The discovered tables."""
+        return RegistryFile(self.config.registry)
+
+    @cached_property
+    def failures(self) -> FailureBook:
+        """The tables that fail."""
+        return FailureBook.beside(self.config.registry)

@@ -1,0 +1,146 @@
+"""`cdc-assets status`: per table its state, offsets, lag, SLO and last error. No Spark."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.slo import SloReport, SloTarget
+from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.slo import slo_reports, slo_target
+from cdc_assets.operate.survey import Condition, Survey, TableSurvey, survey
+from cdc_assets.registry import TableEntry
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """What `status` says about one table; ``slo`` is None if Kafka did not answer."""
+
+    survey: TableSurvey
+    at: datetime
+    target: SloTarget
+    slo: SloReport | None
+
+    @property
+    def table(self) -> TableName:
+        """The source table."""
+        return self.survey.table
+
+    @property
+    def condition(self) -> Condition:
+        """The state in a word."""
+        return self.survey.condition(self.at, self.target.within_seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``; unknown values are null."""
+        view = self.survey
+        return {
+            "table": str(view.table),
+            "state": self.condition.value,
+            "topic": view.entry.topic,
+            "target": str(view.entry.target),
+            "snapshot_id": view.state.snapshot_id if view.state else None,
+            "published_at": _iso(view.published.published_at) if view.published else None,
+            "offsets": {str(p): o for p, o in view.committed},
+            "lag": {"changes": view.lag_changes, "seconds": view.lag_seconds(self.at)},
+            "slo": _slo_dict(self.target, self.slo),
+            "last_error": _failure_dict(view),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All tables, and the parts that did not answer."""
+
+    at: datetime
+    tables: tuple[TableStatus, ...]
+    problems: tuple[CdcError, ...] = ()
+
+    @property
+    def failing(self) -> tuple[TableStatus, ...]:
+        """The tables in state FAILING."""
+        return tuple(each for each in self.tables if each.condition is Condition.FAILING)
+
+    def to_json(self) -> str:
+        """The document that ``--json`` prints."""
+        document = {
+            "at": self.at.isoformat(),
+            "tables": [each.to_dict() for each in self.tables],
+            "problems": [str(problem) for problem in self.problems],
+        }
+        return json.dumps(document, indent=2)
+
+
+def read_status(services: Services, entries: Sequence[TableEntry] | None = None) -> Status:
+    """Look at all registered tables, or at these. Parts that do not answer are named.
+
+    Raises:
+        TerminalError: if the registry cannot be read as one, or a secret is missing.
+    """
+    if entries is None:
+        entries = replicated(services.config, services.registry.load())
+    seen = survey(services, entries)
+    reports, problems = _reports(services, seen)
+    tables = tuple(
+        TableStatus(each, seen.at, slo_target(services, each.table), reports.get(each.table))
+        for each in seen.tables
+    )
+    return Status(seen.at, tables, (*seen.problems, *problems))
+
+
+def _reports(
+    services: Services, seen: Survey
+) -> tuple[dict[TableName, SloReport], tuple[CdcError, ...]]:
+    if seen.problems:
+        return {}, ()
+    try:
+        return slo_reports(services, seen.tables, seen.at), ()
+    except TransientError as problem:
+        return {}, (problem,)
+
+
+def _slo_dict(target: SloTarget, report: SloReport | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    return {
+        "state": report.state.value,
+        "target": str(target),
+        "percent_within": report.percent_within,
+        "p50_seconds": finite(report.p50),
+        "p95_seconds": finite(report.p95),
+        "p99_seconds": finite(report.p99),
+        "budget_left": report.budget_left,
+        "burn_rate": report.burn_rate,
+        "changes": report.changes,
+        "late": report.late,
+    }
+
+
+def _failure_dict(view: TableSurvey) -> dict[str, Any] | None:
+    failure = view.failure
+    if failure is None:
+        return None
+    return {
+        "at": _iso(failure.at),
+        "kind": failure.kind.value,
+        "message": failure.message,
+        "attempts": failure.attempts,
+        "needs_person": failure.needs_person,
+        "retry_at": _iso(failure.retry_at),
+    }
+
+
+def finite(value: float) -> float | None:
+    """None for NaN: a percentile of no changes."""
+    return None if math.isnan(value) else value
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

@@ -1,0 +1,176 @@
+"""Where every table stands: what the lake has committed, what the log holds beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.operate.failures import Failure
+from cdc_assets.operate.services import Services
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import Published, TableState
+    from cdc_assets.log.values import Watermarks
+
+T = TypeVar("T")
+
+CATALOG_CALLS_AT_ONCE: Final = 16
+
+
+class Condition(StrEnum):
+    """A table's state, in a word."""
+
+    NEW = "NEW"
+    CURRENT = "CURRENT"
+    LAGGING = "LAGGING"
+    FAILING = "FAILING"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSurvey:
+    """One table at one moment.
+
+    ``state`` is None for a table that is not in the lake yet, ``marks`` for a topic that
+    Kafka does not have (or if Kafka was not asked), ``oldest_unread`` if nothing is unread.
+    """
+
+    entry: TableEntry
+    state: TableState | None
+    marks: Watermarks | None
+    oldest_unread: datetime | None
+    failure: Failure | None
+
+    @property
+    def table(self) -> TableName:
+        """The source table."""
+        return self.entry.table
+
+    @property
+    def published(self) -> Published | None:
+        """What the newest publish recorded; None before the first."""
+        return self.state.published if self.state else None
+
+    @property
+    def committed(self) -> OffsetVector:
+        """Next-to-read offsets as the lake has them; empty for a new table."""
+        published = self.published
+        return published.offsets if published else OffsetVector()
+
+    @property
+    def position(self) -> OffsetVector:
+        """Where reading goes on: the committed offsets, or the log's begin beyond them."""
+        return self.committed.merged_max(self.marks.begin) if self.marks else self.committed
+
+    @property
+    def lag_changes(self) -> int | None:
+        """Offsets that the log holds beyond the committed ones; None if unknown."""
+        return total_length(self.position.ranges_to(self.marks.end)) if self.marks else None
+
+    def lag_seconds(self, now: datetime) -> float | None:
+        """Age of the oldest unread record: 0 if all is read, None if unknown."""
+        if self.lag_changes == 0:
+            return 0.0
+        if self.oldest_unread is None:
+            return None
+        return max(0.0, (now - self.oldest_unread).total_seconds())
+
+    def condition(self, now: datetime, within_seconds: float) -> Condition:
+        """FAILING, NEW, or by the age of the oldest unread record against the target."""
+        if self.failure is not None:
+            return Condition.FAILING
+        if self.marks is None:
+            return Condition.UNKNOWN
+        if self.published is None:
+            return Condition.NEW
+        lag = self.lag_seconds(now)
+        return Condition.CURRENT if lag is not None and lag <= within_seconds else Condition.LAGGING
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All tables at one moment, and which parts did not answer."""
+
+    at: datetime
+    tables: tuple[TableSurvey, ...]
+    problems: tuple[CdcError, ...] = ()
+
+    def complete(self) -> Survey:
+        """Itself.
+
+        Raises:
+            CdcError: the first problem, if there is any.
+        """
+        if self.problems:
+            raise self.problems[0]
+        return self
+
+
+def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = True) -> Survey:
+    """Look at Kafka (a few calls for all tables), the catalog and the failures.
+
+    A part that does not answer makes the fields that need it None and is named in
+    ``problems``: this function itself does not raise for it.
+
+    Args:
+        services: what to ask.
+        entries: the tables to look at.
+        ages: whether to find the timestamps of the oldest unread records too.
+    """
+    problems: list[CdcError] = []
+    topics = [entry.topic for entry in entries]
+    marks = _tried(partial(_watermarks, services, topics), {}, problems)
+    states = _tried(partial(_states, services, entries), {}, problems)
+    failures = _tried(services.failures.load, {}, problems)
+    tables = tuple(
+        TableSurvey(each, states.get(each.table), marks.get(each.topic), None,
+                    failures.get(each.table))
+        for each in entries
+    )  # fmt: skip
+    if ages and not problems:
+        tables = _tried(partial(_aged, services, tables), tables, problems)
+    return Survey(services.clock(), tables, tuple(problems))
+
+
+def _watermarks(services: Services, topics: Sequence[str]) -> Mapping[str, Watermarks]:
+    return services.log.watermarks(topics) if topics else {}
+
+
+def _states(
+    services: Services, entries: Sequence[TableEntry]
+) -> Mapping[TableName, TableState | None]:
+    """The first alone, as it opens the catalog; then many at once."""
+    if not entries:
+        return {}
+    first, *others = entries
+    lake = services.lake
+    states = {first.table: lake.state(first.target)}
+    with ThreadPoolExecutor(CATALOG_CALLS_AT_ONCE) as pool:
+        rest = pool.map(lambda entry: lake.state(entry.target), others)
+        return states | {entry.table: state for entry, state in zip(others, rest, strict=True)}
+
+
+def _aged(services: Services, tables: tuple[TableSurvey, ...]) -> tuple[TableSurvey, ...]:
+    behind = {each.entry.topic: each.position for each in tables if each.lag_changes}
+    oldest = services.log.first_unread(behind) if behind else {}
+    return tuple(
+        TableSurvey(each.entry, each.state, each.marks, oldest.get(each.entry.topic), each.failure)
+        for each in tables
+    )
+
+
+def _tried(call: Callable[[], T], otherwise: T, problems: list[CdcError]) -> T:
+    try:
+        return call()
+    except TransientError as problem:
+        problems.append(problem)
+        return otherwise

@@ -1,0 +1,86 @@
+"""One asset per replicated table, made from its registry entry."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.checks import check_specs
+from cdc_assets.orchestration.failing import RETRY_POLICY
+from cdc_assets.orchestration.keys import op_name, pool_name, table_key, topic_key
+from cdc_assets.orchestration.partitions import HOURS
+from cdc_assets.orchestration.table_run import OnBatch, TableRun
+from cdc_assets.registry import TableEntry
+
+SPARK: Final = "pyspark"
+"""The resource key: dagster-pyspark's own."""
+
+FRESH_FAIL: Final = timedelta(hours=2)
+FRESH_WARN: Final = timedelta(minutes=90)
+"""Liveness: even an idle table is materialized once an hour. The promise about latency is the
+check `replication_slo`, which counts changes; a freshness policy only sees the last event."""
+
+
+def table_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
+    """Everything Dagster shows of a table before its first run."""
+    source = config.sources[entry.table.source]
+    catalog = config.lake.catalog
+    return dg.AssetSpec(
+        table_key(entry.table),
+        deps=[topic_key(entry.topic)],
+        group_name=entry.table.source,
+        kinds={"kafka", "spark", "iceberg"},
+        freshness_policy=dg.FreshnessPolicy.time_window(FRESH_FAIL, FRESH_WARN),
+        description=_description(entry, str(source.slo.target)),
+        metadata={
+            "dagster/table_name": f"{catalog.name}.{entry.target}",
+            "dagster/storage_kind": "iceberg",
+            "topic": entry.topic,
+            "format": source.format,
+            "catalog": f"{catalog.name} ({catalog.type})",
+            "warehouse": config.lake.warehouse,
+            "slo": str(source.slo.target),
+            "discovered_at": dg.MetadataValue.timestamp(entry.discovered_at),
+        },
+    )
+
+
+def table_asset(
+    config: ReplicationConfig, entry: TableEntry, on_batch: OnBatch | None = None
+) -> dg.AssetsDefinition:
+    """The asset that merges a table's next changes (or replays hours) when materialized."""
+    spec = table_spec(config, entry)
+
+    @dg.multi_asset(
+        name=op_name(entry.table),
+        specs=[spec],
+        check_specs=check_specs(spec.key),
+        partitions_def=HOURS,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        pool=pool_name(entry.table),
+        retry_policy=RETRY_POLICY,
+        required_resource_keys={SPARK},
+    )
+    def merge(
+        context: dg.AssetExecutionContext,
+    ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult]:
+        liveness.hold(config.home, context.run.run_id)
+        services = Services(config)
+        yield from TableRun(context, services, entry, context.resources.pyspark, on_batch).events()
+
+    return merge
+
+
+def _description(entry: TableEntry, slo: str) -> str:
+    return (
+        f"`{entry.target}` in the lake, kept equal to `{entry.table.qualified}` of "
+        f"`{entry.table.source}`.\n\nA partition is one UTC hour of the topic `{entry.topic}`. "
+        f"Materializing merges what is not merged yet; a backfill merges whole hours again, "
+        f"which changes nothing unless the table differs from its log.\n\nSLO: {slo}."
+    )

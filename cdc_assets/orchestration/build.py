@@ -1,0 +1,59 @@
+"""Configuration and registry become Dagster definitions. No network is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.orchestration.assets import SPARK, table_asset
+from cdc_assets.orchestration.external import external_specs
+from cdc_assets.orchestration.jobs import housekeeping_schedule
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.sensors import (
+    alert_sensor,
+    discover_sensor,
+    promise_sensor,
+    replicate_sensor,
+)
+from cdc_assets.registry import Registry
+
+
+def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Definitions:
+    """One asset per registered table, its external parents, checks, sensors and the resource.
+
+    Tables of sources that are no longer configured are left out.
+    """
+    entries = replicated(config, registry)
+    return dg.Definitions(
+        assets=[
+            *(table_asset(config, entry) for entry in entries),
+            *(spec for entry in entries for spec in external_specs(config, entry)),
+        ],
+        sensors=_sensors(config, registry),
+        schedules=[housekeeping_schedule(config)],
+        resources={SPARK: spark_resource(config)},
+        executor=dg.in_process_executor,
+        metadata={"tables": len(entries), "configuration": str(config.path or "")},
+    )
+
+
+def _sensors(config: ReplicationConfig, registry: Registry) -> Sequence[dg.SensorDefinition]:
+    return [
+        discover_sensor(config, registry),
+        replicate_sensor(config, registry),
+        promise_sensor(config, registry),
+        alert_sensor(config),
+    ]
+
+
+def build_guide(what_to_do: str) -> dg.Definitions:
+    """What is shown when there is no configuration yet: how to write one."""
+    guide = dg.AssetSpec(
+        ["cdc_assets", "how_to_begin"],
+        description=what_to_do,
+        group_name="cdc_assets",
+    )
+    return dg.Definitions(assets=[guide], metadata={"how_to_begin": what_to_do})

@@ -1,0 +1,180 @@
+"""The two checks of every table, with the same verdict in a run and without one.
+
+`offsets_contiguous`: each snapshot's offsets begin where the one before it ended, and the
+committed offsets lie within the log. `replication_slo`: the promise, over changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from cdc_assets.changes.slo import SloReport, SloState, SloTarget
+from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.slo import slo_reports, slo_target
+from cdc_assets.operate.status import finite
+from cdc_assets.operate.survey import Survey, TableSurvey
+from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SLO, table_key
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import Published
+
+WARN = dg.AssetCheckSeverity.WARN
+ERROR = dg.AssetCheckSeverity.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one check of one table."""
+
+    asset: dg.AssetKey
+    check: str
+    passed: bool
+    severity: dg.AssetCheckSeverity
+    description: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """Changes when the outcome does: what to compare with the last one."""
+        return "ok" if self.passed else self.severity.value.lower()
+
+    def result(self) -> dg.AssetCheckResult:
+        """For the end of a run."""
+        return dg.AssetCheckResult(
+            asset_key=self.asset, check_name=self.check, passed=self.passed,
+            severity=self.severity, description=self.description, metadata=self.metadata,
+        )  # fmt: skip
+
+    def evaluation(self) -> dg.AssetCheckEvaluation:
+        """Without a run."""
+        return dg.AssetCheckEvaluation(
+            asset_key=self.asset, check_name=self.check, passed=self.passed,
+            severity=self.severity, description=self.description, metadata=self.metadata,
+        )  # fmt: skip
+
+
+def check_specs(asset: dg.AssetKey) -> Sequence[dg.AssetCheckSpec]:
+    """The checks of a table."""
+    return (
+        dg.AssetCheckSpec(
+            CHECK_OFFSETS,
+            asset=asset,
+            description="Each snapshot begins at the offsets where the one before it ended.",
+        ),
+        dg.AssetCheckSpec(
+            CHECK_SLO,
+            asset=asset,
+            description="Enough changes became visible in time: the source's `slo`.",
+        ),
+    )
+
+
+def verdicts(services: Services, seen: Survey) -> Iterator[Verdict]:
+    """Both checks of each table.
+
+    Raises:
+        UnreachableError: if Kafka or the catalog does not answer.
+    """
+    reports = slo_reports(services, seen.tables, seen.at)
+    for each in seen.tables:
+        history = services.lake.history(each.entry.target, PUBLISHES_CHECKED)
+        target = slo_target(services, each.table)
+        yield offsets_verdict(each, history)
+        rejected = _rejected(history, seen.at - timedelta(hours=target.over_hours))
+        yield slo_verdict(SloFacts(each, target, reports[each.table], rejected, seen.at))
+
+
+def _rejected(history: Sequence[Published], since: datetime) -> int:
+    recent = (each for each in history if each.published_at >= since)
+    return sum(each.counts.get("rejected", 0) for each in recent)
+
+
+def check_results(services: Services, table: TableSurvey) -> Iterator[dg.AssetCheckResult]:
+    """Both checks of one table, for the end of its run."""
+    seen = Survey(services.clock(), (table,))
+    yield from (verdict.result() for verdict in verdicts(services, seen))
+
+
+def offsets_verdict(table: TableSurvey, history: Sequence[Published]) -> Verdict:
+    """Look for holes between the newest publishes, and whether they lie within the log."""
+    found = gaps(history, table.marks)
+    description = "; ".join(found) or f"{len(history)} publishes without a gap"
+    metadata = {
+        "publishes": len(history),
+        "gaps": len(found),
+        "committed_offsets": dg.MetadataValue.text(table.committed.to_json()),
+    }
+    asset = table_key(table.table)
+    return Verdict(asset, CHECK_OFFSETS, not found, ERROR, description, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class SloFacts:
+    """What the verdict about the promise rests on; ``rejected`` records were never merged."""
+
+    table: TableSurvey
+    target: SloTarget
+    report: SloReport
+    rejected: int
+    now: datetime
+
+
+def slo_verdict(facts: SloFacts) -> Verdict:
+    """Judge the promise.
+
+    ERROR if it is broken, if the table stopped, or if records were set aside unmerged; WARN
+    if the error budget burns too fast.
+    """
+    failure, report = facts.table.failure, facts.report
+    stopped = failure is not None and failure.needs_person
+    broken = stopped or facts.rejected > 0 or report.state is SloState.ERROR
+    return Verdict(
+        asset=table_key(facts.table.table),
+        check=CHECK_SLO,
+        passed=not broken and report.state is SloState.OK,
+        severity=ERROR if broken else WARN,
+        description="; ".join(_slo_words(facts)),
+        metadata={
+            **_slo_metadata(facts.target, report),
+            **_lag_metadata(facts.table, facts.now),
+            "records_rejected": facts.rejected,
+        },
+    )
+
+
+def _slo_words(facts: SloFacts) -> Iterator[str]:
+    report, failure = facts.report, facts.table.failure
+    yield f"{report.percent_within:.2f} % of {report.changes} changes in time"
+    yield f"target {facts.target}"
+    if report.state is SloState.WARN:
+        yield f"the error budget burns {report.burn_rate:.1f} times too fast"
+    if facts.rejected:
+        yield f"{facts.rejected} records are in quarantine"
+    if failure:
+        yield f"failing: {failure.message}"
+
+
+def _slo_metadata(target: SloTarget, report: SloReport) -> dict[str, Any]:
+    numbers = {
+        "percent_within": report.percent_within,
+        "p50_seconds": report.p50,
+        "p95_seconds": report.p95,
+        "p99_seconds": report.p99,
+        "error_budget_left": report.budget_left,
+        "burn_rate": report.burn_rate,
+        "target_percent": target.percent,
+        "target_seconds": target.within_seconds,
+    }
+    known = {name: round(value, 4) for name, value in numbers.items() if finite(value) is not None}
+    return {**known, "changes": report.changes, "changes_late": report.late}
+
+
+def _lag_metadata(table: TableSurvey, now: datetime) -> dict[str, Any]:
+    lag = {"lag_changes": table.lag_changes, "lag_seconds": table.lag_seconds(now)}
+    return {name: value for name, value in lag.items() if value is not None}

@@ -1,0 +1,225 @@
+"""The same assets without the daemon: what `cdc-assets replicate` and `replay` do.
+
+With $DAGSTER_HOME the runs are recorded in that instance and appear in its UI; without it
+nothing of them is kept, only what they merged.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import dagster as dg
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import ConfigError
+from cdc_assets.log.hours import HourWindow, hour_of
+from cdc_assets.operate.discovery import discover, find_table, replicated
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.survey import TableSurvey, survey
+from cdc_assets.orchestration.assets import SPARK, table_asset
+from cdc_assets.orchestration.keys import (
+    REPLAY,
+    TAG_MODE,
+    TAG_TABLE,
+    TAIL,
+    op_name,
+    tables_tag,
+)
+from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.sensors.replicate import UNFINISHED, busy_tables, with_hours
+from cdc_assets.orchestration.table_run import OnBatch
+from cdc_assets.registry import TableEntry
+
+RANGE_START: Final = "dagster/asset_partition_range_start"
+RANGE_END: Final = "dagster/asset_partition_range_end"
+QUIET: Final = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+WAIT_SECONDS: Final = 1.0
+
+Failed = dict[TableName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which tables, and for how long."""
+
+    source: str | None = None
+    table: str | None = None
+    until_caught_up: bool = False
+
+
+@dataclass
+class Work:
+    """What one command does, across its runs."""
+
+    config: ReplicationConfig
+    services: Services
+    instance: dg.DagsterInstance
+    progress: Progress
+    failed: Failed = field(default_factory=dict)
+
+    def run(
+        self, entries: Sequence[TableEntry], tags: Mapping[str, str], partition: str | None = None
+    ) -> None:
+        """One Dagster run over these tables; failures are collected."""
+        result = dg.materialize(
+            [table_asset(self.config, entry, self._on_batch(entry)) for entry in entries],
+            partition_key=partition,
+            instance=self.instance,
+            resources={SPARK: spark_resource(self.config)},
+            run_config=QUIET,
+            tags={TAG_TABLE: tables_tag(tuple(entries)), **tags},
+            raise_on_error=False,
+        )
+        self.failed.update(_failures(result, entries))
+
+    def _on_batch(self, entry: TableEntry) -> OnBatch:
+        task = next(
+            (each.id for each in self.progress.tasks if each.fields["table"] == entry.table), None
+        )
+        if task is None:
+            task = self.progress.add_task(str(entry.table), table=entry.table, total=None)
+        return lambda batch: self.progress.advance(task, total_length(batch.ranges))
+
+    def expect(self, table: TableSurvey) -> None:
+        """Tell the progress bar how much there is to do."""
+        self.progress.add_task(str(table.table), table=table.table, total=table.lag_changes or 0)
+
+
+def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
+    """Merge what is due, or until what the log held at the start is merged.
+
+    Returns:
+        The tables that failed, with the reason; the others were merged.
+
+    Raises:
+        CdcError: if a part that all tables need does not answer, or nothing is selected.
+    """
+    with _work(config) as work:
+        entries = _selected(work.services, selection)
+        first = survey(work.services, entries, ages=False).complete()
+        goals = {each.table: each.marks.end for each in first.tables if each.marks}
+        for each in first.tables:
+            if each.lag_changes:
+                work.expect(each)
+        while plans := _plans(work, entries, goals):
+            for plan in plans:
+                work.run(plan.entries, {TAG_MODE: TAIL}, plan.hour.key)
+            if not selection.until_caught_up:
+                break
+        return work.failed
+
+
+def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> Failed:
+    """Merge the hours from ``first`` to ``last`` (both included) once more.
+
+    Raises:
+        CdcError: if the table or the hours are not there.
+    """
+    start, end = parse_hour(first), parse_hour(last)
+    if end < start:
+        msg = f"--to {end.key} is before --from {start.key}"
+        raise ConfigError(msg, remedy="give the earlier hour first")
+    with _work(config) as work:
+        entry = find_table(config, work.services.registry.load(), table)
+        tags = {TAG_MODE: REPLAY, RANGE_START: start.key, RANGE_END: end.key}
+        work.run([entry], tags)
+        return work.failed
+
+
+def parse_hour(text: str) -> HourWindow:
+    """``2026-03-01-07:00`` (a partition key) or ISO 8601; without a zone it is UTC.
+
+    Raises:
+        ConfigError: if it is neither, or lies outside of the partitions.
+    """
+    try:
+        return HourWindow.from_key(text)
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is not an hour"
+        raise ConfigError(msg, remedy="write 2026-03-01T07:00, in UTC") from None
+    return hour_of(at if at.tzinfo else at.replace(tzinfo=UTC))
+
+
+def _plans(
+    work: Work, entries: Sequence[TableEntry], goals: Mapping[TableName, OffsetVector]
+) -> tuple[RunPlan, ...]:
+    """The next runs; waits while other runs are at tables that have not reached their goal."""
+    while True:
+        left = [entry for entry in entries if entry.table not in work.failed]
+        seen = survey(work.services, left, ages=False).complete()
+        behind = [
+            each for each in seen.tables
+            if each.table in goals and each.position.ranges_to(goals[each.table])
+        ]  # fmt: skip
+        runs = work.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+        busy = busy_tables(runs, entries)
+        due = [each for each in behind if is_due(each, busy, seen.at, ignore_backoff=True)]
+        if due or not behind:
+            slots = Slots(runs=len(due), backlogs=len(due))
+            return plan_runs(with_hours(work.services, due, seen), slots)
+        time.sleep(WAIT_SECONDS)
+
+
+def _selected(services: Services, selection: Selection) -> tuple[TableEntry, ...]:
+    registry = discover(services).registry
+    if selection.table is not None:
+        return (find_table(services.config, registry, selection.table),)
+    entries = replicated(services.config, registry)
+    if selection.source is None:
+        return entries
+    services.config.source(selection.source)
+    return tuple(entry for entry in entries if entry.table.source == selection.source)
+
+
+@contextmanager
+def _work(config: ReplicationConfig) -> Iterator[Work]:
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+    with _instance() as instance, progress:
+        yield Work(config, Services(config), instance, progress)
+
+
+@contextmanager
+def _instance() -> Iterator[dg.DagsterInstance]:
+    if os.environ.get("DAGSTER_HOME"):
+        with dg.DagsterInstance.get() as instance:
+            yield instance
+    else:
+        with dg.DagsterInstance.ephemeral() as instance:
+            yield instance
+
+
+def _failures(result: dg.ExecuteInProcessResult, entries: Sequence[TableEntry]) -> Failed:
+    by_step = {op_name(entry.table): entry.table for entry in entries}
+    return {
+        by_step[event.step_key]: _reason(event)
+        for event in result.get_step_failure_events()
+        if event.step_key in by_step
+    }
+
+
+def _reason(event: dg.DagsterEvent) -> str:
+    data: Any = event.step_failure_data
+    failure = data.user_failure_data
+    described = failure.description if failure else None
+    return described or f"failed ({data.error.cls_name if data.error else 'unknown error'})"

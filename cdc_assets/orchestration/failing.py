@@ -1,0 +1,75 @@
+"""From our errors to `dagster.Failure`: whether to try again, and nothing that may not be shown.
+
+The original exception is not chained. Spark's and the drivers' messages may quote values of
+rows, and Dagster stores the whole chain; our own errors never hold any. Of an exception that
+is not ours, only the type, Spark's error condition and the code's lines are shown.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, Final
+
+import dagster as dg
+
+from cdc_assets.errors import CdcError
+from cdc_assets.operate.failures import FailureKind, kind_of
+from cdc_assets.registry import TableEntry
+
+MAX_RETRIES: Final = 2
+RETRY_POLICY: Final = dg.RetryPolicy(
+    max_retries=MAX_RETRIES, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
+)
+"""Within a run: for what passes by itself in seconds, above all another writer's publish."""
+
+
+def message_of(error: Exception) -> str:
+    """What may be shown and stored of an error."""
+    if isinstance(error, CdcError):
+        return str(error)
+    condition = _spark_condition(error)
+    about = f" ({condition})" if condition else ""
+    return f"unexpected {type(error).__qualname__}{about} at {_place(error)}"
+
+
+def failure_of(entry: TableEntry, error: Exception) -> dg.Failure:
+    """The failure of a table's step; retried within the run only if that is safe and may help."""
+    kind = kind_of(error)
+    return dg.Failure(
+        description=f"{entry.table}: {message_of(error)}",
+        metadata=_metadata(entry, error, kind),
+        allow_retries=kind is FailureKind.TRANSIENT,
+    )
+
+
+def _metadata(entry: TableEntry, error: Exception, kind: FailureKind) -> dict[str, Any]:
+    ours = isinstance(error, CdcError)
+    texts = {
+        "table": str(entry.table),
+        "topic": entry.topic,
+        "kind": kind.value,
+        "error": type(error).__qualname__,
+        "where": error.where if ours else "",
+        "remedy": error.remedy if ours else "",
+        "code": "" if ours else _frames(error),
+    }
+    return {name: dg.MetadataValue.text(text) for name, text in texts.items() if text}
+
+
+def _spark_condition(error: Exception) -> str:
+    """Spark's name of the error, such as ``CAST_INVALID_INPUT``: without its parameters."""
+    for name in ("getCondition", "getErrorClass"):
+        read = getattr(error, name, None)
+        if callable(read) and (condition := read()):
+            return str(condition)
+    return ""
+
+
+def _place(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "?"
+
+
+def _frames(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return "\n".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames)

@@ -1,0 +1,86 @@
+"""Housekeeping: old runs are deleted, so that the event log does not grow for ever.
+
+A busy table has a run every few seconds, and Dagster keeps each run's events (about 200 KB
+with SQLite) until the run is deleted. Only runs that a sensor started are deleted, never
+those of people; which hours were merged stays known, see `sensors.promise`.
+"""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.services import utc_now
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.keys import HOUSEKEEPING, TAG_MODE, TAIL
+
+PAGE: Final = 100
+SUCCEEDED: Final = (dg.DagsterRunStatus.SUCCESS,)
+FAILED: Final = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+class Retention(dg.Config):
+    """How long runs that a sensor started are kept."""
+
+    succeeded_hours: float = 6
+    failed_hours: float = 7 * 24
+    at_most: int = 5_000
+
+
+def housekeeping_schedule(config: ReplicationConfig) -> dg.ScheduleDefinition:
+    """Delete old runs every half hour."""
+    return dg.ScheduleDefinition(
+        job=housekeeping_job(config),
+        cron_schedule="*/30 * * * *",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Deletes old runs, so that the event log does not grow for ever.",
+    )
+
+
+def housekeeping_job(config: ReplicationConfig) -> dg.JobDefinition:
+    """Delete old runs, oldest first."""
+    home = config.home
+
+    @dg.op(name="delete_old_runs")
+    def delete_old_runs(context: dg.OpExecutionContext, config: Retention) -> None:
+        deleted = prune(context.instance, config)
+        liveness.tidy(home, alive=[context.run_id])
+        context.log.info(f"Deleted {deleted} old runs")
+
+    @dg.job(name="housekeeping", tags={TAG_MODE: HOUSEKEEPING})
+    def housekeeping() -> None:
+        delete_old_runs()
+
+    return housekeeping
+
+
+def prune(instance: dg.DagsterInstance, retention: Retention) -> int:
+    """Delete what is older than the retention; returns the number of runs."""
+    ages = ((SUCCEEDED, retention.succeeded_hours), (FAILED, retention.failed_hours))
+    left = retention.at_most
+    for statuses, hours in ages:
+        left -= _delete(instance, statuses, timedelta(hours=hours), left)
+    return retention.at_most - left
+
+
+def _delete(
+    instance: dg.DagsterInstance,
+    statuses: Sequence[dg.DagsterRunStatus],
+    age: timedelta,
+    limit: int,
+) -> int:
+    old = dg.RunsFilter(
+        statuses=list(statuses),
+        tags={TAG_MODE: [TAIL, HOUSEKEEPING]},
+        created_before=utc_now() - age,
+    )
+    deleted = 0
+    while deleted < limit and (runs := instance.get_run_ids(old, limit=min(PAGE, limit - deleted))):
+        for run_id in runs:
+            instance.delete_run(run_id)
+        deleted += len(runs)
+    return deleted

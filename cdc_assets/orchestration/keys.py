@@ -1,0 +1,65 @@
+"""Names in Dagster: asset keys, op names, pools, tags."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.registry import TableEntry
+
+CHECK_OFFSETS: Final = "offsets_contiguous"
+CHECK_SLO: Final = "replication_slo"
+
+TAG_TABLE: Final = "cdc/table"
+"""On each run that a sensor or command starts: the tables, joined by spaces."""
+
+TAG_MODE: Final = "cdc/mode"
+"""``tail``, ``replay`` or ``housekeeping``, on runs whose intention is known."""
+
+TAIL: Final = "tail"
+REPLAY: Final = "replay"
+HOUSEKEEPING: Final = "housekeeping"
+
+TAG_BACKLOG: Final = "cdc/backlog"
+"""On runs that work off one table's backlog: they may not take all the slots."""
+
+
+def table_key(table: TableName) -> dg.AssetKey:
+    """The asset of a replicated table."""
+    return dg.AssetKey([table.source, table.schema, table.name])
+
+
+def topic_key(topic: str) -> dg.AssetKey:
+    """The external asset of a topic."""
+    return dg.AssetKey(["kafka", topic])
+
+
+def database_key(config: ReplicationConfig, table: TableName) -> dg.AssetKey:
+    """The external asset of the table in its source database."""
+    database = config.sources[table.source].database
+    kind = database.kind if database else "database"
+    return dg.AssetKey([kind, table.source, table.schema, table.name])
+
+
+def op_name(table: TableName) -> str:
+    """A Python identifier; names that need replacing get a suffix that keeps them apart."""
+    parts = (table.source, table.schema, table.name)
+    clean = "__".join(re.sub(r"[^A-Za-z0-9_]", "_", part) for part in parts)
+    if clean == "__".join(parts):
+        return clean
+    return f"{clean}_{zlib.crc32(repr(parts).encode()):08x}"
+
+
+def pool_name(table: TableName) -> str:
+    """One writer at a time: merges and maintenance of a table share this pool."""
+    return f"merge_{op_name(table)}"
+
+
+def tables_tag(entries: tuple[TableEntry, ...]) -> str:
+    """The value of `TAG_TABLE`."""
+    return " ".join(str(entry.table) for entry in entries)

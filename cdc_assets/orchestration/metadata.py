@@ -1,0 +1,156 @@
+"""What the UI shows of a batch: numbers (which it plots), offsets, columns, lineage, the plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+
+from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.orchestration.keys import database_key
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.types import TableSchema
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import TableState
+    from cdc_assets.merge import BatchResult
+
+DATA_VERSION_TAG: Final = "dagster/data_version"
+PERCENTILES: Final = (50, 95, 99)
+
+OWN_COLUMNS: Final = "_cdc_"
+"""Prefix of the columns that are ours, not the source's."""
+
+Metadata = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the table is behind the log: unread offsets and the age of the oldest of them."""
+
+    changes: int
+    seconds: float
+
+    def metadata(self) -> Metadata:
+        """As numbers."""
+        return {"lag_changes": self.changes, "lag_seconds": round(self.seconds, 3)}
+
+
+def batch_metadata(
+    config: ReplicationConfig, entry: TableEntry, batch: BatchResult, lag: Lag
+) -> Metadata:
+    """Everything there is to say about one published batch."""
+    return {
+        **_counts(batch),
+        **lag.metadata(),
+        **latency_metadata(batch.latency),
+        **_durations(batch),
+        "offsets": offsets_table(batch.ranges),
+        "committed_offsets": dg.MetadataValue.text(batch.end.to_json()),
+        "snapshot_id": dg.MetadataValue.text(str(batch.snapshot_id)),
+        "attempt_id": dg.MetadataValue.text(batch.attempt_id),
+        "replay": dg.MetadataValue.bool(batch.replay),
+        "plan": dg.MetadataValue.md(f"```\n{batch.plan_text}\n```"),
+        **schema_metadata(config, entry, batch_columns(batch.schema)),
+        **({"dagster/row_count": batch.row_count} if batch.row_count is not None else {}),
+    }
+
+
+def _counts(batch: BatchResult) -> Metadata:
+    return {
+        "records": batch.records,
+        "rows_inserted": batch.inserted,
+        "rows_updated": batch.updated,
+        "rows_deleted": batch.deleted,
+        "records_rejected": batch.rejected,
+        "records_stale": batch.stale,
+    }
+
+
+def _durations(batch: BatchResult) -> Metadata:
+    steps = {f"step_{name}_seconds": round(each, 3) for name, each in batch.steps.items()}
+    return {"duration_seconds": round(batch.duration_seconds, 3), **steps}
+
+
+def latency_metadata(latency: LatencyHistogram) -> Metadata:
+    """Percentiles of commit-to-visible latency; nothing if there were no changes."""
+    values = {f"latency_p{q}_seconds": latency.percentile(q) for q in PERCENTILES}
+    return {name: round(value, 3) for name, value in values.items() if not math.isnan(value)}
+
+
+def offsets_table(ranges: tuple[OffsetRange, ...]) -> dg.MetadataValue:
+    """One row per Kafka partition: start (inclusive), end (exclusive)."""
+    records = [
+        dg.TableRecord(
+            {"partition": each.partition, "start": each.start, "end": each.end,
+             "offsets": each.length}
+        )
+        for each in ranges
+    ]  # fmt: skip
+    columns = [dg.TableColumn(name, "int") for name in ("partition", "start", "end", "offsets")]
+    return dg.MetadataValue.table(records, schema=dg.TableSchema(columns))
+
+
+def schema_metadata(
+    config: ReplicationConfig, entry: TableEntry, columns: Sequence[dg.TableColumn]
+) -> Metadata:
+    """Columns, and from which source columns they come; our own come from none."""
+    origin = database_key(config, entry.table)
+    copied = [column.name for column in columns if not column.name.startswith(OWN_COLUMNS)]
+    lineage = {name: [dg.TableColumnDep(origin, name)] for name in copied}
+    return {
+        "dagster/column_schema": dg.TableSchema(columns=list(columns)),
+        "dagster/column_lineage": dg.TableColumnLineage(lineage),
+    }
+
+
+def batch_columns(schema: TableSchema) -> list[dg.TableColumn]:
+    """The columns that a batch was decoded with."""
+    return [
+        _column(each.name, str(each.type), each.comment, each.required, each.name in schema.key)
+        for each in schema.columns
+    ]
+
+
+def lake_columns(state: TableState) -> list[dg.TableColumn]:
+    """The columns that the table has."""
+    return [
+        _column(each.name, each.type, each.comment, each.required, each.name in state.key)
+        for each in state.columns
+    ]
+
+
+def _column(name: str, type_: str, comment: str, required: bool, key: bool) -> dg.TableColumn:
+    return dg.TableColumn(
+        name=name,
+        type=type_,
+        description=comment or None,
+        constraints=dg.TableColumnConstraints(
+            nullable=not required, other=["primary key"] if key else []
+        ),
+    )
+
+
+def quiet_metadata(committed: OffsetVector, lag: Lag) -> Metadata:
+    """For a materialization that found nothing to merge; its counts keep sums exact."""
+    return {
+        "records": 0,
+        "rows_inserted": 0,
+        "rows_updated": 0,
+        "rows_deleted": 0,
+        **lag.metadata(),
+        "committed_offsets": dg.MetadataValue.text(committed.to_json()),
+    }
+
+
+def materialization(
+    key: dg.AssetKey, partition: str, metadata: Mapping[str, Any], snapshot_id: int | None
+) -> dg.AssetMaterialization:
+    """One event; the snapshot is the data version."""
+    tags = {DATA_VERSION_TAG: str(snapshot_id)} if snapshot_id is not None else None
+    return dg.AssetMaterialization(key, partition=partition, metadata=metadata, tags=tags)

@@ -1,0 +1,79 @@
+"""Which tables go into which runs: a plan made of plain values, without side effects."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.operate.survey import TableSurvey
+from cdc_assets.registry import TableEntry
+
+BACKLOG_CHANGES: Final = 200_000
+"""More than this takes a table long enough to keep others waiting: it gets its own run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A table with something to read, and the hour where reading goes on."""
+
+    entry: TableEntry
+    hour: HourWindow
+    lag_changes: int
+
+    @property
+    def is_backlog(self) -> bool:
+        """Whether it gets a run of its own."""
+        return self.lag_changes > BACKLOG_CHANGES
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One run: tables that share an hour, or one table with its backlog."""
+
+    hour: HourWindow
+    entries: tuple[TableEntry, ...]
+    backlog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How many runs may be added now; backlogs may take all but one of them."""
+
+    runs: int
+    backlogs: int
+
+
+def is_due(
+    table: TableSurvey, busy: Collection[TableName], now: datetime, *, ignore_backoff: bool = False
+) -> bool:
+    """Whether a table has something to read, nobody is at it, and it need not wait."""
+    if not table.lag_changes or table.table in busy:
+        return False
+    waits = table.failure is not None and now < table.failure.retry_at
+    return ignore_backoff or not waits
+
+
+def plan_runs(due: Iterable[Due], slots: Slots) -> tuple[RunPlan, ...]:
+    """As few runs as sensible: one per hour for small tables, then the backlogs.
+
+    The newest hour comes first, so that what is nearly current stays so; of the backlogs the
+    smallest.
+    """
+    by_hour: dict[HourWindow, list[Due]] = defaultdict(list)
+    backlogs: list[Due] = []
+    for each in due:
+        (backlogs if each.is_backlog else by_hour[each.hour]).append(each)
+    newest_first = sorted(by_hour, key=lambda hour: hour.start, reverse=True)
+    groups = [RunPlan(hour, _entries(by_hour[hour])) for hour in newest_first]
+    smallest_first = sorted(backlogs, key=lambda each: each.lag_changes)
+    alone = [RunPlan(each.hour, (each.entry,), backlog=True) for each in smallest_first]
+    return tuple([*groups, *alone[: max(0, slots.backlogs)]][: max(0, slots.runs)])
+
+
+def _entries(due: Sequence[Due]) -> tuple[TableEntry, ...]:
+    return tuple(sorted((each.entry for each in due), key=lambda entry: entry.table))

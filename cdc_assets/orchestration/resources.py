@@ -1,0 +1,165 @@
+"""The Spark session of a run: dagster-pyspark's lazy resource, told late where Spark is.
+
+What it adds to `LazyPySparkResource`: the endpoint and its token are found when the session
+is first needed and not when definitions load, so the token never becomes part of the
+resource's configuration, which the UI shows; the local server is started if none runs; and
+what was opened is closed when the run ends, because a Connect server keeps each session.
+
+Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
+properties, and what one run had set when it was killed must not reach another run's commits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dagster import InitResourceContext
+from dagster_pyspark import LazyPySparkResource
+from dagster_pyspark.resources import spark_session_from_config
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.secret import looks_secret
+from cdc_assets.errors import CdcError, UnreachableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+APP_NAME = "cdc_assets"
+
+
+class ReplicationSpark(LazyPySparkResource):
+    """The session, made when it is first used.
+
+    ``spark_config`` holds what may be shown: where Spark is, without tokens.
+    """
+
+    @classmethod
+    def _is_dagster_maintained(cls) -> bool:
+        return False
+
+    def late_config(self) -> Mapping[str, str]:
+        """What is only known, or only needed, when a session is made. May start the server."""
+        return {}
+
+    def after_start(self, session: SparkSession) -> None:
+        """Complete a new session."""
+
+    def forget(self) -> None:
+        """Give the session up, usable or not; the next use makes a new one."""
+        session, self._spark_session = self._spark_session, None
+        if session is not None:
+            with contextlib.suppress(Exception):  # it may be what has just failed
+                session.stop()
+
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Close what was opened."""
+        self.forget()
+
+    def _init_session(self) -> None:
+        if self._spark_session is not None:
+            return
+        late = self.late_config()
+        try:
+            session = spark_session_from_config({**self.spark_config, **late})
+            self.after_start(session)
+        except CdcError:
+            raise
+        except Exception as error:
+            raise _unreachable(self.spark_config, error) from None
+        self._spark_session = session
+
+
+def spark_resource(config: ReplicationConfig) -> ReplicationSpark:
+    """The resource for a configuration.
+
+    Dagster copies resources field by field, so what is not to be shown is kept in the class.
+    """
+
+    class ConfiguredSpark(ReplicationSpark):
+        """The Spark session of the replication's configuration."""
+
+        def late_config(self) -> Mapping[str, str]:
+            return _late_config(config)
+
+        def after_start(self, session: SparkSession) -> None:
+            _define_catalog(config, session)
+
+    return ConfiguredSpark(spark_config=_shown_config(config))
+
+
+def _shown_config(config: ReplicationConfig) -> dict[str, str]:
+    spark = config.spark
+    conf = {
+        name: value
+        for name, value in spark.conf.items()
+        if isinstance(value, str) and not looks_secret(name)
+    }
+    place = (
+        {"spark.master": spark.master}
+        if spark.master
+        else {"spark.remote": spark.remote or "local"}
+    )
+    return {"spark.app.name": APP_NAME, **place, **conf}
+
+
+def _late_config(config: ReplicationConfig) -> dict[str, str]:
+    spark = config.spark
+    if spark.is_local_server:
+        return {"spark.remote": local_server(config)}
+    if spark.master is not None:
+        return {**_classic_config(config), **spark.resolved_conf()}
+    token = f"token={spark.token.reveal()}" if spark.token else ""
+    return {"spark.remote": _with_parameter(spark.remote or "", token), **spark.resolved_conf()}
+
+
+def local_server(config: ReplicationConfig) -> str:
+    """The URL, with token, of the local Spark Connect server; started if it does not run."""
+    from cdc_assets.devstack.layout import Ports, StackLayout
+    from cdc_assets.devstack.spark_server import ensure_spark
+    from cdc_assets.lake.catalog import spark_conf
+
+    layout = StackLayout(config.home, Ports.of(config.stack.ports.model_dump()))
+    conf = {**spark_conf(config), **config.spark.resolved_conf()}
+    return ensure_spark(layout, conf, config.spark.memory).url
+
+
+def _classic_config(config: ReplicationConfig) -> dict[str, str]:
+    """For ``master``: the driver is this process, so its JVM gets catalog and jars from here."""
+    from cdc_assets.lake.catalog import spark_conf
+
+    jars = sorted(map(str, Path(config.home, "jars", "spark").glob("*.jar")))
+    given = config.spark.conf.keys() & {"spark.jars", "spark.jars.packages"}
+    ours = {"spark.jars": ",".join(jars)} if jars and not given else {}
+    return {**spark_conf(config), **ours}
+
+
+def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:
+    """On a server that is not ours, unless whoever runs it has defined the catalog there."""
+    from cdc_assets.lake.catalog import spark_conf
+
+    if config.spark.is_local_server or config.spark.master is not None:
+        return
+    name = f"spark.sql.catalog.{config.lake.catalog.name}"
+    if session.conf.get(name, None) is None:
+        for key, value in spark_conf(config).items():
+            if key.startswith(name):
+                session.conf.set(key, value)
+
+
+def _with_parameter(url: str, parameter: str) -> str:
+    """Append to a Connect URL, ``sc://host:port/;name=value;…``."""
+    if not parameter:
+        return url
+    host, slash, parameters = url.removeprefix("sc://").partition("/")
+    joined = f"{parameters.rstrip(';')};{parameter}" if slash else f";{parameter}"
+    return f"sc://{host}/{joined}"
+
+
+def _unreachable(shown: Mapping[str, str], error: Exception) -> UnreachableError:
+    where = shown.get("spark.remote") or shown.get("spark.master", "")
+    msg = f"Spark does not answer ({type(error).__name__})"
+    remedy = "check that the server runs, that its address and token are right"
+    return UnreachableError(msg, where=f"Spark at {where}", remedy=remedy)

@@ -1,0 +1,90 @@
+"""`alerts`: a failed run is posted to the configured webhook, once, without data in it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import dagster as dg
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import UnreachableError
+
+TIMEOUT_SECONDS: Final = 10
+WILL_RETRY_TAG: Final = "dagster/will_retry"
+
+
+def alert_sensor(config: ReplicationConfig) -> dg.SensorDefinition:
+    """Post failed runs that Dagster will not retry by itself; does nothing without a webhook."""
+
+    @dg.run_failure_sensor(
+        name="alerts",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=30,
+        description="Posts failed runs to `alerts.webhook`, if it is configured.",
+    )
+    def alerts(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+        run = context.dagster_run
+        if config.alerts.webhook is None:
+            return dg.SkipReason(f"Run {run.run_id} failed; alerts.webhook is not configured")
+        if run.tags.get(WILL_RETRY_TAG, "").lower() == "true":
+            return dg.SkipReason(f"Run {run.run_id} failed and will be retried")
+        post(config.alerts.webhook.reveal(), alert_of(context))
+        return None
+
+    return alerts
+
+
+def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
+    """The message. Only descriptions that this project wrote are quoted: nothing of a row."""
+    run = context.dagster_run
+    steps = [_step(event) for event in context.get_step_failure_events()]
+    tables = sorted(key.to_user_string() for key in run.asset_selection or ())
+    what = "; ".join(each["what"] for each in steps) or "the run ended without finishing its steps"
+    return {
+        "text": f"cdc_assets: run {run.run_id} failed: {what}",
+        "run_id": run.run_id,
+        "job": run.job_name,
+        "partition": run.tags.get("dagster/partition"),
+        "tables": tables,
+        "failures": steps,
+    }
+
+
+def _step(event: dg.DagsterEvent) -> dict[str, str]:
+    data = event.step_failure_data
+    failure = data.user_failure_data
+    metadata = failure.metadata if failure else {}
+    described = failure.description if failure and "kind" in metadata else None
+    shown = {name: str(metadata[name].value) for name in ("table", "kind") if name in metadata}
+    what = described or f"step {event.step_key} failed ({_error_class(event)})"
+    return {"step": event.step_key or "", "what": what, **shown}
+
+
+def _error_class(event: dg.DagsterEvent) -> str:
+    error = event.step_failure_data.error
+    while error and error.cause:
+        error = error.cause
+    return (error.cls_name if error else None) or "unknown error"
+
+
+@retry(
+    retry=retry_if_exception_type(UnreachableError),
+    stop=stop_after_attempt(3),
+    wait=wait_exponential(multiplier=0.5, max=4),
+    reraise=True,
+)
+def post(url: str, message: dict[str, Any]) -> None:
+    """Send it. The URL may hold a secret, so errors do not repeat it.
+
+    Raises:
+        UnreachableError: if it was not accepted after three attempts.
+    """
+    import requests
+
+    try:
+        requests.post(url, json=message, timeout=TIMEOUT_SECONDS).raise_for_status()
+    except requests.RequestException as error:
+        status = error.response.status_code if error.response is not None else "no answer"
+        msg = f"the webhook did not accept the alert: {status} ({type(error).__name__})"
+        raise UnreachableError(msg, where="alerts.webhook", remedy="check its URL") from None

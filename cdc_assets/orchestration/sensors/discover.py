@@ -1,0 +1,80 @@
+"""`discover`: topics become tables and assets while Dagster runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import TransientError
+from cdc_assets.operate.discovery import discover, replicated
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.orchestration.keys import table_key, topic_key
+from cdc_assets.orchestration.reload import location_of, reload_location
+from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.registry import Registry, TableEntry
+
+INTERVAL_SECONDS: Final = 15
+
+
+def discover_sensor(
+    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
+) -> dg.SensorDefinition:
+    """Add the tables of new topics to the registry, and have the definitions loaded again.
+
+    Reloading depends on what these definitions lack, not on what this tick found: a reload
+    that failed (the webserver was not up yet) is tried again at the next tick.
+    """
+    services = Services(config, clock)
+
+    @skipping_when_unreachable
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        found = discover(services)
+        missing = [
+            entry for entry in replicated(config, found.registry)
+            if entry.table not in loaded.tables
+        ]  # fmt: skip
+        events = [_observation(services, entry) for entry in found.added]
+        said = _try_reload(context, missing) if missing else _nothing_new(loaded)
+        refusals = "".join(f" Not added: {error}" for error in found.refused)
+        return dg.SensorResult(asset_events=events, skip_reason=said + refusals)
+
+    return dg.SensorDefinition(
+        name="discover",
+        evaluation_fn=evaluate,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Finds new topics, registers their tables and loads the definitions again.",
+    )
+
+
+def _nothing_new(loaded: Registry) -> str:
+    return f"No new topics; {len(loaded)} tables."
+
+
+def _try_reload(context: dg.SensorEvaluationContext, missing: Sequence[TableEntry]) -> str:
+    names = ", ".join(str(entry.table) for entry in missing)
+    context.log.info(f"New tables, loading the definitions again: {names}")
+    try:
+        reload_location(location_of(context))
+    except TransientError as problem:  # what was found must be written all the same
+        return f"Waiting to load {names}: {problem}"
+    return f"Loaded the definitions again for {names}."
+
+
+def _observation(services: Services, entry: TableEntry) -> dg.AssetObservation:
+    marks = services.log.watermarks([entry.topic]).get(entry.topic)
+    records = sum(each.length for each in marks.begin.ranges_to(marks.end)) if marks else 0
+    return dg.AssetObservation(
+        topic_key(entry.topic),
+        description=f"Topic of {entry.table} discovered",
+        metadata={
+            "table": str(entry.table),
+            "asset": dg.MetadataValue.asset(table_key(entry.table)),
+            "target": str(entry.target),
+            "partitions": len(marks.end.offsets) if marks else 0,
+            "offsets": records,
+        },
+    )

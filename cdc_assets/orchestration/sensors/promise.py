@@ -1,0 +1,152 @@
+"""`replication_slo`: the checks of all tables, without runs, and the hours that are over.
+
+A table without changes has no runs, and a table that fails has none that end: so its checks
+are evaluated here. To keep the event log small, an outcome is written when it differs from
+the last one or when a quarter of an hour has passed.
+
+An hour that is over and wholly merged is closed with one materialization that belongs to no
+run. Without it an idle hour would look missing, and deleting old runs would make their hours
+look missing too. It comes before the checks, which then belong to the newest materialization.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import dagster as dg
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.log.hours import HOUR, HourWindow, hour_of
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.survey import Survey, TableSurvey, survey
+from cdc_assets.orchestration.checks import Verdict, verdicts
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.metadata import (
+    Lag,
+    lake_columns,
+    materialization,
+    quiet_metadata,
+    schema_metadata,
+)
+from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.registry import Registry
+
+INTERVAL_SECONDS: Final = 60
+REPEAT_AFTER: Final = timedelta(minutes=15)
+HOURS_AT_ONCE: Final = 48
+
+
+@dataclass
+class Memory:
+    """The sensor's cursor: what was last written. Losing it only writes a few events twice."""
+
+    checks: dict[str, tuple[str, float]] = field(default_factory=dict)
+    hours: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cursor: str | None) -> Memory:
+        """Read a cursor."""
+        fields: Mapping[str, Any] = json.loads(cursor) if cursor else {}
+        checks = {name: (each[0], each[1]) for name, each in fields.get("checks", {}).items()}
+        return cls(checks, dict(fields.get("hours", {})))
+
+    def to_cursor(self) -> str:
+        """What `of` reads."""
+        return json.dumps({"checks": self.checks, "hours": self.hours}, separators=(",", ":"))
+
+
+def promise_sensor(
+    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
+) -> dg.SensorDefinition:
+    """Evaluate the checks of all tables and close the hours that are over."""
+    services = Services(config, clock)
+    entries = replicated(config, loaded)
+
+    @skipping_when_unreachable
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        memory = Memory.of(context.cursor)
+        seen = survey(services, entries).complete()
+        closed = list(_closed_hours(services, seen, memory))
+        changed = {event.asset_key for event in closed}
+        evaluations = [
+            verdict.evaluation()
+            for verdict in verdicts(services, seen)
+            if _is_news(verdict, memory, seen.at, force=verdict.asset in changed)
+        ]
+        said = f"{len(evaluations)} checks written for {len(entries)} tables, without a run"
+        return dg.SensorResult(
+            asset_events=[*closed, *evaluations], cursor=memory.to_cursor(), skip_reason=said
+        )
+
+    return dg.SensorDefinition(
+        name="replication_slo",
+        evaluation_fn=evaluate,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Evaluates the checks of all tables, idle and failing ones too.",
+    )
+
+
+def _is_news(verdict: Verdict, memory: Memory, now: datetime, *, force: bool) -> bool:
+    name = f"{verdict.asset.to_user_string()}:{verdict.check}"
+    summary, at = memory.checks.get(name, ("", 0.0))
+    due = now.timestamp() - at >= REPEAT_AFTER.total_seconds()
+    if not (force or due or summary != verdict.summary):
+        return False
+    memory.checks[name] = (verdict.summary, now.timestamp())
+    return True
+
+
+def _closed_hours(
+    services: Services, seen: Survey, memory: Memory
+) -> Iterator[dg.AssetMaterialization]:
+    last = hour_of(seen.at - HOUR)
+    open_tables = [
+        each
+        for each in seen.tables
+        if each.published is not None and memory.hours.get(str(each.table)) != last.key
+    ]
+    if not open_tables:
+        return
+    boundary = services.log.offsets_at([each.entry.topic for each in open_tables], [last.end])
+    for each in open_tables:
+        ahead = boundary.get((each.entry.topic, last.end))
+        if ahead is not None and not each.position.ranges_to(ahead):
+            for hour in _hours_since(memory.hours.get(str(each.table)), last):
+                yield _closing(services, each, hour, seen.at)
+            _remember(memory, each.table, last)
+
+
+def _hours_since(key: str | None, last: HourWindow) -> Iterator[HourWindow]:
+    """The hours after the last one closed, up to ``last``; only that if none was closed yet."""
+    start = HourWindow.from_key(key).end if key else last.start
+    hour = hour_of(max(start, last.start - HOUR * (HOURS_AT_ONCE - 1)))
+    while hour <= last:
+        yield hour
+        hour = hour.next()
+
+
+def _remember(memory: Memory, table: TableName, hour: HourWindow) -> None:
+    memory.hours[str(table)] = hour.key
+
+
+def _closing(
+    services: Services, table: TableSurvey, hour: HourWindow, now: datetime
+) -> dg.AssetMaterialization:
+    lag = Lag(table.lag_changes or 0, table.lag_seconds(now) or 0.0)
+    metadata = {**quiet_metadata(table.committed, lag), "hour_closed": True}
+    if table.state is None:
+        return materialization(table_key(table.table), hour.key, metadata, None)
+    columns = schema_metadata(services.config, table.entry, lake_columns(table.state))
+    return materialization(
+        table_key(table.table),
+        hour.key,
+        {**metadata, **columns},
+        table.state.snapshot_id,
+    )

@@ -1,0 +1,134 @@
+"""`replicate`: tables with unread changes become runs.
+
+There is no ``run_key``: Dagster never starts a second run for a key whose first run failed,
+so a key made of offsets would stop a table for ever at its first failure. Instead a table is
+left out while an unfinished run has it, and after a failure until its back-off is over. The
+lake's offsets decide what is due; the cursor is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.hours import hours_to_read
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.survey import Survey, TableSurvey, survey
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.keys import (
+    TAG_BACKLOG,
+    TAG_MODE,
+    TAG_TABLE,
+    TAIL,
+    table_key,
+    tables_tag,
+)
+from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, plan_runs
+from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.registry import Registry, TableEntry
+
+INTERVAL_SECONDS: Final = 5
+"""The sensor daemon looks no more often than every five seconds."""
+
+RUNS_IF_UNLIMITED: Final = 10
+GRACE_SECONDS: Final = 600
+
+UNFINISHED: Final = (
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+)
+
+
+def replicate_sensor(
+    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
+) -> dg.SensorDefinition:
+    """Start runs for the tables that are due: few runs, many tables in each."""
+    services = Services(config, clock)
+    entries = replicated(config, loaded)
+
+    @skipping_when_unreachable
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        for run_id in liveness.fail_dead_runs(context.instance, config.home):
+            context.log.warning(f"Run {run_id} had lost its process and was marked as failed")
+        runs = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+        busy = busy_tables(runs, entries)
+        seen = survey(services, entries, ages=False).complete()
+        due = [each for each in seen.tables if is_due(each, busy, seen.at)]
+        slots = free_slots(context.instance, runs)
+        plans = plan_runs(with_hours(services, due, seen), slots)
+        if not plans:
+            return dg.SensorResult(skip_reason=_why_nothing(seen, busy, due))
+        return dg.SensorResult(run_requests=[run_request(config, plan) for plan in plans])
+
+    return dg.SensorDefinition(
+        name="replicate",
+        evaluation_fn=evaluate,
+        asset_selection=dg.AssetSelection.assets(*(table_key(each.table) for each in entries)),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Starts runs for tables whose topics hold changes not merged yet.",
+    )
+
+
+def busy_tables(
+    runs: Iterable[dg.DagsterRun], entries: Sequence[TableEntry]
+) -> frozenset[TableName]:
+    """The tables that unfinished runs have, whoever started them."""
+    by_key = {table_key(entry.table): entry.table for entry in entries}
+    selected = {key for run in runs for key in run.asset_selection or ()}
+    return frozenset(table for key, table in by_key.items() if key in selected)
+
+
+def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]) -> Slots:
+    """How many runs to add: never more than the instance runs at once, less what it has."""
+    queue = instance.get_concurrency_config().run_queue_config
+    limit = queue.max_concurrent_runs if queue else RUNS_IF_UNLIMITED
+    limit = limit if limit > 0 else RUNS_IF_UNLIMITED
+    backlogs = sum(TAG_BACKLOG in run.tags for run in unfinished)
+    return Slots(limit - len(unfinished), max(1, limit - 1) - backlogs)
+
+
+def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> list[Due]:
+    """Find for each due table the hour in which reading goes on."""
+    positions = {each.entry.topic: each.position for each in due}
+    hours = hours_to_read(services.log, positions, seen.at) if positions else {}
+    return [Due(each.entry, hours[each.entry.topic], each.lag_changes or 0) for each in due]
+
+
+def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
+    """One run. Its time is limited, so that a lost run cannot block its tables for ever."""
+    seconds = sum(config.sources[each.table.source].batch.drain_seconds for each in plan.entries)
+    return dg.RunRequest(
+        partition_key=plan.hour.key,
+        asset_selection=[table_key(entry.table) for entry in plan.entries],
+        tags={
+            TAG_TABLE: tables_tag(plan.entries),
+            TAG_MODE: TAIL,
+            "dagster/max_runtime": str(int(seconds) + GRACE_SECONDS),
+            "dagster/priority": "0" if plan.backlog else "1",
+            **({TAG_BACKLOG: "true"} if plan.backlog else {}),
+        },
+    )
+
+
+def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSurvey]) -> str:
+    if due:
+        return f"{len(due)} tables are due; waiting for a free run"
+    waiting = [each for each in seen.tables if each.failure and each.table not in busy]
+    said = f"{len(seen.tables)} tables: {len(busy)} in unfinished runs, the others read to the end"
+    if waiting:
+        names = ", ".join(
+            f"{each.table} again at {each.failure.retry_at:%H:%M:%S}Z"
+            for each in waiting
+            if each.failure
+        )
+        said += f"; failing: {names}"
+    return said

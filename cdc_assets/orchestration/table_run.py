@@ -1,0 +1,267 @@
+"""One table's turn in a run: what materializing its asset does.
+
+Delivery: each batch is published to the lake before its materialization is logged. A run
+that dies in between leaves the lake right and Dagster without that one event; the next run
+goes on from the lake. The numbers of all materializations of a table add up to what was
+merged: an event that merged nothing says 0.
+
+What is merged depends on how the run was started:
+
+- *tail* (a sensor, a command): from the committed offsets to the end of the log, hour by
+  hour, until caught up or out of time. In a run with other tables, only up to where the log
+  ended when the turn began, so that no busy table keeps the others waiting.
+- *replay* (a backfill, or a range of partitions): the chosen hours once more, then what of
+  them was not merged yet.
+- *by hand* (one partition): like a tail; if that hour is over and held nothing new, replay it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.errors import TransientError
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.operate.failures import kind_of
+from cdc_assets.operate.hours import hours_to_read
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.survey import TableSurvey, survey
+from cdc_assets.orchestration.checks import check_results
+from cdc_assets.orchestration.failing import MAX_RETRIES, failure_of, message_of
+from cdc_assets.orchestration.keys import REPLAY, TAG_MODE, TAIL, table_key
+from cdc_assets.orchestration.metadata import (
+    Lag,
+    batch_metadata,
+    materialization,
+    quiet_metadata,
+)
+from cdc_assets.orchestration.replayed import ReplayedHours
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_assets.merge import BatchResult, Replicator
+
+BACKFILL_TAG = "dagster/backfill"
+RANGE_TAG = "dagster/asset_partition_range_start"
+
+OnBatch = Callable[["BatchResult"], None]
+Event = dg.AssetMaterialization | dg.MaterializeResult
+
+
+class Intention(Enum):
+    """Why a run was started."""
+
+    TAIL = auto()
+    REPLAY = auto()
+    BY_HAND = auto()
+
+
+def intention_of(run: dg.DagsterRun) -> Intention:
+    """Read from the run's tags; the explicit one wins."""
+    mode = run.tags.get(TAG_MODE)
+    if mode == TAIL:
+        return Intention.TAIL
+    if mode == REPLAY or BACKFILL_TAG in run.tags or RANGE_TAG in run.tags:
+        return Intention.REPLAY
+    return Intention.BY_HAND
+
+
+@dataclass
+class TableRun:
+    """The work of one step. Use once."""
+
+    context: dg.AssetExecutionContext
+    services: Services
+    entry: TableEntry
+    spark: Callable[[], SparkSession]
+    on_batch: OnBatch | None = None
+
+    def events(self) -> Iterator[Event]:
+        """Do the work; yields each batch's materialization as soon as the next one is done.
+
+        Raises:
+            dagster.Failure: for every error, after remembering it for `status` and sensors.
+        """
+        try:
+            yield from self._work()
+            self.services.failures.clear(self.entry.table)
+        except Exception as error:
+            failure = failure_of(self.entry, error)
+            if not (failure.allow_retries and self.context.retry_number < MAX_RETRIES):
+                self._remember(error)
+            raise failure from None
+
+    def _work(self) -> Iterator[Event]:
+        intention = intention_of(self.context.run)
+        if intention is Intention.REPLAY:
+            yield from self._replay()
+            return
+        before = self._survey()
+        batches = _HeldBack(self._tail(before))
+        yield from (self._event(batch) for batch in batches)
+        by_hand = intention is Intention.BY_HAND and batches.last is None
+        if by_hand and before.published is not None and self._is_over(self._windows[-1]):
+            yield from self._replay()
+            return
+        yield from self._finish(batches.last)
+
+    def _finish(self, last: BatchResult | None) -> Iterator[Event]:
+        """The last batch becomes the step's own materialization, if it is of its partition."""
+        if last is None or last.hour != self._windows[-1]:
+            if last is not None:
+                yield self._event(last)
+            yield self._quiet_result()
+            return
+        event = self._event(last)
+        yield dg.MaterializeResult(
+            metadata=event.metadata,
+            data_version=dg.DataVersion(str(last.snapshot_id)),
+            check_results=list(self._checks()),
+        )
+
+    def _quiet_result(self) -> dg.MaterializeResult[Any]:
+        after = self._survey()
+        snapshot = after.state.snapshot_id if after.state else None
+        return dg.MaterializeResult(
+            metadata=quiet_metadata(after.committed, self._lag(after.committed)),
+            data_version=dg.DataVersion(str(snapshot)) if snapshot else None,
+            check_results=list(self._checks()),
+        )
+
+    def _replay(self) -> Iterator[Event]:
+        """The hours again, then what of them was never merged; one event per hour, sums exact."""
+        hours = ReplayedHours(self._windows)
+        for batch in self._replicator.replay(
+            self.entry, self._windows, run_id=self.context.run.run_id
+        ):
+            self._tell(batch)
+            hours.add(batch)
+        for batch in self._drain(self._windows[-1], until=None):
+            yield self._event(batch)
+        lag = self._lag(self._survey().committed)
+        for window, metadata in hours.metadata(self.services.config, self.entry, lag):
+            self.context.add_asset_metadata(metadata, partition_key=window.key)
+        yield dg.MaterializeResult(check_results=list(self._checks()))
+
+    def _tail(self, before: TableSurvey) -> Iterator[BatchResult]:
+        alone = len(self.context.op_execution_context.job_def.nodes) == 1
+        until = None if alone or before.marks is None else before.marks.end
+        yield from self._drain(self._windows[-1], until)
+
+    def _drain(self, first: HourWindow, until: OffsetVector | None) -> Iterator[BatchResult]:
+        hour: HourWindow | None = first
+        replaying = intention_of(self.context.run) is Intention.REPLAY
+        while hour is not None:
+            last = None
+            for batch in self._replicator.drain(
+                self.entry,
+                window=hour,
+                run_id=self.context.run.run_id,
+                budget_seconds=self._seconds_left,
+            ):
+                last = batch
+                self._tell(batch)
+                yield batch
+                if until is not None and not batch.end.ranges_to(until):
+                    return
+            hour = None if replaying else self._next_hour(hour, last)
+
+    def _next_hour(self, done: HourWindow, last: BatchResult | None) -> HourWindow | None:
+        """Where a backlog goes on; None if all is read, time is up or no headway was made."""
+        if self._seconds_left <= 0 or not self._is_over(done):
+            return None
+        position = last.end if last else self._survey().position
+        ahead = hours_to_read(
+            self.services.log, {self.entry.topic: position}, self.services.clock()
+        )[self.entry.topic]
+        return ahead if ahead.start > done.start else None
+
+    def _event(self, batch: BatchResult) -> dg.AssetMaterialization:
+        metadata = batch_metadata(self.services.config, self.entry, batch, self._lag(batch.end))
+        key = table_key(self.entry.table)
+        return materialization(key, batch.hour.key, metadata, batch.snapshot_id)
+
+    def _lag(self, committed: OffsetVector) -> Lag:
+        topic = self.entry.topic
+        marks = self.services.log.watermarks([topic]).get(topic)
+        if marks is None:
+            return Lag(0, 0.0)
+        changes = total_length(committed.merged_max(marks.begin).ranges_to(marks.end))
+        oldest = self.services.log.first_unread({topic: committed})[topic] if changes else None
+        seconds = (self.services.clock() - oldest).total_seconds() if oldest else 0.0
+        return Lag(changes, max(0.0, seconds))
+
+    def _checks(self) -> Iterator[dg.AssetCheckResult]:
+        yield from check_results(self.services, self._survey())
+
+    def _tell(self, batch: BatchResult) -> None:
+        self.context.log.info(
+            f"{self.entry.table}: merged {batch.records} records "
+            f"{' '.join(map(str, batch.ranges))} into {batch.target} "
+            f"snapshot={batch.snapshot_id} in {batch.duration_seconds:.1f} s"
+        )
+        if self.on_batch:
+            self.on_batch(batch)
+
+    def _remember(self, error: Exception) -> None:
+        table, now = self.entry.table, self.services.clock()
+        try:
+            self.services.failures.record(table, kind_of(error), message_of(error), now)
+        except TransientError as problem:
+            self.context.log.warning(f"{table}: its failure could not be remembered: {problem}")
+
+    def _survey(self) -> TableSurvey:
+        return survey(self.services, [self.entry], ages=False).complete().tables[0]
+
+    def _is_over(self, window: HourWindow) -> bool:
+        return window.is_closed(self.services.clock())
+
+    @cached_property
+    def _windows(self) -> tuple[HourWindow, ...]:
+        return tuple(HourWindow.from_key(key) for key in self.context.partition_keys)
+
+    @cached_property
+    def _deadline(self) -> float:
+        source = self.services.config.source(self.entry.table.source)
+        return time.monotonic() + source.batch.drain_seconds
+
+    @property
+    def _seconds_left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    @cached_property
+    def _replicator(self) -> Replicator:
+        from cdc_assets.merge import Replicator
+
+        return Replicator(self.services.config, self.spark, clock=self.services.clock)
+
+
+class _HeldBack:
+    """Passes batches on, one behind: the last one is kept in ``last`` instead of passed on.
+
+    If making the next batch fails, the one before it is passed on first: it was published.
+    """
+
+    def __init__(self, batches: Iterator[BatchResult]) -> None:
+        self._batches = batches
+        self.last: BatchResult | None = None
+
+    def __iter__(self) -> Iterator[BatchResult]:
+        try:
+            for batch in self._batches:
+                if self.last is not None:
+                    yield self.last
+                self.last = batch
+        except Exception:
+            if self.last is not None:
+                yield self.last
+            raise

@@ -1,0 +1,238 @@
+"""The tables that discovery has found: a small document, cached and rebuildable.
+
+It holds nothing that Kafka, the configuration and the lake do not know; it exists so that
+loading Dagster definitions touches no network.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.errors import TerminalError, UnreachableError
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A discovered table: where its changes arrive and where its rows go."""
+
+    table: TableName
+    topic: str
+    target: LakeName
+    discovered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Entries in order of their tables' names; no two share a table or a lake name.
+
+    Raises:
+        TerminalError: if two tables map to one lake name. Catalogs and file systems may
+            ignore case, so names that differ only in case collide too.
+    """
+
+    entries: tuple[TableEntry, ...] = ()
+
+    def __post_init__(self) -> None:
+        owners: dict[str, TableEntry] = {}
+        for entry in self.entries:
+            other = owners.setdefault(str(entry.target).casefold(), entry)
+            if other is not entry:
+                raise _collision(other, entry)
+
+    @classmethod
+    def of(cls, entries: Iterable[TableEntry]) -> Registry:
+        """Sorted; of several entries of one table, the first stays."""
+        by_table: dict[TableName, TableEntry] = {}
+        for entry in entries:
+            by_table.setdefault(entry.table, entry)
+        return cls(tuple(by_table[table] for table in sorted(by_table)))
+
+    def with_entries(self, entries: Iterable[TableEntry]) -> Registry:
+        """These and new entries; entries of known tables change nothing."""
+        return Registry.of((*self.entries, *entries))
+
+    def without(self, tables: Iterable[TableName]) -> Registry:
+        """Without these tables."""
+        gone = set(tables)
+        return Registry(tuple(entry for entry in self.entries if entry.table not in gone))
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        """The names of all tables."""
+        return frozenset(entry.table for entry in self.entries)
+
+    def get(self, table: TableName) -> TableEntry | None:
+        """The entry of a table."""
+        return next((entry for entry in self.entries if entry.table == table), None)
+
+    def __iter__(self) -> Iterator[TableEntry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def to_json(self) -> str:
+        """The document."""
+        tables = [_entry_to_dict(entry) for entry in self.entries]
+        return json.dumps({"version": VERSION, "tables": tables}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Registry:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: if it is not such a document.
+            TerminalError: if it is one of a newer version.
+        """
+        document = cast("dict[str, Any]", json.loads(text))
+        if document.get("version") != VERSION:
+            msg = f"the registry has version {document.get('version')}, this is {VERSION}"
+            raise TerminalError(msg, remedy="upgrade cdc_assets, or delete it to rebuild it")
+        return cls.of(_entry_from_dict(each) for each in document["tables"])
+
+
+class RegistryFile:
+    """The registry at a path or fsspec URL.
+
+    Replacing it is atomic where the file system can rename or puts whole objects. Writers on
+    one machine are serialised by a lock beside a local file; on object stores the last of
+    two simultaneous writers wins, and discovery adds what is missing again.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._files, self._path = fsspec.core.url_to_fs(url)
+
+    def load(self) -> Registry:
+        """The stored registry; an empty one if there is none yet.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+            TerminalError: if what is there is not a registry.
+        """
+        try:
+            with self._files.open(self._path, "rb") as file:
+                content = cast("bytes", file.read())
+        except FileNotFoundError:
+            return Registry()
+        except OSError as error:
+            raise self._unreachable(action="read") from error
+        try:
+            return Registry.from_json(content.decode())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            msg = "the registry is not readable as one"
+            remedy = "delete it: discovery rebuilds it"
+            raise TerminalError(msg, where=self.url, remedy=remedy) from error
+
+    def add(self, entries: Iterable[TableEntry]) -> Registry:
+        """Add entries of new tables; returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+            TerminalError: if two tables would share a lake name; nothing is stored.
+        """
+        with self._lock():
+            before = self.load()
+            after = before.with_entries(entries)
+            if after != before:
+                self._replace(after)
+        return after
+
+    def remove(self, tables: Iterable[TableName]) -> Registry:
+        """Forget tables; returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        with self._lock():
+            after = self.load().without(tables)
+            self._replace(after)
+        return after
+
+    def _replace(self, registry: Registry) -> None:
+        content = registry.to_json().encode()
+        try:
+            if self._is_local:
+                _replace_local(Path(self._path), content)
+            else:
+                self._files.pipe_file(self._path, content)
+        except OSError as error:
+            raise self._unreachable(action="written") from error
+
+    @contextmanager
+    def _lock(self) -> Generator[None]:
+        if not self._is_local:
+            yield
+            return
+        path = Path(f"{self._path}.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = path.open("w")
+        except OSError as error:
+            raise self._unreachable(action="written") from error
+        with handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self._files, LocalFileSystem)
+
+    def _unreachable(self, *, action: str) -> UnreachableError:
+        msg = f"the registry cannot be {action}"
+        remedy = "check that the place exists and may be accessed"
+        return UnreachableError(msg, where=self.url, remedy=remedy)
+
+
+def _replace_local(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _entry_to_dict(entry: TableEntry) -> dict[str, str]:
+    return {
+        "source": entry.table.source,
+        "schema": entry.table.schema,
+        "name": entry.table.name,
+        "topic": entry.topic,
+        "namespace": entry.target.namespace,
+        "target": entry.target.name,
+        "discovered_at": entry.discovered_at.astimezone(UTC).isoformat(),
+    }
+
+
+def _entry_from_dict(fields: dict[str, str]) -> TableEntry:
+    return TableEntry(
+        TableName(fields["source"], fields["schema"], fields["name"]),
+        fields["topic"],
+        LakeName(fields["namespace"], fields["target"]),
+        datetime.fromisoformat(fields["discovered_at"]),
+    )
+
+
+def _collision(one: TableEntry, other: TableEntry) -> TerminalError:
+    msg = f"{one.table} and {other.table} would both be written to {other.target}"
+    remedy = "make the names differ with target.namespace or target.table (case does not count)"
+    return TerminalError(msg, where=f"topics {one.topic}, {other.topic}", remedy=remedy)

@@ -1,0 +1,1 @@
+"""Table schemas, type mapping, evolution plans. Pure Python."""

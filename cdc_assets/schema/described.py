@@ -1,0 +1,65 @@
+"""What a source of types says about a table, before it is known to be complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.types import Column, TableSchema, UnmappedColumn, describe_unmapped
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Columns in source order, mapped or refused, and the key.
+
+    Attributes:
+        columns: every column of the source table.
+        key: names of the key columns, in key order; empty without a primary key.
+        origin: where the types come from, for people.
+        comment: of the table.
+        inferred: the types are guesses from values, to be replaced by configured ones freely.
+        unseen: inferred columns of which no value was seen.
+        warnings: what a person should know about the types.
+    """
+
+    columns: tuple[Column | UnmappedColumn, ...]
+    key: tuple[str, ...] = ()
+    origin: str = ""
+    comment: str = ""
+    inferred: bool = False
+    unseen: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(each.name for each in self.columns)
+
+    @property
+    def unmapped(self) -> tuple[UnmappedColumn, ...]:
+        """The refused columns."""
+        return tuple(each for each in self.columns if isinstance(each, UnmappedColumn))
+
+    def exact(self, where: str = "") -> TableSchema:
+        """The schema, if every column is mapped.
+
+        Args:
+            where: coordinates for the error, such as ``table=shop.public.orders``.
+
+        Raises:
+            TerminalError: if a column is refused, or there is none; names each and why.
+        """
+        if not self.columns:
+            msg = "the table has no columns"
+            raise TerminalError(msg, where=where, remedy="check that its changes are row events")
+        if self.unmapped:
+            msg = f"columns cannot be stored exactly: {describe_unmapped(self.unmapped)}"
+            raise TerminalError(msg, where=where, remedy=_remedy(self.unmapped))
+        columns = tuple(each for each in self.columns if isinstance(each, Column))
+        return TableSchema(columns, self.key, self.comment, self.origin)
+
+
+def _remedy(unmapped: tuple[UnmappedColumn, ...]) -> str:
+    if any(each.wire is not None for each in unmapped):
+        return "give them a type under tables.<schema.table>.columns, or change the connector"
+    return "leave the columns out of the connector (column.exclude.list)"

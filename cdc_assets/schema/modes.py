@@ -1,0 +1,170 @@
+"""How a Debezium connector writes values: the modes that events without a schema do not tell.
+
+Checked against debezium/debezium 3.x: ``io.debezium.jdbc.TemporalPrecisionMode``,
+``JdbcValueConverters.DecimalMode`` and ``CommonConnectorConfig.BinaryHandlingMode``. Values
+are the connector's own spellings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive, Wire
+
+DOUBLE_DIGITS = 15
+"""Decimals of up to this many digits survive a double and back (IEEE 754 binary64)."""
+
+MILLIS_DIGITS = 3
+DEFAULT_DIGITS = 6
+"""Digits after the second of PostgreSQL's ``timestamp`` and ``time`` without a number."""
+
+
+class DecimalMode(StrEnum):
+    """``decimal.handling.mode``."""
+
+    PRECISE = "precise"
+    STRING = "string"
+    DOUBLE = "double"
+
+
+class TimeMode(StrEnum):
+    """``time.precision.mode``."""
+
+    ADAPTIVE = "adaptive"
+    ADAPTIVE_TIME_MICROSECONDS = "adaptive_time_microseconds"
+    CONNECT = "connect"
+    ISOSTRING = "isostring"
+    MICROSECONDS = "microseconds"
+    NANOSECONDS = "nanoseconds"
+
+
+class BinaryMode(StrEnum):
+    """``binary.handling.mode``."""
+
+    BYTES = "bytes"
+    BASE64 = "base64"
+    HEX = "hex"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorModes:
+    """The modes of one connector; the defaults are Debezium's."""
+
+    decimal: DecimalMode = DecimalMode.PRECISE
+    time: TimeMode = TimeMode.ADAPTIVE
+    binary: BinaryMode = BinaryMode.BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How values of a type arrive."""
+
+    wire: Wire
+    element_wire: Wire | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lossy:
+    """Values of a type arrive in a form that has lost something, or cannot be relied on."""
+
+    reason: str
+    wire: Wire
+
+
+_PLAIN = {
+    Primitive.BOOLEAN: Wire.BOOLEAN,
+    Primitive.INT: Wire.INT,
+    Primitive.LONG: Wire.LONG,
+    Primitive.FLOAT: Wire.FLOAT,
+    Primitive.DOUBLE: Wire.DOUBLE,
+    Primitive.STRING: Wire.STRING,
+    Primitive.TIMESTAMPTZ: Wire.ISO_ZONED,  # in every mode: io.debezium.time.ZonedTimestamp
+}
+_AS_TEXT = "time.precision.mode=isostring writes text; set it to adaptive, or store it as string"
+
+
+def encoding_of(type_: ColumnType, modes: ConnectorModes, digits: int | None) -> Encoding | Lossy:
+    """How a connector with these modes writes a type.
+
+    Args:
+        type_: what is to be stored.
+        modes: the connector's.
+        digits: after the second, for timestamps (None: not declared).
+    """
+    match type_:
+        case ListOf(element):
+            inner = encoding_of(element, modes, digits)
+            return Encoding(Wire.LIST, inner.wire) if isinstance(inner, Encoding) else inner
+        case Decimal():
+            return _decimal(type_, modes.decimal)
+        case Primitive.BINARY:
+            hexadecimal = modes.binary is BinaryMode.HEX
+            return Encoding(Wire.BYTES_HEX if hexadecimal else Wire.BYTES_BASE64)
+        case Primitive.DATE:
+            text = modes.time is TimeMode.ISOSTRING
+            return Lossy(_AS_TEXT, Wire.STRING) if text else Encoding(Wire.EPOCH_DAYS)
+        case Primitive.TIMESTAMP:
+            return _timestamp(DEFAULT_DIGITS if digits is None else digits, modes.time)
+        case _:
+            return Encoding(_PLAIN[type_])
+
+
+def time_of_day(digits: int | None, mode: TimeMode) -> Encoding | Lossy:
+    """How SQL's ``time`` arrives; it is stored as microseconds since midnight.
+
+    ``adaptive``: ``Time`` (int32 milliseconds) up to 3 digits, else ``MicroTime`` (int64).
+    """
+    precision = DEFAULT_DIGITS if digits is None else digits
+    match mode:
+        case TimeMode.ADAPTIVE:
+            millis = precision <= MILLIS_DIGITS
+            return Encoding(Wire.MILLIS_OF_DAY if millis else Wire.LONG)
+        case TimeMode.ADAPTIVE_TIME_MICROSECONDS | TimeMode.MICROSECONDS:
+            return Encoding(Wire.LONG)
+        case TimeMode.CONNECT:
+            return _millis_only(precision, Wire.MILLIS_OF_DAY)
+        case TimeMode.NANOSECONDS:
+            return Lossy("nanoseconds since midnight; set time.precision.mode=adaptive", Wire.LONG)
+        case TimeMode.ISOSTRING:
+            return Lossy(_AS_TEXT, Wire.STRING)
+
+
+def _timestamp(digits: int, mode: TimeMode) -> Encoding | Lossy:
+    match mode:
+        case TimeMode.ADAPTIVE | TimeMode.ADAPTIVE_TIME_MICROSECONDS:
+            return Encoding(Wire.EPOCH_MILLIS if digits <= MILLIS_DIGITS else Wire.EPOCH_MICROS)
+        case TimeMode.MICROSECONDS:
+            return Encoding(Wire.EPOCH_MICROS)
+        case TimeMode.NANOSECONDS:
+            return Encoding(Wire.EPOCH_NANOS)
+        case TimeMode.CONNECT:
+            return _millis_only(digits, Wire.EPOCH_MILLIS)
+        case TimeMode.ISOSTRING:
+            return Lossy(_AS_TEXT, Wire.STRING)
+
+
+def _millis_only(digits: int, wire: Wire) -> Encoding | Lossy:
+    if digits <= MILLIS_DIGITS:
+        return Encoding(wire)
+    reason = (
+        f"time.precision.mode=connect cuts {digits} digits to milliseconds; set it to adaptive, "
+        "or accept the loss by configuring timestamp(3)"
+    )
+    return Lossy(reason, wire)
+
+
+def _decimal(type_: Decimal, mode: DecimalMode) -> Encoding | Lossy:
+    match mode:
+        case DecimalMode.PRECISE:
+            return Encoding(Wire.DECIMAL_BYTES)
+        case DecimalMode.STRING:
+            return Encoding(Wire.DECIMAL_TEXT)
+        case DecimalMode.DOUBLE if type_.precision <= DOUBLE_DIGITS:
+            return Encoding(Wire.DECIMAL_TEXT)
+        case DecimalMode.DOUBLE:
+            reason = (
+                f"decimal.handling.mode=double cannot hold {type_.precision} digits; set it to "
+                "precise, or accept the loss by configuring double"
+            )
+            return Lossy(reason, Wire.DOUBLE)

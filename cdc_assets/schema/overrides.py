@@ -1,0 +1,182 @@
+"""What the configuration says about a table, on top of what its types' source said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Final
+
+from cdc_assets.errors import ConfigError
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.modes import ConnectorModes, Lossy, encoding_of
+from cdc_assets.schema.parse import TypeSpec, type_text
+from cdc_assets.schema.types import (
+    Column,
+    ColumnType,
+    Decimal,
+    ListOf,
+    Primitive,
+    UnmappedColumn,
+    Wire,
+)
+
+_NUMBER: Final = frozenset({
+    Wire.INT, Wire.LONG, Wire.FLOAT, Wire.DOUBLE, Wire.EPOCH_DAYS, Wire.EPOCH_MILLIS,
+    Wire.EPOCH_MICROS, Wire.EPOCH_NANOS, Wire.MILLIS_OF_DAY,
+})  # fmt: skip
+_TEXT: Final = frozenset({
+    Wire.STRING, Wire.BYTES_BASE64, Wire.BYTES_HEX, Wire.DECIMAL_BYTES, Wire.ISO_ZONED,
+})  # fmt: skip
+_STORED_AS: Final[dict[Wire, frozenset[Primitive]]] = {
+    Wire.BOOLEAN: frozenset({Primitive.BOOLEAN}),
+    Wire.INT: frozenset({Primitive.INT, Primitive.LONG}),
+    Wire.LONG: frozenset({Primitive.LONG}),
+    Wire.MILLIS_OF_DAY: frozenset({Primitive.LONG}),
+    Wire.FLOAT: frozenset({Primitive.FLOAT, Primitive.DOUBLE}),
+    Wire.DOUBLE: frozenset({Primitive.DOUBLE}),
+    Wire.STRING: frozenset({Primitive.STRING}),
+    Wire.BYTES_BASE64: frozenset({Primitive.BINARY}),
+    Wire.BYTES_HEX: frozenset({Primitive.BINARY}),
+    Wire.EPOCH_DAYS: frozenset({Primitive.DATE}),
+    Wire.EPOCH_MILLIS: frozenset({Primitive.TIMESTAMP}),
+    Wire.EPOCH_MICROS: frozenset({Primitive.TIMESTAMP}),
+    Wire.EPOCH_NANOS: frozenset({Primitive.TIMESTAMP}),
+    Wire.ISO_ZONED: frozenset({Primitive.TIMESTAMPTZ}),
+}
+_DECIMALS: Final = frozenset({
+    Wire.DECIMAL_BYTES, Wire.DECIMAL_TEXT, Wire.VARIABLE_SCALE_DECIMAL,
+})  # fmt: skip
+
+
+def apply_overrides(
+    described: Described,
+    types: Mapping[str, TypeSpec],
+    primary_key: Sequence[str],
+    modes: ConnectorModes,
+    *,
+    where: str = "",
+) -> Described:
+    """Replace column types and the key by configured ones.
+
+    A configured type must be able to hold what arrives: guesses are replaced freely as long
+    as the JSON kinds agree; types from a record schema or the database only by types that
+    hold the same values.
+
+    Raises:
+        ConfigError: if a name or a type does not fit; names the nearest match.
+    """
+    for name in (*types, *primary_key):
+        _require_known(name, described.names, where)
+    columns = tuple(
+        _typed(each, types[each.name], described, modes, where) if each.name in types else each
+        for each in described.columns
+    )
+    key = tuple(primary_key) or described.key
+    return replace(described, columns=_required(columns, set(primary_key)), key=key)
+
+
+def _typed(
+    column: Column | UnmappedColumn,
+    spec: TypeSpec,
+    described: Described,
+    modes: ConnectorModes,
+    where: str,
+) -> Column:
+    wire, element_wire = _wire(column, spec, described, modes, where)
+    return Column(
+        column.name,
+        spec.type,
+        wire,
+        column.required,
+        column.unchanged_marker,
+        element_wire,
+        column.comment,
+    )
+
+
+def _wire(
+    column: Column | UnmappedColumn,
+    spec: TypeSpec,
+    described: Described,
+    modes: ConnectorModes,
+    where: str,
+) -> tuple[Wire, Wire | None]:
+    if isinstance(column, Column) and column.type == spec.type:
+        return column.wire, column.element_wire
+    if described.inferred and isinstance(column, Column):
+        unseen = column.name in described.unseen
+        return _replacing_guess(column, spec, modes, where, unseen=unseen)
+    wire = column.wire
+    if wire is None or not _holds(spec.type, wire):
+        raise _unfit(column, spec, _arrival(column), where)
+    # Numeric text that is not read as a decimal stays the text that it is.
+    as_text = wire is Wire.DECIMAL_TEXT and spec.type is Primitive.STRING
+    return (Wire.STRING if as_text else wire), None
+
+
+def _arrival(column: Column | UnmappedColumn) -> str:
+    if isinstance(column, UnmappedColumn) and column.wire is None:
+        return column.reason
+    return f"its values arrive as {column.wire}"
+
+
+def _holds(type_: ColumnType, wire: Wire) -> bool:
+    match type_:
+        case Decimal():
+            return wire in _DECIMALS
+        case ListOf():
+            return False
+        case Primitive.STRING if wire is Wire.DECIMAL_TEXT:
+            return True
+        case _:
+            return type_ in _STORED_AS.get(wire, frozenset[Primitive]())
+
+
+def _replacing_guess(
+    column: Column, spec: TypeSpec, modes: ConnectorModes, where: str, *, unseen: bool
+) -> tuple[Wire, Wire | None]:
+    encoding = encoding_of(spec.type, modes, spec.precision)
+    if isinstance(encoding, Lossy):
+        raise _unfit(column, spec, encoding.reason, where)
+    guessed = column.element_wire if column.element_wire is not None else column.wire
+    expected = encoding.element_wire if encoding.element_wire is not None else encoding.wire
+    if unseen:
+        return encoding.wire, encoding.element_wire
+    if (column.wire is Wire.LIST) != (encoding.wire is Wire.LIST) or not _agree(guessed, expected):
+        reason = f"its sampled values are {guessed}, but the connector's modes make it {expected}"
+        raise _unfit(column, spec, reason, where)
+    return encoding.wire, encoding.element_wire
+
+
+def _agree(guessed: Wire, expected: Wire) -> bool:
+    """Whether values taken for one encoding may be of the other, by their JSON kind."""
+    if expected is Wire.DECIMAL_TEXT:
+        return guessed in _NUMBER | _TEXT
+    return guessed is expected or any(
+        guessed in kind and expected in kind for kind in (_NUMBER, _TEXT)
+    )
+
+
+def _required(
+    columns: Iterable[Column | UnmappedColumn], key: set[str]
+) -> tuple[Column | UnmappedColumn, ...]:
+    return tuple(
+        replace(each, required=True, unchanged_marker=False) if each.name in key else each
+        for each in columns
+    )
+
+
+def _require_known(name: str, known: Sequence[str], where: str) -> None:
+    if name in known:
+        return
+    close = get_close_matches(name, known, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else f"columns: {', '.join(known)}"
+    msg = f"the configuration names a column {name!r} that the table does not have"
+    raise ConfigError(msg, where=where, remedy=remedy)
+
+
+def _unfit(column: Column | UnmappedColumn, spec: TypeSpec, reason: str, where: str) -> ConfigError:
+    msg = f"column {column.name!r} cannot be stored as {type_text(spec.type)}: {reason}"
+    remedy = "correct tables.<schema.table>.columns, or the connector section"
+    return ConfigError(msg, where=where, remedy=remedy)

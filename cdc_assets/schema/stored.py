@@ -1,0 +1,54 @@
+"""A table's schema as text.
+
+It is kept with the table, so that records without a schema of their own are decoded the same
+way for as long as the table lives.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from cdc_assets.schema.parse import parse_type, type_text
+from cdc_assets.schema.types import Column, TableSchema, Wire
+
+
+def to_json(schema: TableSchema) -> str:
+    """Canonical text of columns, key and origin; comments live in the table itself."""
+    columns = [_column_to_json(column) for column in schema.columns]
+    document = {"columns": columns, "key": list(schema.key), "origin": schema.origin}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+def from_json(text: str) -> TableSchema:
+    """Read what `to_json` wrote."""
+    document = cast("dict[str, Any]", json.loads(text))
+    columns = tuple(_column_from_json(each) for each in document["columns"])
+    return TableSchema(columns, tuple(document["key"]), origin=document["origin"])
+
+
+def _column_to_json(column: Column) -> dict[str, object]:
+    document: dict[str, object] = {
+        "name": column.name,
+        "type": type_text(column.type),
+        "wire": str(column.wire),
+    }
+    if column.element_wire is not None:
+        document["element_wire"] = str(column.element_wire)
+    if column.required:
+        document["required"] = True
+    if column.unchanged_marker:
+        document["unchanged_marker"] = True
+    return document
+
+
+def _column_from_json(document: dict[str, Any]) -> Column:
+    element = document.get("element_wire")
+    return Column(
+        name=document["name"],
+        type=parse_type(document["type"]),
+        wire=Wire(document["wire"]),
+        required=document.get("required", False),
+        unchanged_marker=document.get("unchanged_marker", False),
+        element_wire=Wire(element) if element else None,
+    )

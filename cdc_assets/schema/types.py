@@ -1,0 +1,134 @@
+"""Column types of the lake and how a value of each arrives on the wire.
+
+A column has an Iceberg type (what is stored) and a wire encoding (what the change event
+holds). The pair decides the decoding; neither is ever guessed from a value's magnitude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Primitive(StrEnum):
+    """Iceberg primitive types without parameters, spelled as Spark SQL spells them in DDL."""
+
+    BOOLEAN = "boolean"
+    INT = "int"
+    LONG = "bigint"
+    FLOAT = "float"
+    DOUBLE = "double"
+    STRING = "string"
+    BINARY = "binary"
+    DATE = "date"
+    TIMESTAMP = "timestamp_ntz"
+    TIMESTAMPTZ = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """``decimal(precision, scale)``: Iceberg allows at most 38 digits."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list of optional elements."""
+
+    element: Primitive | Decimal
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+ColumnType = Primitive | Decimal | ListOf
+
+
+class Wire(StrEnum):
+    """How a value is written in the event (names follow Kafka Connect and Debezium)."""
+
+    BOOLEAN = "boolean"
+    INT = "int"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    STRING = "string"
+    BYTES_BASE64 = "bytes_base64"
+    BYTES_HEX = "bytes_hex"
+    DECIMAL_BYTES = "decimal_bytes"  # base64 of big-endian two's complement, scale in the schema
+    DECIMAL_TEXT = "decimal_text"  # a JSON string or number
+    VARIABLE_SCALE_DECIMAL = "variable_scale_decimal"  # struct {scale, value}
+    EPOCH_DAYS = "epoch_days"
+    EPOCH_MILLIS = "epoch_millis"
+    EPOCH_MICROS = "epoch_micros"
+    EPOCH_NANOS = "epoch_nanos"
+    ISO_ZONED = "iso_zoned"  # io.debezium.time.ZonedTimestamp
+    MILLIS_OF_DAY = "millis_of_day"  # a time of day; stored as microseconds since midnight
+    LIST = "list"  # of the element's own wire encoding, see `Column.element_wire`
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: what is stored, how it arrives, and whether it may be left out.
+
+    ``unchanged_marker`` says that the source may send a placeholder instead of the value
+    when the column did not change (PostgreSQL's TOAST); see DESIGN "Partial images".
+    """
+
+    name: str
+    type: ColumnType
+    wire: Wire
+    required: bool = False
+    unchanged_marker: bool = False
+    element_wire: Wire | None = None
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """Columns in source order and the names of the key columns (empty: no primary key)."""
+
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    comment: str = ""
+    origin: str = field(default="", compare=False)  # where the types come from, for people
+
+    def column(self, name: str) -> Column:
+        """The column of this name; raises KeyError."""
+        for each in self.columns:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(each.name for each in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class UnmappedColumn:
+    """A source column whose type cannot be stored exactly, with the reason.
+
+    ``wire`` says how its values arrive, if a type given in the configuration could store
+    them; None if nothing can.
+    """
+
+    name: str
+    source_type: str
+    reason: str
+    wire: Wire | None = None
+    required: bool = False
+    unchanged_marker: bool = False
+    comment: str = ""
+
+
+def describe_unmapped(columns: Iterable[UnmappedColumn]) -> str:
+    """One line for an error message."""
+    return "; ".join(f"{c.name} ({c.source_type}): {c.reason}" for c in columns)

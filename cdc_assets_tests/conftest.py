@@ -1,0 +1,96 @@
+"""The local stack for tests that need it: started once, in a home of its own, on free ports.
+
+Nothing is downloaded here: the JVM pieces are those of the checkout (``make install``).
+A fixture starts only the parts that it needs; a second one finds them running.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.devstack.configured import stack_of
+from cdc_assets.devstack.layout import JARS_VARIABLE, Ports
+from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets.devstack.stack import LocalStack
+
+CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
+
+CONFIG = """
+kafka: {{bootstrap_servers: "127.0.0.1:{kafka}"}}
+lake: {{catalog: {{type: sql, uri: "sqlite:///lake/catalog.db"}}, warehouse: lake/warehouse}}
+spark: {{remote: local}}
+home: .
+registry: registry.json
+stack: {{ports: {ports}}}
+sources:
+  shop:
+    format: debezium-json
+    topics: {{include: ['shop\\..*']}}
+    database: {{kind: postgres, dsn: {{env: SHOP_DSN}}}}
+"""
+
+
+@pytest.fixture(scope="session")
+def stack_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicationConfig]:
+    """A configuration file in the home of the tests' stack: `stack_config.path`.
+
+    A test with other sources writes its own file beside it, with the same home, lake and
+    ports, so that it shares the Spark server.
+    """
+    ports: Ports = pick_free_ports()
+    file = tmp_path_factory.mktemp("stack") / "replication.yaml"
+    file.write_text(CONFIG.format(kafka=ports.kafka, ports=ports.as_dict()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(JARS_VARIABLE, os.environ.get(JARS_VARIABLE, str(CHECKOUT_JARS)))
+        config = load_config(file)
+        patch.setenv("SHOP_DSN", stack_of(config).postgres.dsn("shop"))
+        yield config
+
+
+@pytest.fixture(scope="session")
+def _local_stack(stack_config: ReplicationConfig) -> Iterator[LocalStack]:
+    local = stack_of(stack_config)
+    yield local
+    local.down()
+
+
+@pytest.fixture(scope="session")
+def stack_parts(_local_stack: LocalStack) -> Callable[..., LocalStack]:
+    """Start only some parts: ``stack_parts("postgres", "kafka")`` returns the stack."""
+
+    def start(*names: str) -> LocalStack:
+        _local_stack.up(names)
+        return _local_stack
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def stack(_local_stack: LocalStack) -> LocalStack:
+    """The stack with all its parts running."""
+    _local_stack.up()
+    return _local_stack
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn(stack_parts: Callable[..., LocalStack]) -> str:
+    """A running PostgreSQL's database ``postgres``."""
+    return stack_parts("postgres").postgres.dsn()
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(stack_parts: Callable[..., LocalStack]) -> str:
+    """A running broker."""
+    return stack_parts("kafka").kafka.address
+
+
+@pytest.fixture(scope="session")
+def spark_endpoint(stack_parts: Callable[..., LocalStack]) -> SparkEndpoint:
+    """A running Spark Connect server with the catalog ``lake`` of `stack_config`."""
+    return stack_parts("spark").spark.endpoint

@@ -1,0 +1,94 @@
+import json
+import os
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+
+from cdc_assets.devstack import process
+from cdc_assets.devstack.process import Command, RunningProcess
+
+pytestmark = pytest.mark.unit
+
+WITH_A_CHILD = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("child", child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.02)
+    return found
+
+
+def gone(pid) -> bool:
+    """Ended; a zombie whose new parent has not noticed yet has ended."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.fixture
+def files(tmp_path):
+    log, pidfile = tmp_path / "logs" / "part.log", tmp_path / "run" / "part.json"
+    yield log, pidfile
+    process.stop(pidfile, grace_seconds=1)
+
+
+def start(files, code) -> RunningProcess:
+    log, pidfile = files
+    process.spawn(Command([sys.executable, "-c", code]), log, pidfile, port=1)
+    running = RunningProcess.read(pidfile)
+    assert running is not None
+    return running
+
+
+def test_a_process_that_ignores_the_signal_is_killed_with_its_children(files):
+    running = start(files, WITH_A_CHILD)
+    words = until(lambda: process.log_tail(files[0]).split())
+    assert process.stop(files[1], grace_seconds=0.3)
+    assert gone(running.pid)
+    assert gone(int(words[1]))
+    assert RunningProcess.read(files[1]) is None
+
+
+def test_children_that_outlive_their_parent_are_stopped_too(files):
+    running = start(files, WITH_A_CHILD)
+    child = int(until(lambda: process.log_tail(files[0]).split())[1])
+    os.kill(running.pid, signal.SIGKILL)
+    until(lambda: not running.alive)
+    process.stop(files[1], grace_seconds=0.3)
+    assert gone(child)
+
+
+def test_a_process_id_that_another_program_has_meanwhile_is_never_signalled(files):
+    running = start(files, "import time; time.sleep(600)")
+    content = json.loads(files[1].read_text())
+    files[1].write_text(json.dumps({**content, "create_time": content["create_time"] - 1000}))
+    assert not process.stop(files[1])
+    assert psutil.pid_exists(running.pid)
+    os.kill(running.pid, signal.SIGKILL)
+    os.waitpid(running.pid, 0)
+
+
+def test_a_process_that_ended_is_not_alive_and_its_log_tells_why(files):
+    running = start(files, "raise SystemExit('no more memory')")
+    until(lambda: not running.alive)
+    assert "no more memory" in process.log_tail(files[0])
+
+
+def test_the_log_of_the_run_before_is_kept_apart(files):
+    for word in ("first", "second"):
+        running = start(files, f"print('{word}')")
+        until(lambda running=running: not running.alive)
+    assert process.log_tail(files[0]) == "second"
+    assert process.log_tail(files[0].with_suffix(".log.1")) == "first"

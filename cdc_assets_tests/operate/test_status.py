@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.operate.failures import FailureKind
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.status import Status, read_status
+from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.world import NOW, World, registry_of, write_config
+
+
+def states(status: Status) -> dict[str, str]:
+    return {each.table.name: each.condition.value for each in status.tables}
+
+
+@pytest.mark.stack
+def test_each_table_has_its_state(world: World) -> None:
+    for table in ("current", "failing", "late", "new", "waiting"):
+        world.topic(table)
+    entries = {entry.table.name: entry for entry in world.discover()}
+    world.produce(entries["current"].topic, [NOW])
+    world.publish(entries["current"].target, {0: 0}, {0: 1})
+    world.produce(entries["late"].topic, [NOW - timedelta(hours=1)] * 3)
+    world.publish(entries["late"].target, {0: 0}, {0: 1})
+    world.produce(entries["waiting"].topic, [NOW - timedelta(seconds=2)] * 3)
+    world.publish(entries["waiting"].target, {0: 0}, {0: 2})
+    world.services.failures.record(entries["failing"].table, FailureKind.TERMINAL, "no key", NOW)
+
+    status = read_status(world.services)
+    assert states(status) == {
+        "current": "CURRENT",
+        "failing": "FAILING",
+        "late": "LAGGING",
+        "new": "NEW",
+        "waiting": "CURRENT",
+    }
+    assert [each.table.name for each in status.failing] == ["failing"]
+
+
+@pytest.mark.stack
+def test_the_json_document_says_all_there_is(world: World) -> None:
+    world.produce(world.topic("orders"), [NOW - timedelta(minutes=10)] * 4)
+    (entry,) = world.discover()
+    world.publish(entry.target, {0: 0}, {0: 3})
+    world.services.failures.record(entry.table, FailureKind.TRANSIENT, "Spark is away", NOW)
+
+    document = json.loads(read_status(world.services).to_json())
+    (table,) = document["tables"]
+    assert table["table"] == "shop.public.orders"
+    assert table["target"] == "shop_public.orders"
+    assert table["offsets"] == {"0": 3}
+    assert table["lag"] == {"changes": 1, "seconds": 600.0}
+    assert table["slo"]["late"] == 1
+    assert table["slo"]["percent_within"] == 75.0
+    assert table["last_error"]["message"] == "Spark is away"
+    assert table["last_error"]["needs_person"] is False
+    assert document["problems"] == []
+
+
+@pytest.mark.unit
+def test_without_kafka_the_rest_is_still_told(tmp_path: Path) -> None:
+    config = write_config(tmp_path, kafka="127.0.0.1:1")
+    RegistryFile(config.registry).add(registry_of(config, "orders"))
+
+    status = read_status(Services(config))
+    assert states(status) == {"orders": "UNKNOWN"}
+    (problem,) = status.problems
+    assert "Kafka" in str(problem)
+    assert "127.0.0.1:1" in str(problem)
+
+
+@pytest.mark.stack
+def test_twenty_tables_take_less_than_two_seconds_as_a_command(world: World) -> None:
+    world.now = datetime.now(UTC)
+    for n in range(20):
+        topic = world.topic(f"t{n:02}")
+        world.produce(topic, [world.now - timedelta(minutes=1)] * 2)
+    for entry in world.discover():
+        world.publish(entry.target, {0: 0}, {0: 1})
+
+    fastest = min(_run_status(world) for _ in range(3))
+    assert fastest < 2, f"{fastest:.2f} s"
+
+
+def _run_status(world: World) -> float:
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "cdc_assets.cli", "status", "--json"],
+        env={**os.environ, "CDC_ASSETS_CONFIG": str(world.config.path)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["tables"]) == 20
+    return time.monotonic() - started

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets_tests.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[World]:
+    made = World(tmp_path, kafka_bootstrap)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as made:
+        yield made

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import dagster as dg
+import pytest
+
+from cdc_assets.errors import LostRangeError, UnreachableError
+from cdc_assets.orchestration.failing import failure_of
+from cdc_assets.orchestration.sensors import alert_sensor
+from cdc_assets_tests.world import entry_of, write_config
+
+pytestmark = pytest.mark.unit
+
+ALERTS = "alerts: {webhook: {env: ALERTS_WEBHOOK}}"
+SECRET = "s3cret-row-value"
+
+
+class Hook(BaseHTTPRequestHandler):
+    """Receives what is posted; answers with the next of ``answers``, then 200."""
+
+    received: ClassVar[list[dict[str, object]]] = []
+    answers: ClassVar[list[int]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.received.append(json.loads(body))
+        self.send_response(self.answers.pop(0) if self.answers else 200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
+    Hook.received, Hook.answers = [], []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setenv("ALERTS_WEBHOOK", f"http://127.0.0.1:{server.server_port}/T0/{SECRET}")
+    yield Hook
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def failed_run(
+    tmp_path: Path, instance: dg.DagsterInstance, error: Exception, **tags: str
+) -> dg.RunStatusSensorContext:
+    entry = entry_of("orders", write_config(tmp_path))
+
+    @dg.asset(key=["shop", "public", "orders"])
+    def orders() -> None:
+        raise failure_of(entry, error) from None
+
+    @dg.asset(key=["shop", "public", "users"])
+    def users() -> None:
+        raise ValueError(SECRET)
+
+    result = dg.materialize(
+        [orders, users], instance=instance, raise_on_error=False,
+        tags={name.replace("__", "/"): value for name, value in tags.items()},
+    )  # fmt: skip
+    event = next(each for each in result.all_events if each.is_failure and not each.is_step_event)
+    return dg.build_run_status_sensor_context(
+        "alerts", event, instance, result.dagster_run
+    ).for_run_failure()
+
+
+def test_a_failed_run_is_posted_with_coordinates_and_without_values(
+    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    error = LostRangeError("offsets [10,20) are gone", where="topic=shop.public.orders partition=0")
+    context = failed_run(tmp_path, instance, error)
+
+    alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+    (message,) = hook.received
+    assert "offsets [10,20) are gone [topic=shop.public.orders partition=0]" in str(message["text"])
+    assert message["run_id"] == context.dagster_run.run_id
+    assert {
+        "step": "shop__public__users",
+        "what": "step shop__public__users failed (ValueError)",
+    } in (message["failures"])
+    assert SECRET not in json.dumps(message)
+
+
+def test_a_run_that_will_be_retried_is_not_posted(
+    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    context = failed_run(tmp_path, instance, UnreachableError("x"), dagster__will_retry="true")
+
+    result = alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+    assert isinstance(result, dg.SkipReason)
+    assert hook.received == []
+
+
+def test_without_a_webhook_nothing_is_posted(
+    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    context = failed_run(tmp_path, instance, UnreachableError("x"))
+
+    assert isinstance(alert_sensor(write_config(tmp_path))(context), dg.SkipReason)
+    assert hook.received == []
+
+
+def test_a_webhook_that_stumbles_is_asked_again(
+    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    hook.answers.append(503)
+    context = failed_run(tmp_path, instance, UnreachableError("x"))
+
+    alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+    assert len(hook.received) == 2
+
+
+def test_a_webhook_that_refuses_is_an_error_that_does_not_show_its_url(
+    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    hook.answers.extend([500] * 3)
+    context = failed_run(tmp_path, instance, UnreachableError("x"))
+
+    with pytest.raises(UnreachableError, match="500") as caught:
+        alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None

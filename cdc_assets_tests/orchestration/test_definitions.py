@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.keys import op_name, pool_name
+from cdc_assets_tests.world import registry_of, write_config
+
+pytestmark = pytest.mark.unit
+
+SNAPSHOT = Path(__file__).with_name("definitions.json")
+
+
+def described(definitions: dg.Definitions) -> dict[str, object]:
+    """What users and other code locations rely on: keys, lineage, partitions, checks, pools."""
+    repository = definitions.get_repository_def()
+    graph = repository.asset_graph
+    assets = {
+        node.key.to_user_string(): {
+            "external": node.is_external,
+            "upstream": sorted(key.to_user_string() for key in node.parent_keys),
+            "group": node.group_name,
+            "kinds": sorted(node.kinds),
+            "partitions": str(node.partitions_def) if node.partitions_def else None,
+            "backfill": str(node.backfill_policy.policy_type) if node.backfill_policy else None,
+            "fresh": str(node.freshness_policy) if node.freshness_policy else None,
+            "checks": sorted(key.name for key in node.check_keys),
+            "pools": sorted(node.pools or ()) if not node.is_external else [],
+            "table_name": node.metadata.get("dagster/table_name"),
+        }
+        for node in sorted(graph.asset_nodes, key=lambda node: node.key)
+    }
+    sensors = {
+        each.name: [each.minimum_interval_seconds, each.default_status.value]
+        for each in sorted(repository.sensor_defs, key=lambda each: each.name)
+    }
+    schedules = {each.name: each.cron_schedule for each in repository.schedule_defs}
+    return {"assets": assets, "sensors": sensors, "schedules": schedules}
+
+
+def test_definitions_of_three_tables_are_as_recorded(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    found = described(build_definitions(config, registry_of(config, "items", "orders", "users")))
+
+    recorded = json.loads(SNAPSHOT.read_text())
+    assert json.loads(json.dumps(found)) == recorded, json.dumps(found, indent=1)
+
+
+def test_all_tables_share_one_partitions_definition(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    graph = build_definitions(config, registry_of(config, "a", "b")).resolve_asset_graph()
+
+    definitions = {graph.get(key).partitions_def for key in graph.materializable_asset_keys}
+    assert len(definitions) == 1
+
+
+def test_loading_opens_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = write_config(tmp_path)
+    monkeypatch.setattr(socket.socket, "connect", _refuse)
+
+    dg.Definitions.validate_loadable(build_definitions(config, registry_of(config, "a")))
+
+
+def _refuse(*_: object) -> None:
+    msg = "loading definitions must not touch the network"
+    raise AssertionError(msg)
+
+
+def test_tables_of_a_source_that_is_no_longer_configured_are_left_out(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    other = config.model_copy(update={"sources": {}})
+
+    graph = build_definitions(other, registry_of(config, "a")).resolve_asset_graph()
+    assert not graph.get_all_asset_keys()
+
+
+@pytest.mark.parametrize("names", [("a-b", "a_b"), ("a.b", "a_b"), ("a.b", "a-b")], ids=str)
+def test_table_names_that_look_alike_get_ops_of_their_own(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    config = write_config(tmp_path)
+    tables = [TableName("shop", "public", name) for name in names]
+
+    dg.Definitions.validate_loadable(build_definitions(config, registry_of(config, *names)))
+    assert len({op_name(table) for table in tables}) == 2
+    assert len({pool_name(table) for table in tables}) == 2
+
+
+def test_the_resource_shows_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_TOKEN", "t0k3n")
+    config = write_config(
+        tmp_path, spark='sc://spark.example:15002", token: {env: SPARK_TOKEN}, memory: "1g'
+    )
+    assert config.spark.token is not None
+
+    resource = build_definitions(config, registry_of(config)).resources["pyspark"]
+    assert "t0k3n" not in repr(resource)
+    assert "t0k3n" not in json.dumps(resource.spark_config)
+    assert resource.late_config()["spark.remote"] == "sc://spark.example:15002/;token=t0k3n"
+
+
+def load(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    code = (
+        "import dagster as dg\n"
+        "from cdc_assets.definitions import defs\n"
+        "loaded = defs()\n"
+        "dg.Definitions.validate_loadable(loaded)\n"
+        "print([spec.key.to_user_string() for spec in loaded.resolve_all_asset_specs()])\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder, env={"PATH": "", "HOME": str(folder), **variables},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_without_a_configuration_the_definitions_say_how_to_begin(tmp_path: Path) -> None:
+    done = load(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "cdc_assets/how_to_begin" in done.stdout
+
+
+def test_a_wrong_configuration_is_a_load_error_that_names_the_key(tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("kafka: {bootstrap_server: x}\n")
+
+    done = load(tmp_path, CDC_ASSETS_CONFIG=str(file))
+    assert done.returncode != 0
+    assert "bootstrap_servers" in done.stderr
+    assert "other.yaml" in done.stderr
+
+
+def test_unreachable_kafka_and_catalog_do_not_keep_definitions_from_loading(
+    tmp_path: Path,
+) -> None:
+    config = write_config(tmp_path)
+    from cdc_assets.registry import RegistryFile
+
+    RegistryFile(config.registry).add(registry_of(config, "orders"))
+    done = load(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "shop/public/orders" in done.stdout

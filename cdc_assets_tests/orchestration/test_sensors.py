@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.operate.failures import FailureKind
+from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE
+from cdc_assets.orchestration.sensors import discover_sensor, promise_sensor, replicate_sensor
+from cdc_assets.registry import Registry
+from cdc_assets_tests.world import NOW, World, registry_of, write_config
+
+HOUR = timedelta(hours=1)
+
+
+def tick(
+    sensor: dg.SensorDefinition, instance: dg.DagsterInstance, cursor: str | None = None
+) -> dg.SensorResult:
+    result = sensor(dg.build_sensor_context(instance=instance, cursor=cursor))
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def skipped(result: dg.SensorResult) -> str:
+    return (result.skip_reason.skip_message if result.skip_reason else None) or ""
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("make", [discover_sensor, replicate_sensor, promise_sensor])
+def test_a_tick_without_kafka_is_skipped_and_names_it(
+    make: Callable[..., dg.SensorDefinition], tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    config = write_config(tmp_path, kafka="127.0.0.1:1")
+
+    result = tick(make(config, registry_of(config, "orders")), instance, cursor="{}")
+    assert "Kafka" in skipped(result)
+    assert "127.0.0.1:1" in skipped(result)
+    assert not result.run_requests
+    assert result.cursor == "{}"
+
+
+@pytest.mark.stack
+class TestDiscover:
+    def test_new_topics_are_registered_and_observed(
+        self, world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CDC_ASSETS_WEBSERVER", "http://127.0.0.1:1")
+        topic = world.topic("orders", partitions=2)
+        world.produce(topic, [NOW, NOW], partition=1)
+
+        result = tick(discover_sensor(world.config, Registry()), instance)
+        assert [str(table) for table in world.services.registry.load().tables] == [
+            "shop.public.orders"
+        ]
+        (event,) = result.asset_events
+        assert event.asset_key == dg.AssetKey(["kafka", topic])
+        assert event.metadata["offsets"].value == 2
+
+    def test_a_reload_that_failed_is_tried_again_though_nothing_is_new(
+        self, world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CDC_ASSETS_WEBSERVER", "http://127.0.0.1:1")
+        world.topic("orders")
+        sensor = discover_sensor(world.config, Registry())
+
+        for _ in range(2):
+            said = skipped(tick(sensor, instance))
+            assert "Waiting to load shop.public.orders" in said
+            assert "http://127.0.0.1:1/graphql" in said
+
+    def test_nothing_is_reloaded_once_the_definitions_have_the_table(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.topic("orders")
+        loaded = world.discover()
+
+        result = tick(discover_sensor(world.config, loaded), instance)
+        assert skipped(result) == "No new topics; 1 tables."
+        assert not result.asset_events
+
+
+def replicate(world: World, loaded: Registry) -> dg.SensorDefinition:
+    return replicate_sensor(world.config, loaded, clock=lambda: world.now)
+
+
+def promise(world: World, loaded: Registry) -> dg.SensorDefinition:
+    return promise_sensor(world.config, loaded, clock=lambda: world.now)
+
+
+@pytest.mark.stack
+class TestReplicate:
+    def test_tables_of_the_same_hour_share_a_run(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        for table in ("items", "orders"):
+            world.produce(world.topic(table), [NOW])
+        loaded = world.discover()
+
+        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        assert request.partition_key == "2026-03-04-12:00"
+        assert [key.path[-1] for key in request.asset_selection or ()] == ["items", "orders"]
+        assert request.run_key is None
+        assert request.tags[TAG_TABLE] == "shop.public.items shop.public.orders"
+        assert request.tags[TAG_MODE] == "tail"
+
+    def test_a_table_goes_on_in_the_hour_of_its_first_unread_offset(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        topic = world.topic("orders")
+        world.produce(topic, [NOW - 3 * HOUR, NOW - 2 * HOUR, NOW])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 1})
+
+        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        assert request.partition_key == "2026-03-04-10:00"
+
+    def test_an_out_of_order_timestamp_does_not_stop_the_table(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        """The unread record is of 9 o'clock, but the log's hours put its offset into 11."""
+        topic = world.topic("orders")
+        world.produce(topic, [NOW - 3 * HOUR, NOW - HOUR, NOW - 3 * HOUR, NOW])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 2})
+
+        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        assert request.partition_key == "2026-03-04-11:00"
+
+    def test_a_timestamp_in_the_future_is_read_in_the_current_hour(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW + 9 * HOUR])
+
+        (request,) = tick(replicate(world, world.discover()), instance).run_requests or ()
+        assert request.partition_key == "2026-03-04-12:00"
+
+    def test_a_table_that_is_read_to_the_end_gets_no_run(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW, NOW])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 2})
+
+        result = tick(replicate(world, loaded), instance)
+        assert not result.run_requests
+        assert "read to the end" in skipped(result)
+
+    @pytest.mark.parametrize(
+        "status", [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED], ids=str
+    )
+    def test_a_table_is_left_out_while_an_unfinished_run_has_it(
+        self, world: World, instance: dg.DagsterInstance, status: dg.DagsterRunStatus
+    ) -> None:
+        for table in ("items", "orders"):
+            world.produce(world.topic(table), [NOW])
+        loaded = world.discover()
+        add_run(world, instance, loaded, "items", status)
+
+        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        assert [key.path[-1] for key in request.asset_selection or ()] == ["orders"]
+
+    def test_a_failed_run_does_not_stop_the_table(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW])
+        loaded = world.discover()
+        add_run(world, instance, loaded, "orders", dg.DagsterRunStatus.FAILURE)
+
+        assert tick(replicate(world, loaded), instance).run_requests
+
+    @pytest.mark.parametrize(
+        ("kind", "seconds"), [(FailureKind.TRANSIENT, 10), (FailureKind.TERMINAL, 60)], ids=str
+    )
+    def test_a_failing_table_waits_for_its_back_off(
+        self, world: World, instance: dg.DagsterInstance, kind: FailureKind, seconds: int
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.services.failures.record(entry.table, kind, "it broke", NOW)
+
+        world.now = NOW + timedelta(seconds=seconds - 1)
+        assert "failing: shop.public.orders again at" in skipped(
+            tick(replicate(world, loaded), instance)
+        )
+        world.now = NOW + timedelta(seconds=seconds)
+        assert tick(replicate(world, loaded), instance).run_requests
+
+    def test_a_backlog_gets_a_run_of_its_own(
+        self, world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("cdc_assets.orchestration.planning.BACKLOG_CHANGES", 5)
+        world.produce(world.topic("items"), [NOW] * 6)
+        world.produce(world.topic("orders"), [NOW])
+
+        small, big = tick(replicate(world, world.discover()), instance).run_requests or ()
+        assert [key.path[-1] for key in small.asset_selection or ()] == ["orders"]
+        assert [key.path[-1] for key in big.asset_selection or ()] == ["items"]
+        assert TAG_BACKLOG in big.tags
+        assert TAG_BACKLOG not in small.tags
+
+
+def add_run(
+    world: World,
+    instance: dg.DagsterInstance,
+    loaded: Registry,
+    table: str,
+    status: dg.DagsterRunStatus,
+) -> dg.DagsterRun:
+    definitions = build_definitions(world.config, loaded)
+    key = dg.AssetKey(["shop", "public", table])
+    job = definitions.resolve_implicit_global_asset_job_def()
+    run = instance.create_run_for_job(
+        job, asset_selection=frozenset([key]), tags={TAG_MODE: "tail"}
+    )
+    event = {
+        dg.DagsterRunStatus.STARTING: dg.DagsterEventType.RUN_STARTING,
+        dg.DagsterRunStatus.STARTED: dg.DagsterEventType.RUN_START,
+        dg.DagsterRunStatus.FAILURE: dg.DagsterEventType.RUN_FAILURE,
+    }[status]
+    instance.report_dagster_event(dg.DagsterEvent(event.value, run.job_name), run.run_id)
+    return run
+
+
+@pytest.mark.stack
+class TestReplicationSlo:
+    def test_checks_of_all_tables_are_written_without_a_run(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 1})
+
+        checks = evaluations(tick(promise(world, loaded), instance))
+        assert checks["offsets_contiguous"].passed
+        slo = checks["replication_slo"]
+        assert slo.passed
+        assert slo.metadata["percent_within"].value == 100.0
+        assert slo.metadata["changes"].value == 1
+        assert slo.metadata["lag_changes"].value == 0
+        assert slo.metadata["error_budget_left"].value == 1.0
+
+    def test_changes_that_wait_too_long_break_the_promise(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW - timedelta(minutes=6)] * 3)
+
+        slo = evaluations(tick(promise(world, world.discover()), instance))["replication_slo"]
+        assert not slo.passed
+        assert slo.severity is dg.AssetCheckSeverity.ERROR
+        assert slo.metadata["changes_late"].value == 3
+        assert slo.metadata["lag_seconds"].value == 360.0
+
+    def test_a_table_that_stopped_is_red_at_once(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.topic("orders")
+        loaded = world.discover()
+        (entry,) = loaded
+        world.services.failures.record(entry.table, FailureKind.TERMINAL, "no key", NOW)
+
+        slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
+        assert not slo.passed
+        assert slo.severity is dg.AssetCheckSeverity.ERROR
+        assert "failing: no key" in (slo.description or "")
+
+    def test_a_hole_between_publishes_is_found(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW] * 9)
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 2})
+        world.publish(entry.target, {0: 4}, {0: 9})
+
+        check = evaluations(tick(promise(world, loaded), instance))["offsets_contiguous"]
+        assert not check.passed
+        assert check.metadata["gaps"].value == 1
+        assert "starts at 4" in (check.description or "")
+        assert "ended at 2" in (check.description or "")
+
+    def test_an_outcome_is_written_again_only_when_it_changes_or_is_old(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.topic("orders")
+        sensor = promise(world, world.discover())
+
+        first = tick(sensor, instance)
+        assert len(first.asset_events) == 2
+        world.now = NOW + timedelta(minutes=1)
+        assert not tick(sensor, instance, first.cursor).asset_events
+        world.now = NOW + timedelta(minutes=15)
+        assert len(tick(sensor, instance, first.cursor).asset_events) == 2
+
+    def test_hours_that_are_over_and_read_are_closed_before_the_checks(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW - 2 * HOUR])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 1})
+        sensor = promise(world, loaded)
+
+        first = tick(sensor, instance)
+        assert kinds(first) == ["AssetMaterialization", *["AssetCheckEvaluation"] * 2]
+        assert closed(first) == ["2026-03-04-11:00"]
+        world.now = NOW + 3 * HOUR
+        later = tick(sensor, instance, first.cursor)
+        assert closed(later) == [f"2026-03-04-{hour}:00" for hour in (12, 13, 14)]
+
+    def test_an_hour_with_unread_changes_stays_open(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW - 2 * HOUR, NOW - HOUR])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 1})
+
+        assert closed(tick(promise(world, loaded), instance)) == []
+
+    def test_a_lost_cursor_does_no_harm(self, world: World, instance: dg.DagsterInstance) -> None:
+        world.topic("orders")
+        sensor = promise(world, world.discover())
+
+        once, again = tick(sensor, instance), tick(sensor, instance)
+        assert len(once.asset_events) == len(again.asset_events) == 2
+        assert json.loads(again.cursor or "") == json.loads(once.cursor or "")
+
+
+def evaluations(result: dg.SensorResult) -> dict[str, dg.AssetCheckEvaluation]:
+    return {
+        event.check_name: event
+        for event in result.asset_events
+        if isinstance(event, dg.AssetCheckEvaluation)
+    }
+
+
+def kinds(result: dg.SensorResult) -> list[str]:
+    return [type(event).__name__ for event in result.asset_events]
+
+
+def closed(result: dg.SensorResult) -> list[str | None]:
+    return [
+        event.partition
+        for event in result.asset_events
+        if isinstance(event, dg.AssetMaterialization)
+    ]

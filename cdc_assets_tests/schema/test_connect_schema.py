@@ -1,0 +1,101 @@
+"""Inline Connect schemas, beyond what PostgreSQL's fixture shows."""
+
+import pytest
+
+from cdc_assets.schema.connect import describe_envelope, map_field
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
+
+
+def field(type_, name=None, **more):
+    return {
+        "field": "c",
+        "type": type_,
+        "optional": True,
+        **({"name": name} if name else {}),
+        **more,
+    }
+
+
+def decimal(scale, precision=None):
+    parameters = {"scale": str(scale)}
+    if precision is not None:
+        parameters["connect.decimal.precision"] = str(precision)
+    return field("bytes", "org.apache.kafka.connect.data.Decimal", parameters=parameters)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("given", "type_", "wire"),
+    [
+        (field("int16"), Primitive.INT, Wire.INT),
+        (field("int64"), Primitive.LONG, Wire.LONG),
+        (field("float"), Primitive.FLOAT, Wire.FLOAT),
+        (field("double"), Primitive.DOUBLE, Wire.DOUBLE),
+        (field("bytes"), Primitive.BINARY, Wire.BYTES_BASE64),
+        (field("int32", "io.debezium.time.Date"), Primitive.DATE, Wire.EPOCH_DAYS),
+        (field("int64", "io.debezium.time.Timestamp"), Primitive.TIMESTAMP, Wire.EPOCH_MILLIS),
+        (field("int64", "io.debezium.time.MicroTimestamp"), Primitive.TIMESTAMP, Wire.EPOCH_MICROS),
+        (field("int64", "io.debezium.time.NanoTimestamp"), Primitive.TIMESTAMP, Wire.EPOCH_NANOS),
+        (
+            field("int64", "org.apache.kafka.connect.data.Timestamp"),
+            Primitive.TIMESTAMP,
+            Wire.EPOCH_MILLIS,
+        ),
+        (field("string", "io.debezium.time.ZonedTimestamp"), Primitive.TIMESTAMPTZ, Wire.ISO_ZONED),
+        (field("int32", "io.debezium.time.Time"), Primitive.LONG, Wire.MILLIS_OF_DAY),
+        (field("int64", "io.debezium.time.MicroTime"), Primitive.LONG, Wire.LONG),
+        (field("string", "io.debezium.data.Json"), Primitive.STRING, Wire.STRING),
+        (decimal(2, 12), Decimal(12, 2), Wire.DECIMAL_BYTES),
+        (decimal(5, 2), Decimal(5, 5), Wire.DECIMAL_BYTES),
+        (field("array", items={"type": "int32"}), ListOf(Primitive.INT), Wire.LIST),
+    ],
+    ids=lambda value: value.get("name") or value["type"] if isinstance(value, dict) else None,
+)
+def test_a_semantic_name_decides_the_unit(given, type_, wire):
+    found = map_field(given)
+    assert isinstance(found, Column)
+    assert (found.type, found.wire) == (type_, wire)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("given", "words", "wire"),
+    [
+        (decimal(2), "not its precision", Wire.DECIMAL_BYTES),
+        (decimal(0, 39), "38 digits", None),
+        (decimal(-2, 5), "negative scale", None),
+        (
+            field("struct", "io.debezium.data.VariableScaleDecimal", fields=[]),
+            "no bound",
+            Wire.VARIABLE_SCALE_DECIMAL,
+        ),
+        (field("struct", fields=[]), "nested struct", None),
+        (field("map"), "nested map", None),
+        (field("bytes", "io.debezium.data.Bits"), "little-endian", None),
+        (field("int64", "io.debezium.time.MicroDuration"), "interval", Wire.LONG),
+        (field("string", "acme.Thing"), "configuring it as string", Wire.STRING),
+        (field("int64", "acme.Thing"), "unknown", None),
+        (field("array", items={"type": "struct"}), "elements", None),
+        (field("array", items={"type": "array", "items": {"type": "int32"}}), "elements", None),
+    ],
+    ids=lambda value: value.get("name") or value["type"] if isinstance(value, dict) else None,
+)
+def test_what_has_no_exact_type_is_refused(given, words, wire):
+    found = map_field(given)
+    assert isinstance(found, UnmappedColumn)
+    assert words in found.reason
+    assert found.wire is wire
+    assert found.name == "c"
+
+
+@pytest.mark.unit
+def test_optional_and_documentation_are_kept():
+    found = map_field({"field": "c", "type": "string", "optional": False, "doc": "what it is"})
+    assert isinstance(found, Column)
+    assert (found.required, found.comment, found.unchanged_marker) == (True, "what it is", True)
+
+
+@pytest.mark.unit
+def test_a_schema_without_a_row_describes_no_table():
+    heartbeat = {"type": "struct", "fields": [{"field": "ts_ms", "type": "int64"}]}
+    assert describe_envelope(heartbeat).columns == ()

@@ -1,0 +1,244 @@
+"""PostgreSQL's types, checked against what Debezium's own record schema says about them.
+
+The fixtures are one table with (nearly) every type, as PostgreSQL 18's catalog described it
+and as Debezium 3.6.1.Final wrote its row, with default modes.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.connect import describe_envelope
+from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
+from cdc_assets.schema.postgres import (
+    PostgresColumn,
+    describe_table,
+    map_column,
+    numeric_digits,
+)
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
+
+FIXTURES = Path(__file__).parent / "fixtures"
+CATALOG = [
+    PostgresColumn(**column)
+    for column in json.loads((FIXTURES / "postgres_types.catalog.json").read_text())
+]
+RECORD = json.loads((FIXTURES / "postgres_types.record.json").read_text())
+NEVER_IN_EVENTS = {"pr", "g", "xa", "dma"}
+ONLY_THE_CATALOG_TELLS = {"rg", "inn", "bi"}
+
+
+def column(type_name, modifier=-1, **more):
+    return PostgresColumn("c", type_name, type_name, modifier, **more)
+
+
+def numeric(precision, scale):
+    return column("numeric", ((precision << 16) | (scale & 0x7FF)) + 4)
+
+
+def mapped(source, **modes):
+    found = map_column(source, ConnectorModes(**modes))
+    assert isinstance(found, Column), found
+    return found
+
+
+def refused(source, **modes):
+    found = map_column(source, ConnectorModes(**modes))
+    assert isinstance(found, UnmappedColumn), found
+    return found
+
+
+@pytest.mark.unit
+def test_catalog_and_record_schema_agree_on_every_type():
+    catalog = {c.name: c for c in describe_table(CATALOG, ("part", "id"), ConnectorModes()).columns}
+    record = describe_envelope(RECORD["value"]["schema"], RECORD["key"]["schema"])
+    assert record.key == ("part", "id")
+    assert set(record.names) == {each.name for each in CATALOG} - NEVER_IN_EVENTS
+    for each in record.columns:
+        other = catalog[each.name]
+        assert each.wire == other.wire, each.name
+        # A domain over a NOT NULL domain is NOT NULL; Debezium looks only one level deep.
+        assert each.required == other.required or each.name == "dm3", each.name
+        if each.name in ONLY_THE_CATALOG_TELLS:
+            continue
+        assert each.unchanged_marker == other.unchanged_marker, each.name
+        assert getattr(each, "type", None) == getattr(other, "type", None), each.name
+        assert getattr(each, "element_wire", None) == getattr(other, "element_wire", None)
+
+
+@pytest.mark.unit
+def test_values_have_the_json_kind_of_their_wire():
+    row = RECORD["value"]["payload"]["after"]
+    kinds = {
+        Wire.BOOLEAN: bool,
+        Wire.FLOAT: float,
+        Wire.DOUBLE: float,
+        Wire.LIST: list,
+        Wire.VARIABLE_SCALE_DECIMAL: dict,
+        **dict.fromkeys((Wire.STRING, Wire.BYTES_BASE64, Wire.DECIMAL_BYTES, Wire.ISO_ZONED), str),
+    }
+    for each in describe_envelope(RECORD["value"]["schema"]).columns:
+        value = row[each.name]
+        if value is not None and each.wire is not None:
+            assert isinstance(value, kinds.get(each.wire, int)), each.name
+
+
+@pytest.mark.unit
+def test_what_never_arrives_is_told():
+    described = describe_table(CATALOG, ("part", "id"), ConnectorModes())
+    assert "g" not in described.names
+    assert "column g: generated" in described.warnings[0]
+    assert {each.name for each in described.unmapped} >= {"pr", "xa", "dma"}
+
+
+@pytest.mark.unit
+def test_a_table_with_refused_columns_has_no_schema_and_says_why():
+    described = describe_table(CATALOG, ("part", "id"), ConnectorModes(), comment="the table")
+    with pytest.raises(TerminalError) as caught:
+        described.exact("table=x.s.t")
+    message = str(caught.value)
+    assert "nn (numeric): numeric without precision has no bound" in message
+    assert "mo (money)" in message
+    assert "table=x.s.t" in message
+    assert "columns" in caught.value.remedy
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "type_name", ["text", "varchar", "bpchar", "json", "jsonb", "xml", "citext"]
+)
+def test_text_that_may_be_toasted_may_be_a_placeholder(type_name):
+    found = mapped(column(type_name))
+    assert (found.type, found.wire, found.unchanged_marker) == (Primitive.STRING, Wire.STRING, True)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("type_name", ["int8", "uuid", "bool", "timestamptz", "date", "float8"])
+def test_values_of_fixed_size_are_never_a_placeholder(type_name):
+    assert not mapped(column(type_name)).unchanged_marker
+    assert mapped(column(type_name, is_array=True)).unchanged_marker
+
+
+@pytest.mark.unit
+def test_an_enumeration_is_text_without_placeholder():
+    found = mapped(column("mood", kind="e"))
+    assert (found.type, found.unchanged_marker) == (Primitive.STRING, False)
+    assert mapped(column("mood", kind="e", is_array=True)).type == ListOf(Primitive.STRING)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("precision", "scale", "expected"),
+    [
+        (12, 2, Decimal(12, 2)),
+        (38, 0, Decimal(38, 0)),
+        (2, 5, Decimal(5, 5)),
+        (1, 0, Decimal(1, 0)),
+    ],
+)
+def test_a_numeric_with_precision_is_that_decimal(precision, scale, expected):
+    found = mapped(numeric(precision, scale))
+    assert (found.type, found.wire) == (expected, Wire.DECIMAL_BYTES)
+    assert mapped(numeric(precision, scale), decimal=DecimalMode.STRING).wire is Wire.DECIMAL_TEXT
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (column("numeric"), "numeric without precision"),
+        (numeric(39, 0), "38 digits"),
+        (numeric(5, -2), "negative scale"),
+        (column("money"), "locale"),
+        (column("interval"), "months"),
+        (column("bit", 3), "bit strings"),
+        (column("varbit"), "bit strings"),
+        (column("hstore"), "map"),
+        (column("geometry"), "structure"),
+        (column("point"), "structure"),
+        (column("tstzrange", kind="r"), "range"),
+        (column("timetz"), "lost its zone"),
+        (column("pair", kind="c"), "leaves this type out"),
+        (column("pg_lsn"), "leaves this type out"),
+        (column("money", is_array=True), "arrays of money"),
+        (column("numeric", is_array=True), "elements: numeric without precision"),
+    ],
+    ids=lambda value: getattr(value, "type_name", None),
+)
+def test_what_has_no_exact_type_is_refused_with_the_reason(source, words):
+    assert words in refused(source).reason
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("mode", "digits", "wire"),
+    [
+        (TimeMode.ADAPTIVE, 0, Wire.EPOCH_MILLIS),
+        (TimeMode.ADAPTIVE, 3, Wire.EPOCH_MILLIS),
+        (TimeMode.ADAPTIVE, 4, Wire.EPOCH_MICROS),
+        (TimeMode.ADAPTIVE, -1, Wire.EPOCH_MICROS),
+        (TimeMode.ADAPTIVE_TIME_MICROSECONDS, 3, Wire.EPOCH_MILLIS),
+        (TimeMode.MICROSECONDS, 0, Wire.EPOCH_MICROS),
+        (TimeMode.NANOSECONDS, -1, Wire.EPOCH_NANOS),
+        (TimeMode.CONNECT, 3, Wire.EPOCH_MILLIS),
+    ],
+)
+def test_the_unit_of_a_timestamp_follows_mode_and_digits(mode, digits, wire):
+    found = mapped(column("timestamp", digits), time=mode)
+    assert (found.type, found.wire) == (Primitive.TIMESTAMP, wire)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("mode", "digits", "wire"),
+    [
+        (TimeMode.ADAPTIVE, 3, Wire.MILLIS_OF_DAY),
+        (TimeMode.ADAPTIVE, -1, Wire.LONG),
+        (TimeMode.ADAPTIVE_TIME_MICROSECONDS, 0, Wire.LONG),
+        (TimeMode.CONNECT, 3, Wire.MILLIS_OF_DAY),
+    ],
+)
+def test_a_time_of_day_is_stored_in_microseconds_and_says_so(mode, digits, wire):
+    found = mapped(column("time", digits), time=mode)
+    assert (found.type, found.wire) == (Primitive.LONG, wire)
+    assert found.comment == "microseconds since midnight"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("type_name", ["timestamp", "time"])
+def test_a_mode_that_cuts_digits_is_refused(type_name):
+    assert "milliseconds" in refused(column(type_name), time=TimeMode.CONNECT).reason
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("type_name", ["timestamp", "time", "date"])
+def test_times_as_text_are_refused(type_name):
+    assert "isostring" in refused(column(type_name), time=TimeMode.ISOSTRING).reason
+
+
+@pytest.mark.unit
+def test_a_decimal_written_as_double_is_refused_where_digits_are_lost():
+    assert mapped(numeric(15, 2), decimal=DecimalMode.DOUBLE).wire is Wire.DECIMAL_TEXT
+    assert "16 digits" in refused(numeric(16, 2), decimal=DecimalMode.DOUBLE).reason
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("mode", "wire"),
+    [
+        (BinaryMode.BYTES, Wire.BYTES_BASE64),
+        (BinaryMode.BASE64, Wire.BYTES_BASE64),
+        (BinaryMode.HEX, Wire.BYTES_HEX),
+    ],
+)
+def test_bytes_follow_the_binary_mode(mode, wire):
+    assert mapped(column("bytea"), binary=mode).wire is wire
+    assert mapped(column("bytea", is_array=True), binary=mode).element_wire is wire
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("modifier", "digits"), [(-1, None), (786438, (12, 2)), (198658, (3, -2))])
+def test_type_modifiers_of_numeric_are_unpacked(modifier, digits):
+    assert numeric_digits(modifier) == digits

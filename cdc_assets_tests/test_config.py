@@ -1,0 +1,375 @@
+"""The configuration: what it accepts, and that every error names file, line, key and remedy."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.slo import SloTarget
+from cdc_assets.config import ReplicationConfig, Secret, load_config, parse_config
+from cdc_assets.errors import ConfigError
+from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
+from cdc_assets.schema.parse import TypeSpec
+from cdc_assets.schema.types import Decimal, Primitive
+
+DESIGN_EXAMPLE = r"""
+kafka: {bootstrap_servers: 127.0.0.1:19092, properties: {}}
+lake:  {catalog: {type: sql, uri: "sqlite:///.cdc/lake/catalog.db"}, warehouse: .cdc/lake/warehouse}
+spark: {remote: local}
+registry: .cdc/registry.json
+sources:
+  shop:
+    format: debezium-json
+    topics: {include: ['shop\..*'], exclude: []}
+    database: {kind: postgres, dsn: {env: SHOP_DSN}}
+    target: {namespace: '{source}_{schema}', table: '{table}'}
+    slo: {percent: 95, within_minutes: 5, over_hours: 24}
+    schema_changes: evolve
+    bad_records: fail
+    tables: {'public.orders': {primary_key: [id], columns: {price: 'decimal(12,2)'}}}
+"""
+MINIMAL = {
+    "kafka": {"bootstrap_servers": "broker:9092"},
+    "lake": {"catalog": {"type": "rest", "uri": "https://catalog"}, "warehouse": "s3://lake/w"},
+}
+SHOP = {"format": "debezium-json", "topics": {"include": ["shop.*"]}}
+SECRET = "hunter2-and-more"
+
+
+def edited(path, value):
+    """The minimal configuration with one place changed, as text."""
+    document = copy.deepcopy(MINIMAL)
+    document["sources"] = {"shop": copy.deepcopy(SHOP)}
+    *parents, last = path.split("/")
+    node = document
+    for parent in parents:
+        node = node.setdefault(parent, {})
+    node[last] = value
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def error_of(text, file=Path("/etc/cdc/replication.yaml")):
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, file)
+    return caught.value
+
+
+@pytest.mark.unit
+def test_the_example_of_the_design_is_read(tmp_path):
+    file = tmp_path / "replication.yaml"
+    file.write_text(DESIGN_EXAMPLE)
+    config = load_config(file)
+    shop = config.source("shop")
+    assert config.path == file
+    assert shop.slo.target == SloTarget(95, 300, 24)
+    assert shop.lake_name(TableName("shop", "public", "orders")) == LakeName(
+        "shop_public", "orders"
+    )
+    orders = shop.overrides(TableName("shop", "public", "orders"))
+    assert orders.primary_key == ("id",)
+    assert orders.column_types == {"price": TypeSpec(Decimal(12, 2))}
+    assert shop.overrides(TableName("shop", "public", "other")).primary_key == ()
+    assert shop.database is not None
+    assert shop.database.dsn.env == "SHOP_DSN"
+
+
+@pytest.mark.unit
+def test_paths_resolve_against_the_folder_of_the_file(tmp_path, monkeypatch):
+    file = tmp_path / "conf" / "replication.yaml"
+    file.parent.mkdir()
+    file.write_text(DESIGN_EXAMPLE)
+    monkeypatch.chdir("/")
+    config = load_config(file)
+    assert config.home == file.parent / ".cdc"
+    assert config.registry == (file.parent / ".cdc/registry.json").as_uri()
+    assert config.lake.warehouse == (file.parent / ".cdc/lake/warehouse").as_uri()
+    assert config.lake.catalog.uri == f"sqlite:///{file.parent}/.cdc/lake/catalog.db"
+    assert config.resolve("x/y") == file.parent / "x/y"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "url", ["s3://bucket/warehouse", "abfss://c@account.dfs.core.windows.net/w", "memory://r.json"]
+)
+def test_urls_stay_as_they_are(url):
+    config = parse_config(edited("lake/warehouse", url), Path("/etc/r.yaml"))
+    assert config.lake.warehouse == url
+
+
+@pytest.mark.unit
+def test_the_file_is_found_by_argument_then_variable_then_folder(tmp_path, monkeypatch):
+    files = {name: tmp_path / name / "replication.yaml" for name in ("argument", "env", "cwd")}
+    for file in files.values():
+        file.parent.mkdir()
+        file.write_text(yaml.safe_dump(MINIMAL))
+    monkeypatch.chdir(files["cwd"].parent)
+    monkeypatch.delenv("CDC_ASSETS_CONFIG", raising=False)
+    assert load_config().path == files["cwd"]
+    monkeypatch.setenv("CDC_ASSETS_CONFIG", str(files["env"]))
+    assert load_config().path == files["env"]
+    assert load_config(files["argument"]).path == files["argument"]
+
+
+@pytest.mark.unit
+def test_a_file_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="does not exist") as caught:
+        load_config(tmp_path / "none.yaml")
+    assert str(tmp_path / "none.yaml") in str(caught.value)
+    assert "CDC_ASSETS_CONFIG" in str(caught.value)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("path", "value", "key", "words"),
+    [
+        ("sources/shop/topcis", {}, "sources.shop.topcis", "did you mean 'topics'?"),
+        ("sources/shop/slo", {"procent": 9}, "sources.shop.slo.procent", "'percent'"),
+        ("kafak", {}, "kafak", "did you mean 'kafka'?"),
+        ("zzz", 1, "zzz", "known: alerts, home, kafka"),
+        ("sources/shop/slo", {"percent": "95"}, "sources.shop.slo.percent", "must be a number"),
+        ("sources/shop/slo", {"percent": 101}, "sources.shop.slo.percent", "at most 100"),
+        ("sources/shop/slo", {"over_hours": 0}, "sources.shop.slo.over_hours", "at least 1"),
+        ("sources/shop/schema_changes", "evlove", "schema_changes", "did you mean 'evolve'?"),
+        ("sources/shop/format", "debezium-jsn", "sources.shop.format", "'debezium-json'"),
+        ("sources/shop/topics", {"include": ["shop("]}, "topics.include", "regular expression"),
+        ("sources/shop/topics", {"include": []}, "topics.include", "at least 1"),
+        ("sources/shop/target", {"table": "{tabel}"}, "target.table", "did you mean 'table'?"),
+        ("sources/shop/target", {"table": "{table"}, "target.table", "not a template"),
+        ("sources/shop/tables", {"orders": {}}, "tables", "schema.table"),
+        (
+            "sources/shop/tables",
+            {"public.o": {"columns": {"p": "decimal(12;2)"}}},
+            "sources.shop.tables.public.o.columns",
+            "decimal(12,2)",
+        ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"columns": {"p": "timestampz"}}},
+            "columns",
+            "did you mean 'timestamp",
+        ),
+        ("sources/sh-op", SHOP, "sources", "letters, digits"),
+        ("sources/shop", None, "sources.shop", "must be a mapping"),
+        ("sources/shop/tables", [], "sources.shop.tables", "must be a mapping"),
+        ("lake/catalog", {"type": "hive"}, "lake.catalog", "needs a uri"),
+        ("lake/format_version", 1, "lake.format_version", "choose 2 or 3"),
+        ("spark", {"remote": "spark://x"}, "spark.remote", "sc://"),
+        ("spark", {"remote": "local", "master": "local[2]"}, "spark", "exclude each other"),
+        ("stack", {"ports": {"kafka": 15432}}, "stack.ports", "postgres and kafka"),
+        ("stack", {"ports": {"kafka": 99999}}, "stack.ports.kafka", "at most 65535"),
+        ("kafka/properties", {"group.id": "x"}, "kafka.properties", "cdc_assets itself"),
+        ("kafka/properties", {"sasl.mechnism": "PLAIN"}, "kafka.properties", "'sasl.mechanism'"),
+        (
+            "kafka/properties",
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
+            "kafka.properties",
+            "SCRAM-SHA-512",
+        ),
+        (
+            "kafka/properties",
+            {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"},
+            "kafka.properties",
+            "needs sasl.username",
+        ),
+    ],
+)
+def test_an_error_names_file_line_key_and_remedy(path, value, key, words):
+    text = edited(path, value)
+    message = str(error_of(text))
+    assert "/etc/cdc/replication.yaml:" in message
+    assert key in message
+    assert words in message
+
+
+@pytest.mark.unit
+def test_the_line_is_that_of_the_key():
+    text = DESIGN_EXAMPLE.replace("    bad_records: fail", "    bad_record: fail")
+    line = text.splitlines().index("    bad_record: fail") + 1
+    assert f"replication.yaml:{line} sources.shop.bad_record" in str(error_of(text))
+
+
+@pytest.mark.unit
+def test_a_missing_part_is_named():
+    message = str(error_of("kafka: {bootstrap_servers: x}"))
+    assert "lake is missing" in message
+    assert "[/etc/cdc/replication.yaml lake]" in message
+
+
+@pytest.mark.unit
+def test_several_problems_are_told_at_once():
+    text = edited("sources/shop/slo", {"percent": 101, "within_minutes": "x"})
+    message = str(error_of(text))
+    assert "2 problems" in message
+    assert "sources.shop.slo.percent" in message
+    assert "sources.shop.slo.within_minutes" in message
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kafka: {a: 1}\nkafka: {b: 2}", "'kafka' is given twice"),
+        ("kafka: {\n  a: 'b", "not valid YAML"),
+        ("kafka: \x00", "not valid YAML"),
+        ("- a\n- b", "must be a mapping"),
+        ("", "is missing"),
+        ("a: &x [*x]", "unknown key 'a'"),
+    ],
+)
+def test_a_document_that_is_no_configuration_is_refused(text, words):
+    assert words in str(error_of(text))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("sources/shop/database", {"kind": "postgres", "dsn": f"postgresql://u:{SECRET}@h/d"}),
+        ("sources/shop/database", {"kind": "postgres", "dsn": {"env": f"{SECRET} !"}}),
+        ("sources/shop/database", {"kind": "postgres", "dsn": {"env": 1, SECRET: 2}}),
+        ("sources/shop/database", {"kind": SECRET, "dsn": {"env": "A"}}),
+        ("kafka/properties", {"sasl.password": SECRET}),
+        ("kafka/properties", {"sasl.password": [SECRET]}),
+        ("kafka/properties", {"ssl.key.pem": SECRET}),
+        ("lake/catalog", {"type": "rest", "uri": f"https://u:{SECRET}@h"}),
+        ("lake/catalog", {"type": "rest", "uri": "x", "properties": {"token": SECRET}}),
+        (
+            "lake/catalog",
+            {"type": "rest", "uri": "x", "properties": {"s3.secret-access-key": SECRET}},
+        ),
+        ("lake/catalog", {"type": "rest", "uri": "x", "properties": {"credential": SECRET}}),
+        ("lake/warehouse", f"s3://key:{SECRET}@bucket/w"),
+        ("lake/warehouse", [SECRET]),
+        ("registry", f"s3://bucket/r.json?secret={SECRET}"),
+        ("spark", {"remote": f"sc://host:15002/;token={SECRET}"}),
+        ("spark", {"remote": "local", "token": SECRET}),
+        ("spark", {"memory": SECRET}),
+        ("spark", {"conf": {"spark.hadoop.fs.s3a.secret.key": SECRET}}),
+        ("alerts", {"webhook": f"https://hooks/{SECRET}"}),
+        ("sources/shop/slo", {"percent": SECRET}),
+        ("sources/shop/bad_records", SECRET),
+    ],
+    ids=str,
+)
+def test_no_message_repeats_a_value_that_may_be_secret(path, value):
+    error = error_of(edited(path, value))
+    chain = [error, error.__cause__, error.__context__ if not error.__suppress_context__ else None]
+    assert SECRET not in " ".join(str(each) for each in chain)
+
+
+@pytest.mark.property
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=40), st.text(max_size=20))
+def test_broken_yaml_never_leaks_what_follows(before, after):
+    text = f"kafka: {before}\n  password: {SECRET}{after}"
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.unit
+def test_a_secret_is_read_late_and_never_shown(monkeypatch):
+    secret = Secret(env="A_SECRET")
+    monkeypatch.delenv("A_SECRET", raising=False)
+    with pytest.raises(ConfigError, match="A_SECRET is not set"):
+        secret.reveal()
+    monkeypatch.setenv("A_SECRET", SECRET)
+    assert secret.reveal() == SECRET
+    assert SECRET not in f"{secret!r} {secret} {secret.model_dump()}"
+
+
+@pytest.mark.unit
+def test_properties_may_be_numbers_and_booleans_as_yaml_writes_them():
+    properties = {"socket.keepalive.enable": True, "metadata.max.age.ms": 5000}
+    config = parse_config(edited("kafka/properties", properties))
+    assert config.kafka.librdkafka() == {
+        "bootstrap.servers": "broker:9092",
+        "socket.keepalive.enable": "true",
+        "metadata.max.age.ms": "5000",
+    }
+
+
+@pytest.mark.unit
+def test_kafka_speaks_both_spellings(tmp_path, monkeypatch):
+    monkeypatch.setenv("PW", 'a"b\\c')
+    for name in ("ca", "certificate", "key"):
+        (tmp_path / name).write_text(f"PEM {name}")
+    config = parse_config(
+        edited(
+            "kafka/properties",
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": "me",
+                "sasl.password": {"env": "PW"},
+                "ssl.ca.location": str(tmp_path / "ca"),
+                "ssl.certificate.location": str(tmp_path / "certificate"),
+                "ssl.key.location": str(tmp_path / "key"),
+                "ssl.endpoint.identification.algorithm": "none",
+                "debug": "broker",
+            },
+        )
+    )
+    assert config.kafka.librdkafka()["sasl.password"] == 'a"b\\c'
+    assert config.kafka.spark_options() == {
+        "kafka.bootstrap.servers": "broker:9092",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="me" password="a\\"b\\\\c";'
+        ),
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": "PEM ca",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": "PEM certificate",
+        "kafka.ssl.keystore.key": "PEM key",
+        "kafka.ssl.endpoint.identification.algorithm": "",
+    }
+
+
+@pytest.mark.unit
+def test_a_certificate_that_cannot_be_read_is_named(tmp_path):
+    properties = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "none.pem")}
+    config = parse_config(edited("kafka/properties", properties))
+    with pytest.raises(ConfigError, match=r"ssl\.ca\.location"):
+        config.kafka.spark_options()
+
+
+@pytest.mark.unit
+def test_connector_modes_reach_the_core():
+    modes = {"decimal_handling_mode": "string", "time_precision_mode": "connect"}
+    config = parse_config(edited("sources/shop/connector", modes))
+    assert config.source("shop").connector.modes == ConnectorModes(
+        DecimalMode.STRING, TimeMode.CONNECT, BinaryMode.BYTES
+    )
+
+
+@pytest.mark.unit
+def test_timestamps_of_the_configuration_have_no_zone_unless_they_say_so():
+    columns = {"a": "timestamp(3)", "b": "timestamptz"}
+    config = parse_config(edited("sources/shop/tables", {"public.o": {"columns": columns}}))
+    assert config.source("shop").tables["public.o"].column_types == {
+        "a": TypeSpec(Primitive.TIMESTAMP, 3),
+        "b": TypeSpec(Primitive.TIMESTAMPTZ),
+    }
+
+
+@pytest.mark.unit
+def test_a_source_that_does_not_exist_is_named_with_its_nearest():
+    config = parse_config(edited("home", "/srv/cdc"))
+    with pytest.raises(ConfigError, match="did you mean 'shop'"):
+        config.source("shpo")
+
+
+@pytest.mark.unit
+def test_the_tree_is_frozen_and_has_defaults_for_all_but_two_parts():
+    config = ReplicationConfig.model_validate(MINIMAL)
+    assert config.spark.is_local_server
+    assert config.stack.ports.kafka == 19092
+    assert config.lake.format_version == 3
+    with pytest.raises(ValueError, match="frozen"):
+        config.home = Path("/")  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,136 @@
+"""The registry: merged, locked, replaced atomically, refused when two tables collide."""
+
+import multiprocessing
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import fsspec
+import pytest
+
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.registry import Registry, RegistryFile, TableEntry
+
+THEN = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def entry(name, schema="public", target=None):
+    target = target or LakeName(f"shop_{schema}", name)
+    return TableEntry(TableName("shop", schema, name), f"shop.{schema}.{name}", target, THEN)
+
+
+def add_many(url, worker):
+    for number in range(10):
+        RegistryFile(url).add([entry(f"t_{worker}_{number}")])
+
+
+@pytest.mark.unit
+def test_a_registry_that_is_not_there_is_empty(tmp_path):
+    assert RegistryFile(str(tmp_path / "none" / "registry.json")).load() == Registry()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("scheme", ["", "file://", "memory://"])
+def test_what_is_added_is_found_again(tmp_path, scheme):
+    file = RegistryFile(f"{scheme}{tmp_path}/deep/registry.json")
+    file.add([entry("b"), entry("a")])
+    file.add([entry("c")])
+    assert RegistryFile(file.url).load().entries == (entry("a"), entry("b"), entry("c"))
+
+
+@pytest.mark.unit
+def test_a_known_table_keeps_its_entry(tmp_path):
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    file.add([entry("a")])
+    later = TableEntry(TableName("shop", "public", "a"), "other", LakeName("x", "y"), THEN)
+    assert file.add([later]).entries == (entry("a"),)
+
+
+@pytest.mark.unit
+def test_removed_tables_are_forgotten(tmp_path):
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    file.add([entry("a"), entry("b")])
+    assert file.remove([TableName("shop", "public", "a")]).entries == (entry("b"),)
+    assert file.load().get(TableName("shop", "public", "a")) is None
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["orders", "ORDERS", "Orders"])
+def test_two_tables_of_one_lake_name_are_refused_and_nothing_is_stored(tmp_path, name):
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    file.add([entry("orders", target=LakeName("lake", "orders"))])
+    with pytest.raises(TerminalError) as caught:
+        file.add([entry(name, schema="other", target=LakeName("lake", name))])
+    assert "shop.public.orders" in str(caught.value)
+    assert f"shop.other.{name}" in str(caught.value)
+    assert len(file.load()) == 1
+
+
+@pytest.mark.unit
+def test_adding_nothing_new_does_not_write(tmp_path):
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    file.add([entry("a")])
+    before = (tmp_path / "registry.json").stat().st_mtime_ns
+    file.add([entry("a")])
+    assert (tmp_path / "registry.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"version": 1}', '{"version":1,"tables":[{}]}']
+)
+def test_a_damaged_registry_stops_with_a_remedy(tmp_path, content):
+    (tmp_path / "registry.json").write_text(content)
+    with pytest.raises(TerminalError, match="delete it"):
+        RegistryFile(str(tmp_path / "registry.json")).load()
+
+
+@pytest.mark.unit
+def test_a_newer_registry_is_not_guessed_at(tmp_path):
+    (tmp_path / "registry.json").write_text('{"version": 2, "tables": []}')
+    with pytest.raises(TerminalError, match="version 2"):
+        RegistryFile(str(tmp_path / "registry.json")).load()
+
+
+@pytest.mark.unit
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    file = RegistryFile(str(tmp_path / "file" / "registry.json"))
+    with pytest.raises(UnreachableError, match="cannot be"):
+        file.add([entry("a")])
+
+
+@pytest.mark.unit
+def test_concurrent_writers_lose_nothing_and_leave_no_rubbish(tmp_path):
+    url = str(tmp_path / "registry.json")
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=add_many, args=(url, number)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(RegistryFile(url).load()) == 30
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "registry.json",
+        "registry.json.lock",
+    ]
+
+
+@pytest.mark.unit
+def test_a_reader_never_sees_half_a_document(tmp_path):
+    url = f"memory://{tmp_path}/registry.json"
+    RegistryFile(url).add([entry(f"t{number}") for number in range(1000)])
+    files, path = fsspec.core.url_to_fs(url)
+    assert Registry.from_json(files.cat_file(path).decode()) == RegistryFile(url).load()
+
+
+@pytest.mark.unit
+def test_the_registry_needs_neither_spark_nor_dagster():
+    code = (
+        "import sys, cdc_assets.registry, cdc_assets.config\n"
+        "heavy = {'pyspark', 'dagster', 'pyiceberg', 'confluent_kafka'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,133 @@
+"""A small real world without Spark: topics in the real Kafka, snapshots in a real catalog.
+
+What Spark would publish is published here by PyIceberg, with the same snapshot properties.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyiceberg.catalog import Catalog, load_catalog
+
+from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.config import ReplicationConfig, parse_config
+from cdc_assets.lake.properties import Published
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.services import Services
+from cdc_assets.registry import Registry, TableEntry
+
+NOW = datetime(2026, 3, 4, 12, 30, tzinfo=UTC)
+
+YAML = """
+kafka: {{bootstrap_servers: "{kafka}"}}
+lake: {{catalog: {{type: sql, uri: "sqlite:///lake.db"}}, warehouse: warehouse}}
+spark: {{remote: "{spark}"}}
+registry: .cdc/registry.json
+sources:
+  shop:
+    format: debezium-json
+    topics: {{include: ['{prefix}\\..*']}}
+    database: {{kind: postgres, dsn: {{env: SHOP_DSN}}}}
+{alerts}
+"""
+
+
+def write_config(
+    folder: Path,
+    *,
+    kafka: str = "127.0.0.1:1",
+    prefix: str = "shop",
+    spark: str = "sc://127.0.0.1:1",
+    alerts: str = "",
+) -> ReplicationConfig:
+    """A configuration file in ``folder``, read back."""
+    text = YAML.format(kafka=kafka, prefix=prefix, spark=spark, alerts=alerts)
+    file = folder / "replication.yaml"
+    file.write_text(text)
+    return parse_config(text, file)
+
+
+def entry_of(table: str, config: ReplicationConfig, topic: str | None = None) -> TableEntry:
+    """A registry entry of a table of schema ``public``."""
+    name = TableName("shop", "public", table)
+    target = config.sources["shop"].lake_name(name)
+    return TableEntry(name, topic or f"shop.public.{table}", target, NOW - timedelta(days=2))
+
+
+def registry_of(config: ReplicationConfig, *tables: str) -> Registry:
+    """A registry of tables of schema ``public``."""
+    return Registry.of(entry_of(table, config) for table in tables)
+
+
+@dataclass
+class World:
+    """Kafka under a prefix of its own, a catalog in a folder of its own, a clock."""
+
+    folder: Path
+    kafka: str
+    now: datetime = NOW
+    prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
+
+    def __post_init__(self) -> None:
+        self.config = write_config(self.folder, kafka=self.kafka, prefix=self.prefix)
+        self.services = Services(self.config, clock=lambda: self.now)
+        self._admin = AdminClient({"bootstrap.servers": self.kafka})
+        self._topics: list[str] = []
+
+    def topic(self, table: str, partitions: int = 1) -> str:
+        """Create the topic of a table of schema ``public``."""
+        topic = f"{self.prefix}.public.{table}"
+        for future in self._admin.create_topics([NewTopic(topic, partitions)]).values():
+            future.result()
+        self._topics.append(topic)
+        return topic
+
+    def produce(self, topic: str, times: Sequence[datetime], partition: int = 0) -> None:
+        """One record at each time."""
+        producer = Producer({"bootstrap.servers": self.kafka})
+        for time in times:
+            millis = int(time.timestamp() * 1000)
+            producer.produce(topic, b"{}", b"{}", partition, timestamp=millis)
+        assert producer.flush(20) == 0
+
+    def discover(self) -> Registry:
+        """Register every topic's table."""
+        return discover(self.services).registry
+
+    def publish(self, target: LakeName, start: dict[int, int], end: dict[int, int]) -> None:
+        """One snapshot that says it merged ``[start, end)`` within a second each."""
+        catalog = self._catalog()
+        catalog.create_namespace_if_not_exists(target.namespace)
+        schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+        identifier = (target.namespace, target.name)
+        table = catalog.create_table_if_not_exists(identifier, schema)
+        records = sum(end.values()) - sum(start.values())
+        published = Published(
+            offsets=OffsetVector.of(end), start=OffsetVector.of(start), topic="", topic_id="",
+            cluster_id="", attempt=uuid.uuid4().hex, run="", kind="tail", published_at=self.now,
+            counts={"records": records},
+            slo=SloWindow().add(self.now, LatencyHistogram.of([1.0] * records)),
+        )  # fmt: skip
+        rows = pa.table({"id": [records], "name": ["x"]}, schema=schema)
+        table.append(rows, snapshot_properties=published.to_properties())
+
+    def close(self) -> None:
+        """Delete the topics."""
+        if self._topics:
+            for future in self._admin.delete_topics(self._topics).values():
+                future.result()
+
+    def _catalog(self) -> Catalog:
+        lake = self.config.lake
+        properties = {"type": "sql", "warehouse": lake.warehouse, **lake.catalog.resolved()}
+        return load_catalog(lake.catalog.name, **properties)
