@@ -18,6 +18,7 @@ from cdc_assets.devstack.layout import JARS_VARIABLE, Ports
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests.pipeline import Pipeline, Session
 
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
 
@@ -94,3 +95,26 @@ def kafka_bootstrap(stack_parts: Callable[..., LocalStack]) -> str:
 def spark_endpoint(stack_parts: Callable[..., LocalStack]) -> SparkEndpoint:
     """A running Spark Connect server with the catalog ``lake`` of `stack_config`."""
     return stack_parts("spark").spark.endpoint
+
+
+@pytest.fixture(scope="session")
+def spark(spark_endpoint: SparkEndpoint) -> Iterator[Session]:
+    """One session for all tests, as a function that gives it."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.remote(spark_endpoint.url).getOrCreate()
+    yield lambda: session
+    session.stop()
+
+
+@pytest.fixture
+def pipeline(
+    stack_config: ReplicationConfig, kafka_bootstrap: str, spark: Session, tmp_path: Path
+) -> Callable[..., Pipeline]:
+    """Make a pipeline: ``pipeline(tables={…}, bad_records=…)``, keys as under ``sources``."""
+    assert kafka_bootstrap
+
+    def make(**source: object) -> Pipeline:
+        return Pipeline(stack_config, spark, tmp_path, source)
+
+    return make

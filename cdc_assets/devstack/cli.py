@@ -160,7 +160,8 @@ def show(found: StackStatus, chosen: LocalStack) -> None:
 
 
 def _table(parts: Sequence[PartStatus]) -> Table:
-    table = Table("part", "state", "address", "pid", "memory", "log", box=None)
+    table = Table("part", "state", "address", "pid", "memory", box=None)
+    table.add_column("log", overflow="fold")
     for part in parts:
         memory = f"{part.memory_bytes / 2**20:.0f} MiB" if part.memory_bytes else ""
         state = f"[{_STYLES[part.state]}]{part.state}[/]"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import requests
 
+from cdc_assets.devstack import secrets_file
 from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import find_java, jvm_options
 from cdc_assets.devstack.kafka import plain_logging, properties
@@ -40,8 +41,9 @@ class Connect(Part):
         return self.layout.home / "run" / "connect.properties"
 
     def prepare(self) -> None:
-        """Write the worker's settings."""
+        """Write the worker's settings; it refuses a folder of secrets that does not exist."""
         require_installed(self.layout, self.name)
+        secrets_file.read_or_create(self.layout.secret("postgres"))
         self.settings_file.write_text(properties(self._settings()))
 
     def command(self) -> Command:
@@ -79,8 +81,8 @@ class Connect(Part):
             msg = f"Kafka Connect refuses connector {name}: {_message(answer)}"
             raise TerminalError(
                 msg,
-                where=f"http://{self.address}/connectors/{name}/config",
-                remedy="correct the connector's configuration",
+                where=f"log={self.layout.log(self.name)}",
+                remedy="correct the connector's configuration; the log may say more",
             )
         while not self._runs(name):
             self._pause(name, deadline)

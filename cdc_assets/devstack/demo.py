@@ -8,7 +8,9 @@ connector. 4. Start the load and Dagster. 5. Watch: a part that dies is reported
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +19,6 @@ from types import FrameType
 
 import click
 from rich.console import Console
-from rich.panel import Panel
 
 from cdc_assets.config import ReplicationConfig, load_config
 from cdc_assets.devstack import jars
@@ -27,7 +28,7 @@ from cdc_assets.devstack.part import Part, StartInterruptedError
 from cdc_assets.devstack.progress import install_progress, start_progress
 from cdc_assets.devstack.shop.connector import CONNECTOR, connector_config
 from cdc_assets.devstack.shop.database import prepare_shop
-from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.devstack.stack import LocalStack, stop_together
 from cdc_assets.errors import ConfigError
 
 
@@ -78,7 +79,7 @@ class Demo:
         """
         try:
             self.start()
-            self._console.print(self._panel())
+            self._show_guide()
             while not self._leave.wait(1):
                 self.require_alive()
         except StartInterruptedError:
@@ -113,26 +114,29 @@ class Demo:
 
     def stop(self) -> None:
         """Stop what works on the stack, then the stack."""
-        for part in self._beside:
-            part.stop()
+        stop_together(self._beside)
         self.stack.down()
 
-    def _panel(self) -> Panel:
-        return Panel(_guide(self.dagster.url, self.stack, self.config), title="cdc_assets demo")
+    def _show_guide(self) -> None:
+        """Unwrapped, so that its lines can be copied."""
+        self._console.rule("cdc_assets demo")
+        guide = _guide(self.dagster.url, self.stack, self.config)
+        self._console.print(guide, soft_wrap=True, highlight=False)
+        self._console.rule()
 
 
 def _guide(url: str, stack: LocalStack, config: ReplicationConfig) -> str:
-    home = os.path.relpath(stack.layout.home)
+    home, program = os.path.relpath(stack.layout.home), _program()
     catalog = config.lake.catalog.uri
     return f"""\
 [bold]Dagster[/]      {url}   assets, checks, runs; each table of the shop is an asset
-[bold]Shop[/]         cdc-assets stack psql shop   PostgreSQL at {stack.postgres.address}
+[bold]Shop[/]         {program} stack psql shop   PostgreSQL at {stack.postgres.address}
 [bold]Kafka[/]        {stack.kafka.address}   topics shop.public.*
 [bold]Debezium[/]     http://{stack.connect.address}/connectors/{CONNECTOR}/status
 [bold]Logs, data[/]   {home}/logs   {home}
 
 [bold]Look at the replication[/]
-  cdc-assets status
+  {program} status
 
 [bold]Query the lake[/] with PyIceberg
   from pyiceberg.catalog import load_catalog
@@ -146,6 +150,11 @@ or with Spark
   spark.sql("SELECT status, count(*) FROM lake.shop_public.orders GROUP BY status").show()
 
 Ctrl-C stops everything; the data stays."""  # noqa: S608 - text for a person
+
+
+def _program() -> str:
+    """How to call this program from here: by name only if the shell would find it."""
+    return "cdc-assets" if shutil.which("cdc-assets") else os.path.relpath(sys.argv[0])
 
 
 def _config_file(config: ReplicationConfig) -> Path:

@@ -61,6 +61,7 @@ class Dagster(Part):
 
     name = "dagster"
     ready_within_seconds = 180
+    stop_within_seconds = 10
 
     def __init__(
         self, layout: StackLayout, port: int, instance_file: Path, env: Mapping[str, str]

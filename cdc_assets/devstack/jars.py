@@ -172,8 +172,9 @@ def _counter(part: str, on_progress: OnProgress) -> Callable[[str], None]:
     def count(line: str) -> None:
         nonlocal done
         done += "\tfound " in line or ("[SUCCESSFUL" in line and ".jar " in line)
-        at = total if ":: retrieving ::" in line else min(done, total)
-        on_progress(JarProgress(part, at, total))
+        if ":: retrieving ::" in line:
+            done = total
+        on_progress(JarProgress(part, min(done, total), total))
 
     return count
 

@@ -66,6 +66,7 @@ class Part(ABC):
     name: str
     needs: tuple[str, ...] = ()
     ready_within_seconds: float = 90
+    stop_within_seconds: float = 20
 
     def __init__(self, layout: StackLayout) -> None:
         self.layout = layout
@@ -135,7 +136,8 @@ class Part(ABC):
     def stop(self) -> bool:
         """Stop it and everything it started. Returns whether it ran."""
         with self._lock():
-            return process.stop(self.layout.pidfile(self.name))
+            pidfile = self.layout.pidfile(self.name)
+            return process.stop(pidfile, grace_seconds=self.stop_within_seconds)
 
     def status(self) -> PartStatus:
         """What it is doing now."""

@@ -85,9 +85,8 @@ class LocalStack:
 
     def down(self) -> None:
         """Stop every part: first those that need others."""
-        for stage in ([self.connect], [self.kafka, self.spark, self.postgres]):
-            with ThreadPoolExecutor(len(stage)) as pool:
-                list(pool.map(lambda part: part.stop(), stage))
+        stop_together([self.connect])
+        stop_together([self.kafka, self.spark, self.postgres])
 
     def status(self) -> StackStatus:
         """What each part is doing."""
@@ -126,6 +125,12 @@ class LocalStack:
                 raise TerminalError(msg, where="stack", remedy=f"choose from: {built}")
         wanted = {*names, *(need for name in names for need in known[name].needs)}
         return [part for part in self.parts if part.name in wanted]
+
+
+def stop_together(parts: Sequence[Part]) -> None:
+    """Stop parts that do not need each other, at the same time."""
+    with ThreadPoolExecutor(len(parts)) as pool:
+        list(pool.map(lambda part: part.stop(), parts))
 
 
 def _silent(_: PartStatus) -> None: ...

@@ -21,6 +21,8 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -44,7 +46,6 @@ ROW_OPS: Final = ("c", "u", "r")
 _BAD: Final = "__unreadable"
 _PROBE_EVERY: Final = 128
 _PROBE_LAST: Final = 8
-_PLACEHOLDERS: Final = {Wire.STRING, Wire.BYTES_BASE64, Wire.BYTES_HEX, Wire.LIST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,24 +268,34 @@ def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:
 
 def may_be_unset(column: Column) -> bool:
     """Whether the source may leave the column out of an update."""
-    return column.unchanged_marker and column.wire in _PLACEHOLDERS
+    return column.unchanged_marker
 
 
 def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expression:
     """Whether a wire value is the placeholder: a whole value, in the column's own form.
 
     https://debezium.io/documentation/reference/stable/connectors/postgresql.html
-    (``unavailable.value.placeholder``; bytes hold its UTF-8 bytes, arrays it as only element).
+    (``unavailable.value.placeholder``). As observed: bytes hold its UTF-8 bytes; text arrays
+    hold it as their only element, uuid arrays a hash of it, arrays of numbers its bytes.
     """
-    match column.wire:
-        case Wire.BYTES_BASE64:
+    match column.wire, column.element_wire:
+        case Wire.BYTES_BASE64, _:
             return value == F.encode(F.lit(placeholder), "UTF-8")
-        case Wire.BYTES_HEX:
-            return value == placeholder.encode().hex()
-        case Wire.LIST if column.element_wire is Wire.STRING:
-            return (F.size(value) == 1) & (F.get(value, F.lit(0)) == placeholder)
+        case Wire.LIST, Wire.STRING:
+            hashed = str(name_uuid(placeholder.encode()))
+            only = F.get(value, F.lit(0))
+            return (F.size(value) == 1) & only.isin(placeholder, hashed)
+        case Wire.LIST, _:
+            element = wire_type(column).elementType.simpleString()  # type: ignore[attr-defined]
+            numbers = (F.lit(byte).cast(element) for byte in placeholder.encode())
+            return value == F.array(*numbers)
         case _:
             return value == placeholder
+
+
+def name_uuid(name: bytes) -> uuid.UUID:
+    """Java's ``UUID.nameUUIDFromBytes``, which uuid arrays use: version 3 without a namespace."""
+    return uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)
 
 
 def _rejection(envelope: Expression, op: Expression, spec: DecodeSpec) -> Expression:

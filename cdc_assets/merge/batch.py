@@ -33,8 +33,23 @@ from cdc_assets.merge.fold import completed, newest_by_key, only_newer, set_valu
 from cdc_assets.merge.observe import BatchFigures, BatchObserver, Rejection
 from cdc_assets.merge.plan import Apply, BatchPlan, choose
 from cdc_assets.merge.publish import Publisher
+from cdc_assets.merge.quarantine import Quarantine
 from cdc_assets.merge.tombstones import Tombstones
+from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import TableSchema
+
+_INCOMPLETE = "an update without its unchanged columns, of a row that the lake does not have"
+
+
+class UnknownColumnError(TerminalError):
+    """A record without a schema has a column that the table lacks."""
+
+    def __init__(self, entry: TableEntry, found: Rejection) -> None:
+        self.column = found.reason
+        what = f"the source has a column {self.column!r} that the table has not"
+        where = f"table={entry.table} {found.coordinate}"
+        remedy = "give its type under tables.<schema.table>.columns, or configure database:"
+        super().__init__(what, where=where, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +114,38 @@ class BatchExecution:
 
     @contextmanager
     def _folded(self, floor: int) -> Iterator[tuple[DataFrame, DataFrame, Folded, BatchFigures]]:
-        observer = BatchObserver(self.plan.entry.topic, self.clock())
-        decoded = observer.attach(self.decoder.decode(floor))
-        changes = decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
-        newest = newest_by_key(changes, self.plan.schema.key).persist()
+        observer = self._observer()
+        newest = newest_by_key(self._changes(floor, observer), self.plan.schema.key).persist()
         try:
             with self._step("read, decode, fold"):
                 folded = _summary(newest)
                 figures = observer.figures()
             self._require_mergeable(figures)
-            yield changes, newest, folded, figures
+            if figures.rejected:
+                rejected = self.decoder.decode(floor).where("reject IS NOT NULL")
+                reason = F.col("reject").alias("reason")
+                self._quarantine(rejected.select("partition", "offset", reason))
+            yield self._changes(floor, self._observer()), newest, folded, figures
         finally:
             newest.unpersist()
 
+    def _changes(self, floor: int, observer: BatchObserver) -> DataFrame:
+        """The changes that can be merged.
+
+        The observer also keeps Spark from pushing the condition below the decoding, which
+        would then be done twice; each reading needs one of its own.
+        """
+        decoded = observer.attach(self.decoder.decode(floor))
+        return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
+
+    def _observer(self) -> BatchObserver:
+        return BatchObserver(self.plan.entry.topic, self.clock())
+
     def _require_mergeable(self, figures: BatchFigures) -> None:
-        if figures.first_rejected is not None:
+        if figures.first_rejected is not None and self.source.bad_records == "fail":
             raise _rejected(self.plan, figures.rejected, figures.first_rejected)
         if figures.unknown_column is not None:
-            found = figures.unknown_column
-            what = f"the source has a column that the table has not: {found.reason}"
-            remedy = "give its type under tables.….columns, or configure database:"
-            raise TerminalError(
-                what, where=f"table={self.plan.entry.table} {found.coordinate}", remedy=remedy
-            )
+            raise UnknownColumnError(self.plan.entry, figures.unknown_column)
         if figures.by_op["t"]:
             what = "the source table was truncated, which is not merged yet"
             raise TerminalError(
@@ -169,8 +193,7 @@ class BatchExecution:
             final = final.persist()
             kept = final.count()
         try:
-            self._require_whole(final)
-            yield final, kept
+            yield self._require_whole(final), kept
         finally:
             final.unpersist()
             rows.unpersist()
@@ -180,11 +203,9 @@ class BatchExecution:
         plan = self.plan
         name = sql.table(self.catalog, plan.entry.target)
         reader = self.spark.read
-        table = (
-            reader.option("snapshot-id", str(plan.head)).table(name)
-            if plan.head
-            else reader.table(name)
-        )
+        if plan.head is not None:
+            reader = reader.option("versionAsOf", str(plan.head))
+        table = reader.table(name)
         key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
         names = [each for each in unset_columns(wanted) if each in plan.schema.names]
         row = F.struct(*(F.col(sql.quote(each)) for each in names)) if names else F.struct(F.lit(1))
@@ -211,17 +232,26 @@ class BatchExecution:
         untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
         return untouched.unionByName(made)
 
-    def _require_whole(self, final: DataFrame) -> None:
+    def _quarantine(self, rejected: DataFrame) -> None:
+        with self._step("quarantine"):
+            quarantine = Quarantine(self.spark, self.catalog, self.plan.entry.table.source)
+            quarantine.add(self.decoder.raw, rejected, self.plan.run_id, self.clock())
+
+    def _require_whole(self, final: DataFrame) -> DataFrame:
+        """Without updates that cannot be completed: those are rejected."""
         if "incomplete" not in final.columns:
-            return
+            return final
         lost = final.where("incomplete").agg(
             F.count(F.lit(1)).alias("n"), F.min(F.struct("partition", "offset")).alias("first")
         )
         found = lost.collect()[0]
-        if found["n"]:
-            reason = "an update without its unchanged columns, of a row that the lake does not have"
-            at = Rejection(self._coordinate(found["first"]), reason)
+        if found["n"] and self.source.bad_records == "fail":
+            at = Rejection(self._coordinate(found["first"]), _INCOMPLETE)
             raise _rejected(self.plan, found["n"], at)
+        if found["n"]:
+            reason = F.lit(_INCOMPLETE).alias("reason")
+            self._quarantine(final.where("incomplete").select("partition", "offset", reason))
+        return final.where("NOT incomplete")
 
     def _coordinate(self, row: Mapping[str, int]) -> Coordinate:
         return Coordinate(self.plan.entry.topic, row["partition"], row["offset"])

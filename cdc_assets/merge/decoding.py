@@ -24,6 +24,7 @@ from cdc_assets.schema.types import TableSchema
 
 _ENVELOPE_START = '{"schema":'
 _PAYLOAD = ',"payload":'
+_LONGEST = 2**31 - 1
 SchemaOf = Callable[[Mapping[str, Any]], TableSchema]
 
 
@@ -80,13 +81,17 @@ def _keyed(each: RecordSchema, spec: DecodeSpec) -> TableSchema:
 
 
 def schema_text() -> Expression:
-    """The text before ``,"payload":``; NULL for records without a schema in front.
+    """The record's schema as text; NULL for records without one.
 
-    The converter writes the same text for the same schema, so that it identifies it. Within a
-    JSON string the quotes would be escaped, so that no value can look like the separator.
+    The converter writes ``{"schema":{…},"payload":…``, with the same text for the same schema,
+    so that the text in between identifies it. Within a JSON string the quotes would be
+    escaped: no value can look like the separator. Other layouts are parsed.
     """
     text = F.col("value").cast("string")
-    return F.when(text.startswith(_ENVELOPE_START), F.substring_index(text, _PAYLOAD, 1))
+    front = F.substring_index(text, _PAYLOAD, 1)
+    cut = F.substring(front, len(_ENVELOPE_START) + 1, _LONGEST)
+    plain = text.startswith(_ENVELOPE_START) & text.contains(_PAYLOAD) & front.endswith("}")
+    return F.when(plain, cut).otherwise(F.get_json_object(text, "$.schema"))
 
 
 def fingerprint() -> Expression:
@@ -127,7 +132,7 @@ def distinct_schemas(
 
 def _parsed(text: str, first: Mapping[str, int], plan: BatchPlan) -> Mapping[str, Any]:
     try:
-        return json.loads(text.removeprefix(_ENVELOPE_START))
+        return json.loads(text)
     except ValueError:
         what = "a record's schema is not readable JSON"
         at = Coordinate(plan.entry.topic, first["partition"], first["offset"])

@@ -26,7 +26,7 @@ from cdc_assets.schema.connect import describe_envelope
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 
 _SAMPLE = 200
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class TypeSource:
             TerminalError: if a column cannot be stored exactly, or there is no key.
         """
         records = self._log.sample(entry.topic, _SAMPLE)
-        documents = [_document(record, entry) for record in records]
+        documents = _envelopes(records, entry)
         inline = bool(documents) and _is_inline(documents[0])
         described = self._described(entry, records, documents, inline=inline)
         return self._exact(entry, described), inline
@@ -60,10 +60,23 @@ class TypeSource:
         """The schema that a record carries: the parsed ``schema`` of its value, and a key."""
         return self._exact(entry, replace(describe_envelope(value), key=tuple(key)))
 
-    def from_database(self, entry: TableEntry) -> TableSchema | None:
-        """The schema in the database's catalog now; None without a database or a table."""
+    def column(self, entry: TableEntry, name: str) -> Column | None:
+        """A column that the table does not have yet: from the database, or as configured.
+
+        Returns:
+            None if neither knows it.
+        """
         described = self._catalog(entry)
-        return self._exact(entry, described) if described else None
+        if described is None or name not in described.names:
+            unseen = Column(name, Primitive.STRING, Wire.STRING)
+            described = Described((unseen,), inferred=True, unseen=frozenset({name}))
+            if name not in self._source.overrides(entry.table).column_types:
+                return None
+        types = self._source.overrides(entry.table).column_types
+        known = {each: spec for each, spec in types.items() if each in described.names}
+        given = apply_overrides(described, known, (), self._source.connector.modes)
+        only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
+        return only.exact(f"table={entry.table}").columns[0]
 
     def _described(
         self,
@@ -121,16 +134,24 @@ def _require_usable(schema: TableSchema, where: str) -> None:
         raise TerminalError(what, where=where, remedy=remedy)
 
 
-def _document(record: RawRecord, entry: TableEntry) -> JsonObject:
-    """The record's JSON if it is an envelope, with or without a schema around it."""
-    document = _object(record.value)
+def _envelopes(records: Sequence[RawRecord], entry: TableEntry) -> list[JsonObject]:
+    """The records that are envelopes, with or without a schema around them.
+
+    Single records that are not are dealt with when they are merged.
+    """
+    documents = [_object(record.value) for record in records]
+    found = [document for document in documents if _is_envelope(document)]
+    if found or not records:
+        return found
+    what = f"none of the topic's first {len(records)} records is a Debezium change event"
+    where = f"table={entry.table} {records[0].coordinate}"
+    remedy = "exclude the topic (topics.exclude), or check the connector's value.converter"
+    raise RejectedRecordError(what, where=where, remedy=remedy)
+
+
+def _is_envelope(document: JsonObject) -> bool:
     envelope = document.get("payload", document)
-    if not isinstance(envelope, dict) or "op" not in envelope:
-        what = "the topic's first records are not Debezium change events"
-        where = f"table={entry.table} {record.coordinate}"
-        remedy = "exclude the topic (topics.exclude), or check the connector's value.converter"
-        raise RejectedRecordError(what, where=where, remedy=remedy)
-    return document
+    return isinstance(envelope, dict) and "op" in envelope
 
 
 def _is_inline(document: JsonObject) -> bool:

@@ -20,7 +20,7 @@ from cdc_assets.lake import Lake, TableState
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.merge.batch import BatchExecution, Executed
+from cdc_assets.merge.batch import BatchExecution, Executed, UnknownColumnError
 from cdc_assets.merge.decoding import BatchDecoder, distinct_schemas
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.failures import translated
@@ -29,6 +29,7 @@ from cdc_assets.merge.read import read_ranges
 from cdc_assets.merge.result import BatchResult
 from cdc_assets.merge.tables import LakeTables
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.types import TableSchema
 
 _CONFLICT_TRIES = 5
 Done = TypeVar("Done")
@@ -230,9 +231,8 @@ class Replicator:
         self, entry: TableEntry, pending: Pending, window: HourWindow | None, started: float
     ) -> BatchResult:
         plan, source = pending.plan, self._source(entry)
-        raw = read_ranges(
-            self._spark(), entry.topic, plan.ranges, self._config.kafka.spark_options()
-        )
+        options = self._config.kafka.spark_options()
+        raw = read_ranges(self._spark(), entry.topic, plan.ranges, options)
         decoder = BatchDecoder(raw, plan, source.connector.unavailable_value_placeholder)
         if plan.inline:
             plan, decoder = self._evolved(entry, plan, decoder)
@@ -245,10 +245,23 @@ class Replicator:
             decoder=decoder,
             clock=self._clock,
         )
-        done = execution.run()
-        return self._result(
-            pending, plan, done, window, (time.monotonic() - started, execution.steps)
-        )
+        try:
+            done = execution.run()
+        except UnknownColumnError as unknown:
+            plan = replace(plan, schema=self._with_column(entry, plan.schema, unknown))
+            return self._execute(entry, replace(pending, plan=plan), window, started)
+        seconds = time.monotonic() - started
+        return self._result(pending, plan, done, window, (seconds, execution.steps))
+
+    def _with_column(
+        self, entry: TableEntry, schema: TableSchema, unknown: UnknownColumnError
+    ) -> TableSchema:
+        """The schema with a column that only the records have shown."""
+        column = TypeSource(self._source(entry), self._log).column(entry, unknown.column)
+        if column is None:
+            raise unknown
+        wider = replace(schema, columns=(*schema.columns, column))
+        return self._tables(entry).evolve(schema, [wider])
 
     def _evolved(
         self, entry: TableEntry, plan: BatchPlan, decoder: BatchDecoder

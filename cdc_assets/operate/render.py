@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from rich.console import Console
@@ -19,18 +20,25 @@ _STYLES: Final = {
     Condition.UNKNOWN: "magenta",
 }
 
+PIPE_WIDTH: Final = 200
+
 _COLUMNS: Final = ("lake table", "offsets", "behind", "by", "in time", "p95")
 
 
 def render_status(status: Status, console: Console | None = None) -> None:
     """Print a table, and below it what fails."""
-    out = console or Console()
+    out = console or _console()
     if not status.tables:
         out.print("No tables yet: no topic matched so far, or `discover` has not run.")
         return
     out.print(_table(status))
     for each in status.failing:
         out.print(_failure(each))
+
+
+def _console() -> Console:
+    """As wide as the terminal; wide enough for a line per table where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
 def _table(status: Status) -> Table:

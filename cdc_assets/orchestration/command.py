@@ -222,4 +222,6 @@ def _reason(event: dg.DagsterEvent) -> str:
     data: Any = event.step_failure_data
     failure = data.user_failure_data
     described = failure.description if failure else None
-    return described or f"failed ({data.error.cls_name if data.error else 'unknown error'})"
+    if described:
+        return described.partition(": ")[2]  # the table is named beside it
+    return f"failed ({data.error.cls_name if data.error else 'unknown error'})"

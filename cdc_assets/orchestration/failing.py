@@ -16,6 +16,7 @@ from cdc_assets.errors import CdcError
 from cdc_assets.operate.failures import FailureKind, kind_of
 from cdc_assets.registry import TableEntry
 
+PACKAGE: Final = "cdc_assets"
 MAX_RETRIES: Final = 2
 RETRY_POLICY: Final = dg.RetryPolicy(
     max_retries=MAX_RETRIES, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
@@ -66,8 +67,10 @@ def _spark_condition(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
+    """The innermost line of ours that led there; of whatever code, if none of it is ours."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "?"
+    ours = [frame for frame in frames if f"/{PACKAGE}/" in frame.filename] or frames
+    return f"{ours[-1].filename.rpartition('/')[2]}:{ours[-1].lineno}" if ours else "?"
 
 
 def _frames(error: Exception) -> str:

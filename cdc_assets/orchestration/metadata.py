@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -73,8 +74,12 @@ def _counts(batch: BatchResult) -> Metadata:
 
 
 def _durations(batch: BatchResult) -> Metadata:
-    steps = {f"step_{name}_seconds": round(each, 3) for name, each in batch.steps.items()}
+    steps = {f"step_{_word(name)}_seconds": round(s, 3) for name, s in batch.steps.items()}
     return {"duration_seconds": round(batch.duration_seconds, 3), **steps}
+
+
+def _word(text: str) -> str:
+    return re.sub(r"\W+", "_", text)
 
 
 def latency_metadata(latency: LatencyHistogram) -> Metadata:

@@ -51,11 +51,22 @@ class Slots:
 def is_due(
     table: TableSurvey, busy: Collection[TableName], now: datetime, *, ignore_backoff: bool = False
 ) -> bool:
-    """Whether a table has something to read, nobody is at it, and it need not wait."""
-    if not table.lag_changes or table.table in busy:
+    """Whether there is something to do for a table, nobody is at it, and it need not wait.
+
+    There is something to do if changes are unread, if its topic vanished (the run then says
+    what that means), or if it failed before: a run without changes shows that it is well.
+    """
+    if table.table in busy or not _has_work(table):
         return False
     waits = table.failure is not None and now < table.failure.retry_at
     return ignore_backoff or not waits
+
+
+def _has_work(table: TableSurvey) -> bool:
+    if table.failure is not None:
+        return True
+    vanished = table.marks is None and table.published is not None
+    return vanished or bool(table.lag_changes)
 
 
 def plan_runs(due: Iterable[Due], slots: Slots) -> tuple[RunPlan, ...]:

@@ -47,6 +47,10 @@ class ReplicationSpark(LazyPySparkResource):
     def after_start(self, session: SparkSession) -> None:
         """Complete a new session."""
 
+    def session(self) -> SparkSession:
+        """The session, made now if there is none."""
+        return self.spark_session
+
     def forget(self) -> None:
         """Give the session up, usable or not; the next use makes a new one."""
         session, self._spark_session = self._spark_session, None
@@ -63,7 +67,7 @@ class ReplicationSpark(LazyPySparkResource):
             return
         late = self.late_config()
         try:
-            session = spark_session_from_config({**self.spark_config, **late})
+            session = _new_session({**self.spark_config, **late})
             self.after_start(session)
         except CdcError:
             raise
@@ -108,22 +112,13 @@ def _shown_config(config: ReplicationConfig) -> dict[str, str]:
 def _late_config(config: ReplicationConfig) -> dict[str, str]:
     spark = config.spark
     if spark.is_local_server:
-        return {"spark.remote": local_server(config)}
+        from cdc_assets.devstack.configured import spark_of
+
+        return {"spark.remote": spark_of(config).url}
     if spark.master is not None:
         return {**_classic_config(config), **spark.resolved_conf()}
     token = f"token={spark.token.reveal()}" if spark.token else ""
     return {"spark.remote": _with_parameter(spark.remote or "", token), **spark.resolved_conf()}
-
-
-def local_server(config: ReplicationConfig) -> str:
-    """The URL, with token, of the local Spark Connect server; started if it does not run."""
-    from cdc_assets.devstack.layout import Ports, StackLayout
-    from cdc_assets.devstack.spark_server import ensure_spark
-    from cdc_assets.lake.catalog import spark_conf
-
-    layout = StackLayout(config.home, Ports.of(config.stack.ports.model_dump()))
-    conf = {**spark_conf(config), **config.spark.resolved_conf()}
-    return ensure_spark(layout, conf, config.spark.memory).url
 
 
 def _classic_config(config: ReplicationConfig) -> dict[str, str]:
@@ -134,6 +129,35 @@ def _classic_config(config: ReplicationConfig) -> dict[str, str]:
     given = config.spark.conf.keys() & {"spark.jars", "spark.jars.packages"}
     ours = {"spark.jars": ",".join(jars)} if jars and not given else {}
     return {**spark_conf(config), **ours}
+
+
+def _new_session(config: Mapping[str, str]) -> SparkSession:
+    """A session that is ours alone, so that closing it takes nothing from anybody.
+
+    dagster-pyspark's function would return the process's session if it has one; for a
+    classic master there can only be one.
+    """
+    from pyspark.sql import SparkSession
+
+    if "spark.remote" not in config:
+        return spark_session_from_config(dict(config))
+    session = SparkSession.builder.remote(config["spark.remote"]).create()
+    _give_up_soon(session)
+    builder = SparkSession.builder
+    for name, value in config.items():
+        if name != "spark.remote":
+            builder = builder.config(name, value)
+    return builder.getOrCreate()  # completes this thread's session, which is the new one
+
+
+def _give_up_soon(session: SparkSession) -> None:
+    """Try again for seconds, where the client's own policy goes on for ten minutes.
+
+    A dead local server is started again when a session is made, so a run must get there.
+    """
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=7, max_backoff=2000)])
 
 
 def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:

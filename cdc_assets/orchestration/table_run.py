@@ -46,9 +46,8 @@ from cdc_assets.orchestration.replayed import ReplayedHours
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from cdc_assets.merge import BatchResult, Replicator
+    from cdc_assets.orchestration.resources import ReplicationSpark
 
 BACKFILL_TAG = "dagster/backfill"
 RANGE_TAG = "dagster/asset_partition_range_start"
@@ -82,21 +81,25 @@ class TableRun:
     context: dg.AssetExecutionContext
     services: Services
     entry: TableEntry
-    spark: Callable[[], SparkSession]
+    spark: ReplicationSpark
     on_batch: OnBatch | None = None
+    _replaying: bool = False
 
     def events(self) -> Iterator[Event]:
         """Do the work; yields each batch's materialization as soon as the next one is done.
 
         Raises:
-            dagster.Failure: for every error, after remembering it for `status` and sensors.
+            dagster.Failure: for every error. It is remembered for `status` and the sensors,
+                unless hours were being replayed: that does not keep the table from going on.
         """
         try:
             yield from self._work()
             self.services.failures.clear(self.entry.table)
         except Exception as error:
+            self.spark.forget()  # it may be what failed; the next attempt makes a new one
             failure = failure_of(self.entry, error)
-            if not (failure.allow_retries and self.context.retry_number < MAX_RETRIES):
+            last_try = not failure.allow_retries or self.context.retry_number >= MAX_RETRIES
+            if last_try and not self._replaying:
                 self._remember(error)
             raise failure from None
 
@@ -124,7 +127,7 @@ class TableRun:
         event = self._event(last)
         yield dg.MaterializeResult(
             metadata=event.metadata,
-            data_version=dg.DataVersion(str(last.snapshot_id)),
+            data_version=dg.DataVersion(str(last.snapshot_id)) if last.snapshot_id else None,
             check_results=list(self._checks()),
         )
 
@@ -140,9 +143,7 @@ class TableRun:
     def _replay(self) -> Iterator[Event]:
         """The hours again, then what of them was never merged; one event per hour, sums exact."""
         hours = ReplayedHours(self._windows)
-        for batch in self._replicator.replay(
-            self.entry, self._windows, run_id=self.context.run.run_id
-        ):
+        for batch in self._again():
             self._tell(batch)
             hours.add(batch)
         for batch in self._drain(self._windows[-1], until=None):
@@ -151,6 +152,14 @@ class TableRun:
         for window, metadata in hours.metadata(self.services.config, self.entry, lag):
             self.context.add_asset_metadata(metadata, partition_key=window.key)
         yield dg.MaterializeResult(check_results=list(self._checks()))
+
+    def _again(self) -> Iterator[BatchResult]:
+        if self._survey().published is None:
+            return
+        self._replaying = True
+        run_id = self.context.run.run_id
+        yield from self._replicator.replay(self.entry, self._windows, run_id=run_id)
+        self._replaying = False
 
     def _tail(self, before: TableSurvey) -> Iterator[BatchResult]:
         alone = len(self.context.op_execution_context.job_def.nodes) == 1
@@ -242,7 +251,8 @@ class TableRun:
     def _replicator(self) -> Replicator:
         from cdc_assets.merge import Replicator
 
-        return Replicator(self.services.config, self.spark, clock=self.services.clock)
+        session = self.spark.session
+        return Replicator(self.services.config, session, clock=self.services.clock)
 
 
 class _HeldBack:

@@ -81,6 +81,8 @@ def _guess(values: Sequence[object]) -> Primitive | ListOf | UnmappedColumn:
     if kinds == {"object"} and all(_is_variable_scale(value) for value in values):
         reason = "a decimal without precision has no bound; configure decimal(38,10), for example"
         return UnmappedColumn("", "object", reason, Wire.VARIABLE_SCALE_DECIMAL)
+    if kinds == {Primitive.LONG, Primitive.DOUBLE}:
+        return Primitive.DOUBLE
     only = kinds.pop() if len(kinds) == 1 else None
     if isinstance(only, Primitive):
         return only

@@ -63,10 +63,12 @@ def apply_overrides(
     as the JSON kinds agree; types from a record schema or the database only by types that
     hold the same values.
 
+    A configured type of a column that inference has not seen waits until it is seen.
+
     Raises:
         ConfigError: if a name or a type does not fit; names the nearest match.
     """
-    for name in (*types, *primary_key):
+    for name in (*(types if not described.inferred else ()), *primary_key):
         _require_known(name, described.names, where)
     columns = tuple(
         _typed(each, types[each.name], described, modes, where) if each.name in types else each

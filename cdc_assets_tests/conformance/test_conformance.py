@@ -1,0 +1,200 @@
+"""The shared conformance cases, through Kafka and the real merge, where they are there."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+CASES = Path(
+    os.environ.get("CDC_ASSETS_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance")
+)
+FORMATS = {"debezium-json"}
+FILES = sorted(CASES.glob("*.json")) if CASES.is_dir() else []
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(not FILES, reason="the conformance cases are not beside the checkout"),
+]
+
+
+def cases() -> list[Any]:
+    loaded = [json.loads(file.read_text()) for file in FILES]
+    return [
+        pytest.param(case, how, id=f"{case['name']}-{how}")
+        for case in loaded
+        if case["format"] in FORMATS
+        for how in ("whole", "batches", "single")
+        if how == "whole" or (how == "batches" and "batches" in case) or how == "single"
+    ]
+
+
+@pytest.mark.parametrize(("case", "how"), cases())
+def test_messages_in_rows_out(
+    case: dict[str, Any], how: str, pipeline: Callable[..., Pipeline]
+) -> None:
+    ran = Case(case, pipeline)
+    if how == "single" and (not case.get("split_invariant", True) or ran.total > 20):
+        pytest.skip("not split invariant" if not case.get("split_invariant", True) else "long")
+    for index, numbers in enumerate(ran.batches(how)):
+        ran.deliver(numbers)
+        ran.check(
+            case["expect"].get("after_batch", {}).get(str(index)) if how == "batches" else None
+        )
+    ran.check(case["expect"])
+
+
+class Case:
+    """One case at work."""
+
+    def __init__(self, case: dict[str, Any], pipeline: Callable[..., Pipeline]) -> None:
+        self.case = case
+        config = case.get("config", {})
+        tables: dict[str, dict[str, Any]] = {}
+        for name, key in config.get("primary_keys", {}).items():
+            tables.setdefault(name, {})["primary_key"] = key
+        for name, types in config.get("column_types", {}).items():
+            tables.setdefault(name, {})["columns"] = types
+        self.pipeline = pipeline(tables=tables, bad_records=config.get("bad_records", "fail"))
+        self.tables = {topic: _table(topic, tables) for topic in case["topics"]}
+        for topic, description in case["topics"].items():
+            self.pipeline.create_topic(self.tables[topic], description["partitions"])
+        self.messages = {
+            message["n"]: (topic, message)
+            for topic, description in case["topics"].items()
+            for message in description["messages"]
+        }
+        self.total = len(self.messages)
+
+    def batches(self, how: str) -> list[list[int]]:
+        if how == "batches":
+            return self.case["batches"]
+        numbers = sorted(self.messages)
+        return [numbers] if how == "whole" else [[n] for n in numbers]
+
+    def deliver(self, numbers: list[int]) -> None:
+        touched = []
+        for n in numbers:
+            topic, message = self.messages[n]
+            self.pipeline.produce(self.tables[topic], [_message(message)])
+            touched.append(topic)
+        for topic in dict.fromkeys(touched):
+            self.pipeline.merge(self.tables[topic])
+
+    def check(self, expected: dict[str, Any] | None) -> None:
+        for name, table in (expected or {}).get("tables", {}).items():
+            rows = self.pipeline.rows(name)
+            problem = _difference(rows, table)
+            assert problem is None, f"{name}: {problem}"
+
+
+def _table(topic: str, tables: dict[str, Any]) -> str:
+    return ".".join(topic.split(".")[-2:])
+
+
+def _message(message: dict[str, Any]) -> Message:
+    headers = tuple((name, _bytes(value) or b"") for name, value in message.get("headers", []))
+    return Message(
+        _bytes(message.get("key")),
+        _bytes(message.get("value")),
+        message.get("partition", 0),
+        headers,
+        message.get("timestamp_ms"),
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode()
+        case {"$base64": text}:
+            return base64.b64decode(text)
+        case {"$repeat": [text, count]}:
+            return (text * count).encode()
+        case {"$concat": parts}:
+            return b"".join(_bytes(part) or b"" for part in parts)
+        case _:
+            msg = f"not a message part: {value}"
+            raise ValueError(msg)
+
+
+def _difference(rows: list[dict[str, object]], expected: dict[str, Any]) -> str | None:
+    left = list(rows)
+    for row in expected["rows"]:
+        found = next((each for each in left if _same_row(each, row)), None)
+        if found is None:
+            return f"missing row {row}; there are {rows}"
+        left.remove(found)
+    optional = expected.get("optional_rows", [])
+    left = [each for each in left if not any(_same_row(each, row) for row in optional)]
+    return f"rows too many: {left}" if left else None
+
+
+def _same_row(actual: dict[str, object], expected: dict[str, Any]) -> bool:
+    if set(actual) != set(expected):
+        return False
+    return all(_same(actual[name], value) for name, value in expected.items())
+
+
+def _same(actual: Any, expected: Any) -> bool:
+    match expected:
+        case {"$ignore": _}:
+            return True
+        case {"$any": options}:
+            return any(_same(actual, option) for option in options)
+        case {"$decimal": text}:
+            return isinstance(actual, Decimal) and actual == Decimal(text)
+        case {"$binary": text}:
+            return actual == base64.b64decode(text)
+        case {"$date": text}:
+            return actual == date.fromisoformat(text)
+        case {"$ts": text}:
+            return (
+                isinstance(actual, datetime)
+                and actual.tzinfo is None
+                and actual == datetime.fromisoformat(text)
+            )
+        case {"$tstz": text}:
+            return (
+                isinstance(actual, datetime)
+                and actual.tzinfo is not None
+                and actual == datetime.fromisoformat(text)
+            )
+        case {"$time_us": micros}:
+            return actual in (micros, timedelta(microseconds=micros))
+        case {"$json": value}:
+            return isinstance(actual, str) and json.loads(actual) == value
+        case {"$double": number} | {"$float": number}:
+            wanted = float(number)
+            return actual == wanted or (
+                isinstance(actual, float) and math.isnan(wanted) and math.isnan(actual)
+            )
+        case list():
+            return (
+                isinstance(actual, list)
+                and len(actual) == len(expected)
+                and all(map(_same, actual, expected))
+            )
+        case bool() | None | str():
+            return actual == expected
+        case int() | float():
+            return (
+                not isinstance(actual, bool)
+                and actual is not None
+                and float(actual) == float(expected)
+            )
+        case _:
+            msg = f"not an expected value: {expected}"
+            raise ValueError(msg)

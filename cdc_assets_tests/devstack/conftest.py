@@ -1,0 +1,19 @@
+"""The shop on the tests' stack."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cdc_assets.devstack.shop.connector import CONNECTOR, connector_config
+from cdc_assets.devstack.shop.database import prepare_shop
+from cdc_assets.devstack.stack import LocalStack
+
+
+@pytest.fixture(scope="session")
+def shop_dsn(stack: LocalStack) -> Iterator[str]:
+    """The shop, with its connector registered."""
+    dsn = stack.postgres.dsn("shop")
+    prepare_shop(dsn)
+    stack.register_connector(CONNECTOR, connector_config(stack.layout))
+    yield dsn
+    stack.connect.unregister(CONNECTOR)

@@ -1,0 +1,169 @@
+import json
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+import requests
+
+from cdc_assets.devstack.layout import StackLayout
+from cdc_assets.devstack.part import PartDiedError, PartState
+from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets.devstack.process import RunningProcess
+from cdc_assets.devstack.spark_server import ensure_spark
+from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack
+from cdc_assets.errors import TerminalError
+
+pytestmark = pytest.mark.stack
+
+LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+
+
+@pytest.fixture
+def own_stack(tmp_path, stack_config):
+    """A stack apart from the session's, for tests that kill and stop."""
+    local = LocalStack(StackLayout(tmp_path / "home", pick_free_ports()))
+    yield local
+    local.down()
+
+
+def pids(local: LocalStack) -> dict[str, int | None]:
+    return {part.name: part.pid for part in local.status().parts}
+
+
+def test_all_parts_are_ready_and_say_where_they_are(stack):
+    found = json.loads(stack.status().to_json())["parts"]
+    assert [part["name"] for part in found] == list(DEFAULT_PARTS)
+    for part in found:
+        assert part["state"] == "ready"
+        assert part["memory_bytes"] > 0
+        assert Path(part["log"]).exists()
+
+
+def test_up_twice_changes_nothing(stack):
+    before = pids(stack)
+    stack.up()
+    assert pids(stack) == before
+
+
+def test_everything_listens_on_the_loopback_interface_only(stack):
+    listening = [
+        (part.name, connection.laddr.ip)
+        for part in stack.status().parts
+        for each in [psutil.Process(part.pid), *psutil.Process(part.pid).children(recursive=True)]
+        for connection in each.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert {name for name, _ in listening} == set(DEFAULT_PARTS)
+    assert [entry for entry in listening if entry[1] not in LOOPBACK] == []
+
+
+def test_no_secret_is_on_a_command_line_or_readable_by_others(stack):
+    secrets = [stack.spark.token, stack.postgres.password]
+    for part in stack.status().parts:
+        command = " ".join(psutil.Process(part.pid).cmdline())
+        assert not any(secret in command for secret in secrets)
+    for name in ("spark", "postgres"):
+        assert stack.layout.secret(name).stat().st_mode & 0o077 == 0
+
+
+def test_spark_refuses_a_client_without_the_token(stack):
+    with grpc.insecure_channel(f"127.0.0.1:{stack.layout.ports.spark}") as channel:
+        call = channel.unary_unary("/spark.connect.SparkConnectService/Config")
+        with pytest.raises(grpc.RpcError) as caught:
+            call(b"", timeout=10)
+    assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_spark_answers_a_client_with_the_token_in_utc(spark_endpoint):
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.remote(spark_endpoint.url).create()
+    try:
+        row = session.sql("SELECT 40 + 2, current_timezone()").first()
+        assert tuple(row) == (42, "UTC")
+    finally:
+        session.stop()
+
+
+def test_a_running_spark_server_is_reused(stack):
+    before = pids(stack)["spark"]
+    assert ensure_spark(stack.layout) == stack.spark.endpoint
+    assert ensure_spark(stack.layout, stack.spark.conf, stack.spark.memory) == stack.spark.endpoint
+    assert pids(stack)["spark"] == before
+
+
+def test_connect_never_shows_the_databases_password(stack, shop_dsn):
+    shown = requests.get(f"http://{stack.connect.address}/connectors/shop", timeout=10).text
+    assert "cdc_assets_shop" in shown
+    assert stack.postgres.password not in shown
+
+
+def test_an_unknown_part_is_refused_with_the_choice(stack):
+    with pytest.raises(TerminalError, match=r"no part is called kafak .* postgres, kafka"):
+        stack.up(["kafak"])
+    with pytest.raises(TerminalError, match=r"mariadb .not built yet."):
+        stack.up(["mariadb"])
+
+
+def test_a_taken_port_stops_up_before_anything_is_started(own_stack):
+    with socket.create_server(("127.0.0.1", own_stack.layout.ports.connect)):
+        with pytest.raises(TerminalError) as caught:
+            own_stack.up(["postgres", "connect"])
+    assert "which connect needs" in str(caught.value)
+    assert f"pid {os.getpid()}" in str(caught.value)
+    assert {part.state for part in own_stack.status().parts} == {PartState.STOPPED}
+
+
+def test_up_starts_only_the_chosen_parts_and_what_they_need(own_stack):
+    own_stack.up(["connect"])
+    states = {part.name: part.state for part in own_stack.status().parts}
+    assert states == {
+        "postgres": PartState.STOPPED,
+        "kafka": PartState.READY,
+        "connect": PartState.READY,
+        "spark": PartState.STOPPED,
+    }
+
+
+def test_a_part_that_died_is_reported_by_name_with_its_log_and_started_again(own_stack):
+    own_stack.up(["postgres"])
+    killed = RunningProcess.read(own_stack.layout.pidfile("postgres"))
+    os.kill(killed.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while killed.alive:
+        assert time.monotonic() < deadline
+    with pytest.raises(PartDiedError, match="postgres ended by itself") as caught:
+        own_stack.require_alive()
+    assert "ready to accept connections" in str(caught.value)
+    status = own_stack.status()["postgres"]
+    assert status.state is PartState.DIED
+    assert "ready to accept connections" in status.last_words
+    own_stack.up(["postgres"])
+    own_stack.require_alive()
+
+
+def test_a_part_that_cannot_start_is_reported_with_the_end_of_its_log(own_stack):
+    own_stack.up(["kafka"])
+    own_stack.kafka.stop()
+    meta = own_stack.layout.data("kafka") / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
+    with pytest.raises(
+        PartDiedError, match=r"(?s)kafka ended by itself.*Stored node id 2 doesn't match"
+    ):
+        own_stack.up(["kafka"])
+
+
+def test_down_leaves_no_process_and_up_finds_the_data_again(own_stack):
+    own_stack.up(["postgres", "kafka"])
+    home = str(own_stack.layout.home)
+    own_stack.down()
+    left = [p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"]]
+    assert [each for each in left if home in " ".join(each)] == []
+    assert {part.state for part in own_stack.status().parts} == {PartState.STOPPED}
+    own_stack.up(["postgres"])
+    assert own_stack.status()["postgres"].state is PartState.READY

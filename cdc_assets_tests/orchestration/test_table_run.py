@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets.log.hours import HOUR, HourWindow, hour_of
+from cdc_assets.operate.failures import FailureKind
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.assets import SPARK, table_asset
+from cdc_assets.orchestration.command import RANGE_END, RANGE_START
+from cdc_assets.orchestration.keys import TAG_MODE, TAIL
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+TABLES = {
+    f"public.{name}": {"primary_key": ["id"], "columns": {"id": "bigint", "name": "string"}}
+    for name in ("items", "orders")
+}
+
+
+class Tables(Pipeline):
+    """A pipeline whose batches are merged by Dagster runs."""
+
+    position = 0
+
+    def change(self, table: str, op: str, id_: int, at: datetime, name: str = "x") -> None:
+        """One Debezium event, and its record's timestamp."""
+        self.position += 8
+        millis = int(at.timestamp() * 1000)
+        row = {"id": id_, "name": name}
+        value = {
+            "before": row if op == "d" else None,
+            "after": None if op == "d" else row,
+            "source": {
+                "connector": "postgresql", "db": "shop", "schema": "public", "table": table,
+                "lsn": self.position, "sequence": json.dumps([None, str(self.position)]),
+                "ts_ms": millis, "ts_us": millis * 1000, "snapshot": "false", "txId": self.position,
+            },
+            "op": op,
+            "ts_ms": millis,
+        }  # fmt: skip
+        key = json.dumps({"id": id_}).encode()
+        message = Message(key, json.dumps(value).encode(), timestamp_ms=millis)
+        self.produce(f"public.{table}", [message])
+
+    def run(
+        self, instance: dg.DagsterInstance, *tables: str, hour: HourWindow | None = None,
+        tags: dict[str, str] | None = None,
+    ) -> dg.ExecuteInProcessResult:  # fmt: skip
+        assets = [table_asset(self.config, self.entry(f"public.{table}")) for table in tables]
+        return dg.materialize(
+            assets, instance=instance, partition_key=hour.key if hour else None,
+            resources={SPARK: spark_resource(self.config)}, tags=tags, raise_on_error=False,
+        )  # fmt: skip
+
+    def tail(
+        self, instance: dg.DagsterInstance, *tables: str, hour: HourWindow
+    ) -> dg.ExecuteInProcessResult:
+        return self.run(instance, *tables, hour=hour, tags={TAG_MODE: TAIL})
+
+    def replay(
+        self, instance: dg.DagsterInstance, table: str, first: HourWindow, last: HourWindow
+    ) -> dg.ExecuteInProcessResult:
+        return self.run(
+            instance, table,
+            tags={"dagster/backfill": "b", RANGE_START: first.key, RANGE_END: last.key},
+        )  # fmt: skip
+
+
+@pytest.fixture
+def tables(
+    stack_config: ReplicationConfig,
+    kafka_bootstrap: str,
+    spark_endpoint: SparkEndpoint,
+    tmp_path: Path,
+) -> Tables:
+    assert kafka_bootstrap
+    assert spark_endpoint
+
+    def unused() -> None:
+        msg = "runs open sessions of their own"
+        raise AssertionError(msg)
+
+    return Tables(stack_config, unused, tmp_path, {"tables": TABLES, "batch": {"max_records": 3}})
+
+
+NOW = datetime.now(UTC)
+THIS_HOUR = hour_of(NOW)
+EARLIER = hour_of(NOW - 3 * HOUR)
+
+
+def materializations(
+    result: dg.ExecuteInProcessResult, table: str = "orders"
+) -> list[dg.AssetMaterialization]:
+    return [
+        event.step_materialization_data.materialization
+        for event in result.all_events
+        if event.is_step_materialization and event.asset_key and event.asset_key.path[-1] == table
+    ]
+
+
+def remembered(tables: Tables) -> dict[str, FailureKind]:
+    book = Services(tables.config).failures.load()
+    return {table.name: each.kind for table, each in book.items() if table.source == tables.prefix}
+
+
+def numbers(result: dg.ExecuteInProcessResult, name: str) -> list[object]:
+    return [each.metadata[name].value for each in materializations(result)]
+
+
+def test_each_batch_is_one_materialization_with_its_numbers(
+    tables: Tables, instance: dg.DagsterInstance
+) -> None:
+    tables.create_topic("public.orders")
+    for n in range(1, 8):
+        tables.change("orders", "c", n, NOW - timedelta(seconds=10))
+
+    result = tables.tail(instance, "orders", hour=THIS_HOUR)
+    assert result.success
+    assert numbers(result, "records") == [3, 3, 1]
+    assert numbers(result, "rows_inserted") == [3, 3, 1]
+    assert numbers(result, "lag_changes") == [4, 1, 0]
+    assert len(tables.rows("public.orders")) == 7
+    last = materializations(result)[-1]
+    assert last.partition == THIS_HOUR.key
+    assert last.metadata["latency_p50_seconds"].value >= 10
+    assert last.metadata["duration_seconds"].value > 0
+    assert any(name.startswith("step_") for name in last.metadata)
+    (offsets,) = last.metadata["offsets"].records
+    assert offsets.data == {"partition": 0, "start": 6, "end": 7, "offsets": 1}
+    assert last.tags["dagster/data_version"] == last.metadata["snapshot_id"].value
+    schema = last.metadata["dagster/column_schema"].schema
+    assert [column.name for column in schema.columns][:2] == ["id", "name"]
+    lineage = last.metadata["dagster/column_lineage"].column_lineage
+    (origin,) = lineage.deps_by_column["name"]
+    assert (origin.asset_key.path[-1], origin.column_name) == ("orders", "name")
+    checks = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+    assert checks == {"offsets_contiguous": True, "replication_slo": True}
+
+
+def test_a_run_that_finds_nothing_says_so(tables: Tables, instance: dg.DagsterInstance) -> None:
+    tables.create_topic("public.orders")
+    tables.change("orders", "c", 1, NOW)
+    tables.tail(instance, "orders", hour=THIS_HOUR)
+
+    again = tables.tail(instance, "orders", hour=THIS_HOUR)
+    assert again.success
+    assert numbers(again, "records") == [0]
+
+
+def test_a_backlog_is_merged_hour_by_hour_in_one_run(
+    tables: Tables, instance: dg.DagsterInstance
+) -> None:
+    tables.create_topic("public.orders")
+    for n, hours_ago in enumerate((3, 3, 2, 0)):
+        tables.change("orders", "c", n, NOW - hours_ago * HOUR)
+
+    result = tables.tail(instance, "orders", hour=EARLIER)
+    batches = [
+        (each.partition, each.metadata["records"].value) for each in materializations(result)
+    ]
+    assert batches == [
+        (EARLIER.key, 2),
+        (EARLIER.next().key, 1),
+        (THIS_HOUR.key, 1),
+        (EARLIER.key, 0),
+    ]
+    assert len(tables.rows("public.orders")) == 4
+
+
+def test_replayed_hours_change_nothing_though_rows_were_deleted_since(
+    tables: Tables, instance: dg.DagsterInstance
+) -> None:
+    tables.create_topic("public.orders")
+    for n in (1, 2, 3):
+        tables.change("orders", "c", n, NOW - 3 * HOUR, name="old")
+    tables.change("orders", "u", 1, NOW, name="new")
+    tables.change("orders", "d", 2, NOW)
+    tables.tail(instance, "orders", hour=EARLIER)
+    before = tables.by_key("public.orders")
+    assert set(before) == {1, 3}
+    committed = tables.lake.state(tables.entry("public.orders").target).published.offsets
+
+    result = tables.replay(instance, "orders", EARLIER, EARLIER.next())
+    assert result.success
+    assert tables.by_key("public.orders") == before
+    after = tables.lake.state(tables.entry("public.orders").target).published.offsets
+    assert after == committed
+    events = {each.partition: each.metadata["records"].value for each in materializations(result)}
+    assert events == {EARLIER.key: 3, EARLIER.next().key: 0}
+
+
+def test_a_topic_without_debezium_records_fails_and_the_other_table_goes_on(
+    tables: Tables, instance: dg.DagsterInstance
+) -> None:
+    tables.create_topic("public.items")
+    tables.create_topic("public.orders")
+    tables.produce("public.items", [Message(b"k", b"secret, and no JSON")])
+    tables.change("orders", "c", 1, NOW)
+
+    result = tables.tail(instance, "items", "orders", hour=THIS_HOUR)
+    assert not result.success
+    assert len(tables.rows("public.orders")) == 1
+    (event,) = result.get_step_failure_events()
+    failure = event.step_failure_data.user_failure_data
+    assert "offset=0" in failure.description
+    assert failure.metadata["kind"].value == "terminal"
+    assert "secret" not in str(event)
+    assert remembered(tables) == {"items": FailureKind.TERMINAL}
+
+
+def test_a_table_that_goes_right_again_is_no_longer_failing(
+    tables: Tables, instance: dg.DagsterInstance
+) -> None:
+    tables.create_topic("public.orders")
+    tables.change("orders", "c", 1, NOW)
+    services = Services(tables.config)
+    table = tables.entry("public.orders").table
+    services.failures.record(table, FailureKind.TRANSIENT, "Spark was away", NOW)
+
+    assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+    assert remembered(tables) == {}

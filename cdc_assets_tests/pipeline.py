@@ -1,0 +1,129 @@
+"""Messages in, rows out: a real Kafka topic, the real merge, the rows read by PyIceberg."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.lake import Lake
+from cdc_assets.merge import BatchResult, Replicator
+from cdc_assets.registry import TableEntry
+
+Session = Callable[[], SparkSession]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One record to be produced."""
+
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int | None = None
+
+
+@dataclass
+class Pipeline:
+    """A source with topics of its own in a shared Kafka, lake and Spark server."""
+
+    base: ReplicationConfig
+    spark: Session
+    folder: Path
+    source: dict[str, object] = field(default_factory=dict)
+    prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
+
+    def __post_init__(self) -> None:
+        brokers = self.base.kafka.bootstrap_servers
+        self.admin = AdminClient({"bootstrap.servers": brokers})
+        self.producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True})
+        self.config = self._config()
+        self.lake = Lake(self.config)
+
+    def topic(self, table: str) -> str:
+        return f"{self.prefix}.{table}"
+
+    def create_topic(self, table: str, partitions: int = 1) -> str:
+        made = self.admin.create_topics([NewTopic(self.topic(table), partitions, 1)])
+        for future in made.values():
+            future.result(30)
+        return self.topic(table)
+
+    def add_partitions(self, table: str, total: int) -> None:
+        for future in self.admin.create_partitions(
+            [NewPartitions(self.topic(table), total)]
+        ).values():
+            future.result(30)
+
+    def produce(self, table: str, messages: Iterable[Message]) -> None:
+        failed: list[object] = []
+        for message in messages:
+            extra = {} if message.timestamp_ms is None else {"timestamp": message.timestamp_ms}
+            self.producer.produce(
+                self.topic(table),
+                key=message.key,
+                value=message.value,
+                partition=message.partition,
+                headers=list(message.headers),
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+                **extra,
+            )
+        assert self.producer.flush(30) == 0
+        assert not failed
+
+    def entry(self, table: str) -> TableEntry:
+        name = TableName(self.prefix, *table.split("."))
+        target = self.config.source(self.prefix).lake_name(name)
+        return TableEntry(name, self.topic(table), target, datetime.now(UTC))
+
+    def replicator(self) -> Replicator:
+        return Replicator(self.config, self.spark)
+
+    def merge(self, table: str) -> list[BatchResult]:
+        drained = self.replicator().drain(
+            self.entry(table), window=None, run_id="test", budget_seconds=300
+        )
+        return list(drained)
+
+    def rows(self, table: str) -> list[dict[str, object]]:
+        """All rows, without our own columns; [] if there is no table."""
+        lake = self.config.lake
+        catalog = load_catalog(
+            "lake", type="sql", uri=lake.catalog.resolved()["uri"], warehouse=lake.warehouse
+        )
+        target = self.entry(table).target
+        name = (target.namespace, target.name)
+        if not catalog.table_exists(name):
+            return []
+        rows = catalog.load_table(name).scan().to_arrow().to_pylist()
+        return [{k: v for k, v in row.items() if not k.startswith("_cdc")} for row in rows]
+
+    def by_key(self, table: str, key: Sequence[str] = ("id",)) -> dict[object, dict[str, object]]:
+        rows = self.rows(table)
+        keyed = {
+            tuple(row[name] for name in key) if len(key) > 1 else row[key[0]]: row for row in rows
+        }
+        assert len(keyed) == len(rows), "a key is there twice"
+        return keyed
+
+    def _config(self) -> ReplicationConfig:
+        path = self.base.path
+        assert path is not None
+        document = yaml.safe_load(path.read_text())
+        topics = {"include": [rf"{self.prefix}\..*"]}
+        source = {"format": "debezium-json", "topics": topics, **self.source}
+        document["sources"] = {self.prefix: source}
+        file = path.parent / f"{self.prefix}.yaml"
+        file.write_text(yaml.safe_dump(document))
+        return load_config(file)

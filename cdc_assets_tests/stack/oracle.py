@@ -1,0 +1,155 @@
+"""The source database as the oracle: each row of each table against the lake's.
+
+PostgreSQL is read by psycopg and Iceberg by PyIceberg: neither takes the way of the
+replication. Values are compared as the types of the source mean them.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import psycopg
+from psycopg import sql
+from pyiceberg.catalog import load_catalog
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import ReplicationConfig
+
+SHOWN = 3
+OWN = "_cdc_"
+
+Row = Mapping[str, object]
+Rows = Mapping[tuple[object, ...], Row]
+
+_COLUMNS = """
+SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
+WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+_KEY = """
+SELECT attname FROM pg_index, unnest(indkey::int2[]) WITH ORDINALITY AS part (number, place)
+JOIN pg_attribute ON attnum = number
+WHERE indrelid = %s::regclass AND attrelid = indrelid AND indisprimary ORDER BY place
+"""
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table of PostgreSQL at one moment."""
+
+    types: Mapping[str, str]
+    key: tuple[str, ...]
+    rows: Rows
+
+
+def source_table(dsn: str, name: str) -> SourceTable:
+    """Read ``schema.name``, types and key included, in one transaction."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        types = dict(connection.execute(_COLUMNS, (name,)).fetchall())
+        key = tuple(column for (column,) in connection.execute(_KEY, (name,)).fetchall())
+        everything = sql.SQL("SELECT * FROM {}").format(sql.Identifier(*name.split(".")))
+        found = [
+            {column: _plain(value, types[column]) for column, value in zip(types, row, strict=True)}
+            for row in connection.execute(everything)
+        ]
+    return SourceTable(types, key, _keyed(found, key)[0])
+
+
+def lake_rows(config: ReplicationConfig, target: LakeName) -> list[dict[str, object]]:
+    """All rows of an Iceberg table without our own columns; [] if there is no table."""
+    lake = config.lake
+    catalog = load_catalog(
+        lake.catalog.name,
+        **{"type": lake.catalog.type, "warehouse": lake.warehouse, **lake.catalog.resolved()},
+    )
+    name = (target.namespace, target.name)
+    if not catalog.table_exists(name):
+        return []
+    rows = catalog.load_table(name).scan().to_arrow().to_pylist()
+    return [{k: v for k, v in row.items() if not k.startswith(OWN)} for row in rows]
+
+
+def difference(dsn: str, table: str, config: ReplicationConfig, target: LakeName) -> str:
+    """In which keys and columns the lake differs from the source; empty if in none."""
+    source = source_table(dsn, table)
+    raw = lake_rows(config, target)
+    foreign = sorted({column for row in raw for column in row} - source.types.keys())
+    if foreign:
+        return f"{target}: columns that the source has not: {foreign}"
+    plain = [{c: _plain(value, source.types[c]) for c, value in row.items()} for row in raw]
+    rows, twice = _keyed(plain, source.key)
+    return "; ".join(
+        f"{target}: {what}"
+        for what in (
+            _named("keys missing", source.rows.keys() - rows.keys()),
+            _named("keys too many", rows.keys() - source.rows.keys()),
+            _named("keys twice", twice),
+            _named("rows that differ", _unequal(source.rows, rows)),
+        )
+        if what
+    )
+
+
+def _unequal(expected: Rows, actual: Rows) -> list[str]:
+    found: list[str] = []
+    for key in sorted(expected.keys() & actual.keys(), key=str):
+        left, right = expected[key], actual[key]
+        columns = [c for c in left if c not in right or not _same(left[c], right[c])]
+        if columns:
+            values = ", ".join(_pair(column, left, right) for column in columns)
+            found.append(f"{key} in {values}")
+    return found
+
+
+def _pair(column: str, left: Row, right: Row) -> str:
+    return f"{column}: {left[column]!r:.60} here, {right.get(column, 'absent')!r:.60} in the lake"
+
+
+def _named(what: str, found: Sequence[object] | set[tuple[object, ...]]) -> str:
+    if not found:
+        return ""
+    shown = ", ".join(str(each) for each in sorted(found, key=str)[:SHOWN])
+    return f"{len(found)} {what}: {shown}{' …' if len(found) > SHOWN else ''}"
+
+
+def _keyed(
+    rows: Sequence[Row], key: Sequence[str]
+) -> tuple[dict[tuple[object, ...], Row], list[tuple[object, ...]]]:
+    """By key, and the keys that are there more than once."""
+    keyed: dict[tuple[object, ...], Row] = {}
+    twice = []
+    for row in rows:
+        values = tuple(row.get(column) for column in key)
+        if values in keyed:
+            twice.append(values)
+        keyed[values] = row
+    return keyed, twice
+
+
+def _same(left: object, right: object) -> bool:
+    return type(left) is type(right) and left == right
+
+
+def _plain(value: object, source_type: str) -> object:
+    """A value by the meaning of its PostgreSQL type, whichever side it was read from."""
+    match value, source_type:
+        case None, _:
+            return None
+        case uuid.UUID(), _:
+            return str(value)
+        case bytes(), "uuid":
+            return str(uuid.UUID(bytes=value))
+        case str(), "json" | "jsonb":
+            return json.loads(value)
+        case bytes() | bytearray() | memoryview(), _:
+            return bytes(value)
+        case datetime(tzinfo=None), "timestamp with time zone":
+            return f"without a zone: {value}"
+        case datetime(), "timestamp with time zone":
+            return value.astimezone(UTC)
+        case _:
+            return value

@@ -1,0 +1,233 @@
+"""A database of its own in the tests' stack, its connector, and what replicates it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from psycopg.conninfo import make_conninfo
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.devstack.shop.connector import connector_config
+from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.lake import Lake, Published
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.registry import TableEntry
+from cdc_assets_tests.stack.oracle import difference
+from cdc_assets_tests.stack.waiting import until
+
+NOW = datetime.now(UTC)
+CHECKOUT = Path(__file__).parents[2]
+_DELIVERED = """
+SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s
+"""
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """A source that is named like its database and its connector.
+
+    Attributes:
+        stack: where PostgreSQL, Kafka and Debezium run.
+        config: the replication; its home may differ from the stack's.
+        dsn: of the database.
+        instance: the Dagster instance of its runs.
+    """
+
+    stack: LocalStack
+    config: ReplicationConfig
+    name: str
+    dsn: str
+    instance: Path
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def entry(self, table: str) -> TableEntry:
+        """A table of schema ``public``."""
+        name = TableName(self.name, "public", table)
+        return TableEntry(
+            name, f"{self.name}.public.{table}", self.config.source(self.name).lake_name(name), NOW
+        )
+
+    def execute(self, *statements: str) -> None:
+        """One transaction."""
+        with psycopg.connect(self.dsn) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a user's shell."""
+        return {
+            **os.environ,
+            "CDC_ASSETS_CONFIG": str(self.config.path),
+            "DAGSTER_HOME": str(self.instance),
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """``cdc-assets …`` in a process of its own; what it prints goes to `log`."""
+        with self.log.open("ab") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "cdc_assets.cli", *arguments],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        self.started.append(process)
+        return process
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for process in self.started:
+            process.kill()
+            process.wait()
+
+    def run(self, *arguments: str, within_seconds: float = 240) -> None:
+        """The same, to its successful end."""
+        process = self.start(*arguments)
+        assert process.wait(within_seconds) == 0, self.last_words()
+
+    def replicate(self) -> None:
+        """Until caught up."""
+        self.run("replicate", "--until-caught-up")
+
+    @property
+    def log(self) -> Path:
+        """What the commands printed."""
+        return self.instance / "commands.log"
+
+    def last_words(self) -> str:
+        """The end of it."""
+        return self.log.read_text(errors="replace")[-3000:]
+
+    def wait_until_delivered(self) -> None:
+        """Until Kafka has everything that was committed before this call.
+
+        The connector confirms a position to its slot after the records up to it were
+        acknowledged by Kafka; its heartbeat moves the position when the database rests.
+        """
+        slot = connector_config(self.stack.layout, prefix=self.name)["slot.name"]
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            here = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
+            assert here is not None
+
+            def delivered() -> bool:
+                return connection.execute(_DELIVERED, (here[0], slot)).fetchone() == (True,)
+
+            until(delivered, f"Debezium delivers up to {here[0]}")
+
+    def differences(self, *tables: str) -> list[str]:
+        """Where the lake is not what the database is."""
+        found = (
+            difference(self.dsn, f"public.{table}", self.config, self.entry(table).target)
+            for table in tables
+        )
+        return [each for each in found if each]
+
+    def publishes(self, table: str) -> list[Published]:
+        """All of them, oldest first."""
+        return list(reversed(Lake(self.config).history(self.entry(table).target, 100_000)))
+
+    def require_tiled(self, *tables: str) -> None:
+        """Each publish begins where the one before ended: from the log's begin to its end."""
+        marks = KafkaLog(self.config.kafka.librdkafka()).watermarks(
+            [self.entry(table).topic for table in tables]
+        )
+        for table in tables:
+            here = marks[self.entry(table).topic]
+            position = here.begin
+            for publish in self.publishes(table):
+                assert publish.start == position, f"{table}: attempt {publish.attempt}"
+                position = publish.offsets
+            assert position == here.end, table
+
+
+@contextmanager
+def replicated(
+    stack: LocalStack,
+    base: ReplicationConfig,
+    name: str,
+    dsn: str,
+    document: Mapping[str, Any] = MappingProxyType({}),
+    **source: object,
+) -> Iterator[Replicated]:
+    """Register the connector of a database and write a configuration that replicates it.
+
+    Args:
+        stack: the running stack.
+        base: its configuration.
+        name: of the source, its connector and its topics' prefix.
+        dsn: of the database.
+        document: top-level keys of the configuration to replace.
+        source: keys of the source to add.
+    """
+    config = write_config(base, name, document, **source)
+    instance = Path(config.registry.removeprefix("file://")).parent
+    instance.mkdir(parents=True, exist_ok=True)
+    shutil.copy(CHECKOUT / "dagster.yaml", instance)
+    database = psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]
+    stack.register_connector(
+        name, connector_config(stack.layout, database=str(database), prefix=name)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(_variable(name), dsn)
+        shop = Replicated(stack, config, name, dsn, instance)
+        try:
+            yield shop
+        finally:
+            shop.close()
+            stack.connect.unregister(name)
+
+
+def write_config(
+    base: ReplicationConfig,
+    name: str,
+    document: Mapping[str, Any] = MappingProxyType({}),
+    **source: object,
+) -> ReplicationConfig:
+    """A configuration file beside the stack's, with one source and a registry of its own."""
+    assert base.path is not None
+    described = {
+        "format": "debezium-json",
+        "topics": {"include": [rf"{name}\..*"]},
+        "database": {"kind": "postgres", "dsn": {"env": _variable(name)}},
+        **source,
+    }
+    whole = {
+        **yaml.safe_load(base.path.read_text()),
+        "registry": f"{name}/registry.json",
+        **document,
+        "sources": {name: described},
+    }
+    file = base.path.with_name(f"{name}.yaml")
+    file.write_text(yaml.safe_dump(whole))
+    return load_config(file)
+
+
+def new_database(stack: LocalStack, name: str, *statements: str) -> str:
+    """Create a database in the stack's PostgreSQL; its DSN."""
+    server = stack.postgres.dsn()
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    dsn = make_conninfo(server, dbname=name)
+    with psycopg.connect(dsn) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+    return dsn
+
+
+def _variable(name: str) -> str:
+    return f"{name.upper()}_DSN"
