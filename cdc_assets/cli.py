@@ -64,7 +64,6 @@ def cli(config: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def status(*, as_json: bool) -> None:
     """Per table: state, committed offsets, lag in changes and seconds, SLO, last error."""
-    from cdc_assets.operate.render import render_status
     from cdc_assets.operate.services import Services
     from cdc_assets.operate.status import read_status
 
@@ -72,6 +71,8 @@ def status(*, as_json: bool) -> None:
     if as_json:
         click.echo(found.to_json())
     else:
+        from cdc_assets.operate.render import render_status
+
         render_status(found)
     for problem in found.problems:
         click.echo(f"error: {problem}", err=True)

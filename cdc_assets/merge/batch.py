@@ -115,10 +115,14 @@ class BatchExecution:
     @contextmanager
     def _folded(self, floor: int) -> Iterator[tuple[DataFrame, DataFrame, Folded, BatchFigures]]:
         observer = self._observer()
-        newest = newest_by_key(self._changes(floor, observer), self.plan.schema.key).persist()
+        observed = newest_by_key(self._changes(floor, observer), self.plan.schema.key).persist()
+        # By name: the client cannot join two plans that hold one observation.
+        view = f"newest_{uuid.uuid4().hex}"
+        observed.createOrReplaceTempView(view)
+        newest = self.spark.table(view)
         try:
             with self._step("read, decode, fold"):
-                folded = _summary(newest)
+                folded = _summary(observed)
                 figures = observer.figures()
             self._require_mergeable(figures)
             if figures.rejected:
@@ -127,7 +131,8 @@ class BatchExecution:
                 self._quarantine(rejected.select("partition", "offset", reason))
             yield self._changes(floor, self._observer()), newest, folded, figures
         finally:
-            newest.unpersist()
+            observed.unpersist()
+            self.spark.catalog.dropTempView(view)
 
     def _changes(self, floor: int, observer: BatchObserver) -> DataFrame:
         """The changes that can be merged.

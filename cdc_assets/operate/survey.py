@@ -128,9 +128,11 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
     """
     problems: list[CdcError] = []
     topics = [entry.topic for entry in entries]
-    marks = _tried(partial(_watermarks, services, topics), {}, problems)
-    states = _tried(partial(_states, services, entries), {}, problems)
-    failures = _tried(services.failures.load, {}, problems)
+    with ThreadPoolExecutor(1) as kafka:  # the log and the lake answer at the same time
+        asked = kafka.submit(partial(_watermarks, services, topics))
+        states = _tried(partial(_states, services, entries), {}, problems)
+        failures = _tried(services.failures.load, {}, problems)
+        marks = _tried(asked.result, {}, problems)
     tables = tuple(
         TableSurvey(each, states.get(each.table), marks.get(each.topic), None,
                     failures.get(each.table))

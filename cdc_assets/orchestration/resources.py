@@ -137,17 +137,18 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
     dagster-pyspark's function would return the process's session if it has one; for a
     classic master there can only be one.
     """
+    from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
     if "spark.remote" not in config:
         return spark_session_from_config(dict(config))
     session = SparkSession.builder.remote(config["spark.remote"]).create()
     _give_up_soon(session)
-    builder = SparkSession.builder
-    for name, value in config.items():
-        if name != "spark.remote":
-            builder = builder.config(name, value)
-    return builder.getOrCreate()  # completes this thread's session, which is the new one
+    for name in config.keys() - {"spark.remote", "spark.app.name"}:
+        with contextlib.suppress(AnalysisException):  # a server's setting, not a session's
+            session.conf.set(name, config[name])
+    session.sql("SELECT 1").collect()  # a server that is not there is found here
+    return session
 
 
 def _give_up_soon(session: SparkSession) -> None:
@@ -157,7 +158,7 @@ def _give_up_soon(session: SparkSession) -> None:
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    session.client.set_retry_policies([DefaultPolicy(max_retries=7, max_backoff=2000)])
+    session.client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=2000)])
 
 
 def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:

@@ -1,0 +1,71 @@
+"""``python -m cdc_assets_tests.bench [drain|updates|sizes|latency]…``; all of them by default.
+
+The environment sets the scale: see `cdc_assets_tests.bench.scale`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from types import FrameType
+
+import click
+import psutil
+from rich.console import Console
+
+from cdc_assets_tests.bench import backlog, latency, sizes, updates
+from cdc_assets_tests.bench.figures import Figures, Report
+from cdc_assets_tests.bench.scale import Scale
+from cdc_assets_tests.bench.world import FOLDER, World, running_world
+
+SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
+    "drain": backlog.measure,
+    "updates": updates.measure,
+    "sizes": sizes.measure,
+    "latency": latency.measure,
+}
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(SECTIONS)), metavar="[SECTION]...")
+def main(names: Sequence[str]) -> None:
+    """Measure on a stack of its own; print figures and keep them under .cdc/bench."""
+    signal.signal(signal.SIGTERM, _leave)
+    scale, console = Scale.of_environment(), Console()
+    at = datetime.now(UTC)
+    report = Report({"at": at.isoformat(), "scale": asdict(scale), **_machine()}, console)
+    file = FOLDER / f"{at:%Y%m%dT%H%M%SZ}.json"
+    with running_world(scale, console) as world:
+        for name, measure in SECTIONS.items():
+            if not names or name in names:
+                console.rule(name)
+                for figures in measure(world):
+                    report.add(name, [figures])
+                    report.write(file)
+    console.print(f"figures: {file}", highlight=False, soft_wrap=True)
+
+
+def _machine() -> dict[str, object]:
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "load average before": psutil.getloadavg()[0],
+        "memory GiB": round(psutil.virtual_memory().total / 2**30, 1),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "pyspark": version("pyspark"),
+    }
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """Unwind, so that everything that was started is stopped."""
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""A backlog of a million events into an empty table, and what reading them alone takes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
+
+import psutil
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import total_length
+from cdc_assets.formats.debezium_json import DecodeSpec, decode
+from cdc_assets.merge.describe import TypeSource
+from cdc_assets.merge.fold import newest_by_key
+from cdc_assets.merge.observe import BatchObserver
+from cdc_assets.merge.read import read_ranges
+from cdc_assets.merge.replicate import utc_now
+from cdc_assets.schema.types import TableSchema
+from cdc_assets_tests.bench.accounts import SOURCE, Accounts, prepare_accounts
+from cdc_assets_tests.bench.figures import Figures, spread
+from cdc_assets_tests.bench.meter import MemoryPeaks, Taken
+from cdc_assets_tests.bench.world import CHECKOUT, World
+
+GOAL = "≥ 100,000 events/s"
+MEMORY_GOALS = {"run process": "≤ 400", "Spark server": "heap 2,048"}
+_PLAIN = """
+op STRING, before STRUCT<aid: INT>,
+after STRUCT<aid: INT, bid: INT, abalance: INT, filler: STRING>,
+source STRUCT<ts_us: BIGINT, lsn: BIGINT, sequence: STRING, snapshot: STRING>
+"""
+
+
+def measure(world: World) -> Iterator[Figures]:
+    """The drain, the stages it consists of, its steps, and memory."""
+    accounts = prepare_accounts(world)
+    with (memory := MemoryPeaks(world.roles)).sampled():
+        world.say("warming up")
+        accounts.warm_up()
+        stages = Stages(accounts)
+        taken: dict[str, list[Taken]] = {name: [] for name in (*stages.all, "drain")}
+        steps: list[Mapping[str, float]] = []
+        for number in range(world.scale.repeats):
+            world.say(f"repetition {number + 1} of {world.scale.repeats}")
+            for name, stage in stages.all.items():
+                taken[name].append(world.meter.take(lambda stage=stage: _consume(stage())))
+            steps.append(_drain_measured(accounts, f"drain_{number}", taken["drain"]))
+    yield _rates(accounts, taken)
+    yield _steps(steps)
+    yield Figures("Peak memory, backlog in this process", memory.rows(MEMORY_GOALS))
+    yield _by_command(accounts)
+
+
+class Stages:
+    """The same records, a step further each time; each is read anew and thrown away."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        world, config = accounts.world, accounts.config
+        marks = world.log.watermarks([accounts.topic])[accounts.topic]
+        self._ranges = marks.begin.ranges_to(marks.end)
+        self.records = total_length(self._ranges)
+        types = TypeSource(config.source(SOURCE), world.log)
+        self._schema: TableSchema = types.first_schema(accounts.entry("stages"))[0]
+
+    @property
+    def all(self) -> dict[str, Callable[[], DataFrame]]:
+        """By name, in order."""
+        return {
+            "read": self._read,
+            "read, from_json": self._parse,
+            "read, decode": self._decode,
+            "read, decode, observe": self._observe,
+            "read, decode, observe, fold": self._fold,
+        }
+
+    def _read(self) -> DataFrame:
+        options = self._accounts.config.kafka.spark_options()
+        session = self._accounts.world.session
+        return read_ranges(session, self._accounts.topic, self._ranges, options)
+
+    def _parse(self) -> DataFrame:
+        return self._read().select(F.from_json(F.col("value").cast("string"), _PLAIN))
+
+    def _decode(self) -> DataFrame:
+        spec = DecodeSpec(
+            schema=self._schema,
+            inline=False,
+            target=self._schema,
+            placeholder="__debezium_unavailable_value",
+            ends=tuple((each.partition, each.end) for each in self._ranges),
+        )
+        return decode(self._read(), spec)
+
+    def _observe(self) -> DataFrame:
+        observer = BatchObserver(self._accounts.topic, utc_now())
+        return observer.attach(self._decode()).where("reject IS NULL")
+
+    def _fold(self) -> DataFrame:
+        return newest_by_key(self._observe(), self._schema.key)
+
+
+def _consume(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _drain_measured(accounts: Accounts, copy: str, taken: list[Taken]) -> Mapping[str, float]:
+    batches = []
+    taken.append(accounts.world.meter.take(lambda: batches.extend(accounts.drain(copy))))
+    steps: dict[str, float] = {}
+    for batch in batches:
+        for name, seconds in batch.steps.items():
+            steps[name] = steps.get(name, 0.0) + seconds
+    return {**steps, "all else": sum(b.duration_seconds for b in batches) - sum(steps.values())}
+
+
+def _rates(accounts: Accounts, taken: Mapping[str, list[Taken]]) -> Figures:
+    records = accounts.world.records(accounts.topic)
+    rows = []
+    for name, each in taken.items():
+        seconds = [one.seconds for one in each]
+        rows.append(
+            {
+                "what": "drain into an empty table" if name == "drain" else name,
+                **spread(seconds),
+                "CPU s": round(median(one.cpu_seconds for one in each), 2),
+                "events/s": round(records / median(seconds)),
+                "goal": GOAL if name == "drain" else "",
+            }
+        )
+    size = accounts.mean_bytes()
+    note = f"{records:,} events of {size} bytes; CPU seconds are those of the Spark server"
+    return Figures("Backlog, without schemas in the records", rows, [note])
+
+
+def _steps(steps: list[Mapping[str, float]]) -> Figures:
+    names = dict.fromkeys(name for each in steps for name in each)
+    rows = [{"step": n, **spread([each.get(n, 0.0) for each in steps])} for n in names]
+    return Figures("Steps of the drain", rows)
+
+
+def _by_command(accounts: Accounts) -> Figures:
+    """Once more as a user runs it: a process of its own, whose memory is looked at."""
+    world = accounts.world
+    argv = [sys.executable, "-m", "cdc_assets.cli", "replicate", "--until-caught-up"]
+    instance = world.home / "instance"
+    instance.mkdir()
+    shutil.copy(CHECKOUT / "dagster.yaml", instance)
+    env = {
+        **os.environ,
+        "CDC_ASSETS_CONFIG": str(accounts.config.path),
+        "DAGSTER_HOME": str(instance),
+    }
+    world.say("the same backlog by `cdc-assets replicate`")
+    started: list[psutil.Process] = []
+    memory = MemoryPeaks(lambda: {**world.roles(), "run process": started})
+    with (world.home / "replicate.log").open("wb") as out, memory.sampled():
+
+        def run() -> None:
+            process = subprocess.Popen(argv, env=env, stdout=out, stderr=subprocess.STDOUT)
+            started.append(psutil.Process(process.pid))
+            if process.wait(600):
+                msg = f"cdc-assets replicate failed: {out.name}"
+                raise RuntimeError(msg)
+
+        taken = world.meter.take(run)
+    note = f"all of it, from the start of the process to its end: {taken.seconds:.1f} s"
+    return Figures("Peak memory, backlog by a run process", memory.rows(MEMORY_GOALS), [note])

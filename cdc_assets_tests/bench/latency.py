@@ -1,0 +1,201 @@
+"""From commit to visible, with the real daemon, while the shop is under load."""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+
+from cdc_assets.changes.latency import RELATIVE_ERROR, LatencyHistogram
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
+from cdc_assets.devstack.layout import HOST
+from cdc_assets.devstack.shop.connector import connector_config
+from cdc_assets.devstack.shop.database import prepare_shop
+from cdc_assets.lake import Lake
+from cdc_assets_tests.bench.figures import Figures
+from cdc_assets_tests.bench.meter import MemoryPeaks
+from cdc_assets_tests.bench.probe import LOOK_SECONDS, MARKERS, Probe
+from cdc_assets_tests.bench.world import CHECKOUT, World, until
+
+SOURCE = "shop"
+GOAL = "p95 ≤ 15 s"
+MEMORY_GOALS = {"run process": "≤ 400", "Spark server": "heap 2,048"}
+_ROLES = (
+    ("run process", "execute_run"),
+    ("run process", "execute_step"),
+    ("code server", "api grpc"),
+    ("dagster daemon", "daemon"),
+    ("dagster webserver", "webserver"),
+    ("code server proxy", "code-server"),
+)
+
+
+def measure(world: World) -> Iterator[Figures]:
+    """Latencies by the markers and as published, the rate, and memory."""
+    config = _prepare(world)
+    with _daemon(world, config) as dagster:
+        memory = MemoryPeaks(lambda: {**world.roles(), **_dagster_roles(dagster)})
+        with memory.sampled():
+            live = Live(world, config)
+            live.wait_until_filled()
+            with _load(world):
+                live.warm_up()
+                found = live.measure()
+    yield found
+    yield Figures("Peak memory, live", memory.rows(MEMORY_GOALS))
+
+
+@dataclass
+class Live:
+    """The shop's tables while the daemon replicates them."""
+
+    world: World
+    config: ReplicationConfig
+
+    def wait_until_filled(self) -> None:
+        """Until the daemon has made each table and merged what the shop began with."""
+        self.world.say("Dagster finds the tables and fills them")
+        until(self._caught_up, "the daemon has filled all tables", within_seconds=240)
+
+    def warm_up(self) -> None:
+        """A tenth of the time under load, unmeasured, but at least one run or two."""
+        self.world.say(f"load of {self.world.scale.rate:g} changes/s; warming up")
+        time.sleep(max(20.0, self.world.scale.seconds / 10))
+
+    def measure(self) -> Figures:
+        """Latencies, and the rate at which changes came meanwhile."""
+        scale = self.world.scale
+        self.world.say(f"measuring for {scale.seconds:.0f} s")
+        probe = Probe(self.world.dsn(SOURCE), self.config, self._targets)
+        before, started = self._records(), time.monotonic()
+        published = self._published()
+        probe.run(scale.seconds)
+        rate = (self._records() - before) / (time.monotonic() - started)
+        notes = [
+            f"{rate:.0f} changes/s over {len(MARKERS)} tables, goal: {GOAL}",
+            f"markers: looked for every {LOOK_SECONDS} s, {probe.missing} never seen; "
+            f"published: percentiles within {100 * RELATIVE_ERROR:.0f} %",
+        ]
+        rows = [_row(f"markers in {table}", seen) for table, seen in probe.latencies.items()]
+        together = [each for seen in probe.latencies.values() for each in seen]
+        rows.append(_row("markers, all tables", together))
+        rows.append(_published_row(_difference(self._published(), published)))
+        return Figures("From commit to visible", rows, notes)
+
+    @property
+    def _targets(self) -> dict[str, LakeName]:
+        source = self.config.source(SOURCE)
+        return {each: source.lake_name(TableName(SOURCE, "public", each)) for each in MARKERS}
+
+    @property
+    def _topics(self) -> list[str]:
+        return [f"{SOURCE}.public.{table}" for table in MARKERS]
+
+    def _records(self) -> int:
+        return sum(self.world.records(topic) for topic in self._topics)
+
+    def _caught_up(self) -> bool:
+        lake, marks = Lake(self.config), self.world.log.watermarks(self._topics)
+        for topic, target in zip(self._topics, self._targets.values(), strict=True):
+            state = lake.state(target)
+            if topic not in marks or state is None or state.published is None:
+                return False
+            if state.published.offsets.ranges_to(marks[topic].end):
+                return False
+        return True
+
+    def _published(self) -> LatencyHistogram:
+        lake, total = Lake(self.config), LatencyHistogram()
+        for target in self._targets.values():
+            state = lake.state(target)
+            if state and state.published:
+                total += state.published.slo.total()
+        return total
+
+
+def _prepare(world: World) -> ReplicationConfig:
+    prepare_shop(world.dsn(SOURCE))
+    world.stack.register_connector(SOURCE, connector_config(world.stack.layout))
+    return world.config(SOURCE, list(MARKERS))
+
+
+@contextmanager
+def _daemon(world: World, config: ReplicationConfig) -> Iterator[Dagster]:
+    """``dagster dev``, as the demo runs it."""
+    env = {"CDC_ASSETS_CONFIG": str(config.path)}
+    part = Dagster(world.stack.layout, _free_port(), CHECKOUT / "dagster.yaml", env)
+    try:
+        with world.console.status("starting Dagster"):
+            part.bring_up(lambda _: None)
+        yield part
+    finally:
+        part.stop()
+
+
+@contextmanager
+def _load(world: World) -> Iterator[None]:
+    part = ShopLoadProcess(world.stack.layout, world.dsn(SOURCE), world.scale.rate)
+    try:
+        part.bring_up(lambda _: None)
+        yield
+    finally:
+        part.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+def _dagster_roles(part: Dagster) -> dict[str, list[psutil.Process]]:
+    """The daemon's processes by what they do, which their command lines tell."""
+    root = part.running.process() if part.running else None
+    found: dict[str, list[psutil.Process]] = {"dagster dev": [root] if root else []}
+    for process in root.children(recursive=True) if root else []:
+        try:
+            line = " ".join(process.cmdline())
+        except psutil.Error:
+            continue
+        role = next((role for role, sign in _ROLES if sign in line), None)
+        if role:
+            found.setdefault(role, []).append(process)
+    return found
+
+
+def _row(what: str, seconds: Sequence[float]) -> Mapping[str, object]:
+    return {
+        "what": what,
+        "changes": len(seconds),
+        **{f"p{q} s": round(_percentile(seconds, q), 2) for q in (50, 95, 99)},
+        "max s": round(max(seconds, default=math.nan), 2),
+    }
+
+
+def _published_row(found: LatencyHistogram) -> Mapping[str, object]:
+    percentiles = {f"p{q} s": round(found.percentile(q), 2) for q in (50, 95, 99)}
+    return {"what": "all changes, as published", "changes": found.count, **percentiles}
+
+
+def _difference(after: LatencyHistogram, before: LatencyHistogram) -> LatencyHistogram:
+    """What came in between. Where neighbouring buckets were joined since, the later one has it."""
+    left, earlier = dict(before.buckets), 0
+    rest: dict[int, int] = {}
+    for bucket, count in after.buckets:
+        earlier += sum(left.pop(each) for each in [b for b in left if b <= bucket])
+        rest[bucket] = max(0, count - earlier)
+        earlier = max(0, earlier - count)
+    return LatencyHistogram.from_counts(rest)
+
+
+def _percentile(values: Sequence[float], q: float) -> float:
+    """Nearest rank."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * q / 100) - 1)] if ordered else math.nan

@@ -1,0 +1,110 @@
+"""When a row that was committed at the source is first seen in the lake.
+
+Nothing of the product takes part: a marker row per second is inserted into each table, and
+the tables' snapshots are looked at by PyIceberg alone. A latency is the time from just before
+the commit to the moment the snapshot with the row was found; it is too high by up to
+`LOOK_SECONDS` and the time of the look before it, never too low.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import psycopg
+from pyiceberg.catalog import Catalog, load_catalog
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import ReplicationConfig
+
+EVERY_SECONDS = 1.0
+LOOK_SECONDS = 0.25
+
+MARKERS: Mapping[str, tuple[str, str]] = {
+    "inventory": ("product_id", "(product_id, warehouse, on_hand) VALUES (%s, 'probe', 0)"),
+    "order_items": (
+        "order_id",
+        "(order_id, line, product_id, quantity, unit_price) VALUES (%s, 1, 0, 1, 1)",
+    ),
+    "orders": ("id", "(id, customer_id, status, total) VALUES (%s, 0, 'cancelled', 0)"),
+    "payments": (
+        "order_id",
+        f"(order_id, id, amount, settled) VALUES (%s, '{uuid4()}'::uuid, 0, true)",
+    ),
+    "products": ("id", "(id, sku, name, price) VALUES (%s, gen_random_uuid()::text, '', 1)"),
+}
+"""Per table: the column that numbers its markers, and how to insert one.
+
+Numbers are negative, which no row of the shop's load is or looks for.
+"""
+
+
+@dataclass
+class Probe:
+    """Writes markers and looks for them, each in a thread of its own.
+
+    Attributes:
+        latencies: per table, seconds of the markers that became visible.
+    """
+
+    dsn: str
+    config: ReplicationConfig
+    targets: Mapping[str, LakeName]
+    latencies: dict[str, list[float]] = field(default_factory=dict)
+    _written: dict[str, list[float]] = field(default_factory=dict)
+
+    def run(self, seconds: float, grace_seconds: float = 90) -> None:
+        """Write for so long; look until all markers are visible or the grace is over."""
+        self.latencies = {table: [] for table in MARKERS}
+        self._written = {table: [] for table in MARKERS}
+        done = threading.Event()
+        looking = threading.Thread(target=self._look, args=(done,), daemon=True)
+        looking.start()
+        self._write(seconds)
+        deadline = time.monotonic() + grace_seconds
+        while self.missing and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        done.set()
+        looking.join()
+
+    @property
+    def missing(self) -> int:
+        """Markers that are not visible yet."""
+        return sum(len(self._written[t]) - len(self.latencies[t]) for t in MARKERS)
+
+    def _write(self, seconds: float) -> None:
+        started = time.monotonic()
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            for number in range(1, int(seconds / EVERY_SECONDS) + 1):
+                for table, (_, values) in MARKERS.items():
+                    self._written[table].append(time.time())
+                    connection.execute(f"INSERT INTO {table} {values}".encode(), (-number,))
+                time.sleep(max(0.0, started + number * EVERY_SECONDS - time.monotonic()))
+
+    def _look(self, done: threading.Event) -> None:
+        lake = self.config.lake
+        properties = {"type": "sql", "warehouse": lake.warehouse, **lake.catalog.resolved()}
+        catalog = load_catalog(lake.catalog.name, **properties)
+        heads: dict[str, int | None] = {}
+        while not done.wait(LOOK_SECONDS):
+            for table in MARKERS:
+                self._look_at(catalog, table, heads)
+
+    def _look_at(self, catalog: Catalog, table: str, heads: dict[str, int | None]) -> None:
+        target = self.targets[table]
+        loaded = catalog.load_table((target.namespace, target.name))
+        now, head = time.time(), loaded.current_snapshot()
+        snapshot = head.snapshot_id if head else None
+        if snapshot is None or heads.get(table) == snapshot:
+            return
+        heads[table] = snapshot
+        column, seen = MARKERS[table][0], self.latencies[table]
+        new = loaded.scan(
+            row_filter=f"{column} < {-len(seen)}", selected_fields=(column,), snapshot_id=snapshot
+        ).to_arrow()
+        written = self._written[table]
+        for number in sorted(-value for value in new[column].to_pylist()):
+            seen.append(now - written[number - 1])

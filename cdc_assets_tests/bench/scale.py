@@ -1,0 +1,48 @@
+"""How much is measured: the goals' own numbers, unless the environment says otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers of one benchmark run.
+
+    Attributes:
+        rows: of the backlog and of the small table (``ROWS``).
+        repeats: measured repetitions after warming up (``REPEATS``).
+        table_rows: sizes of the tables that few changes are merged into (``SIZE=large`` adds
+            the largest).
+        changed_keys: how many, each.
+        seconds: how long latencies are measured (``SECONDS``).
+        rate: row changes per second meanwhile (``RATE``).
+    """
+
+    rows: int = 1_000_000
+    repeats: int = 3
+    table_rows: tuple[int, ...] = (1_000_000, 10_000_000)
+    changed_keys: tuple[int, ...] = (10, 1_000, 10_000)
+    seconds: float = 180
+    rate: float = 200
+
+    @property
+    def updates(self) -> int:
+        """Rows that one large update touches."""
+        return self.rows // 5
+
+    @classmethod
+    def of_environment(cls, env: Mapping[str, str] = os.environ) -> Scale:
+        """Read it."""
+        rows = int(env.get("ROWS", cls.rows))
+        factors = (1, 10, 50) if env.get("SIZE") == "large" else (1, 10)
+        return cls(
+            rows=rows,
+            repeats=int(env.get("REPEATS", cls.repeats)),
+            table_rows=tuple(factor * rows for factor in factors),
+            changed_keys=tuple(each for each in cls.changed_keys if each * 10 <= rows),
+            seconds=float(env.get("SECONDS", cls.seconds)),
+            rate=float(env.get("RATE", cls.rate)),
+        )
