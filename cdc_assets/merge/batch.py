@@ -330,7 +330,12 @@ class BatchExecution:
             partitions=before.partitions if before else plan.partitions,
             read_floor=floor,
             tombstones=max(before.tombstones if before else "", folded.highest_delete),
-            counts={"records": figures.records, **figures.by_op},
+            counts={
+                "records": figures.records,
+                **figures.by_op,
+                "rejected": figures.rejected,
+                "rejected_so_far": _so_far(before) + figures.rejected,
+            },
             slo=slo.trim(now, self.source.slo.over_hours),
         )
 
@@ -369,6 +374,10 @@ def _summary(newest: DataFrame) -> Folded:
         highest={row["partition"]: row["highest"] for row in rows},
         highest_delete=max((row["highest_delete"] or "" for row in rows), default=""),
     )
+
+
+def _so_far(before: Published | None) -> int:
+    return before.counts.get("rejected_so_far", 0) if before else 0
 
 
 def _rows(lake: Lake, plan: BatchPlan) -> int | None:

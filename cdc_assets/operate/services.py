@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.failures import FailureBook
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from cdc_assets.lake import Lake
     from cdc_assets.log.kafka import KafkaLog
 
-FILES: Final = "py-io-impl"
-LIGHT_FILES: Final = "pyiceberg.io.fsspec.FsspecFileIO"
 
 Clock = Callable[[], datetime]
 
@@ -49,7 +47,7 @@ class Services:
         """The Iceberg catalog."""
         from cdc_assets.lake import Lake
 
-        return Lake(_with_light_files(self.config))
+        return Lake(self.config)
 
     @cached_property
     def registry(self) -> RegistryFile:
@@ -60,15 +58,3 @@ class Services:
     def failures(self) -> FailureBook:
         """The tables that fail."""
         return FailureBook.beside(self.config.registry)
-
-
-def _with_light_files(config: ReplicationConfig) -> ReplicationConfig:
-    """Let PyIceberg read a local warehouse without pyarrow, whose import brings all of pandas.
-
-    That is 2 s of the 2.5 s that a first look at a table takes, and we read metadata only.
-    """
-    catalog = config.lake.catalog
-    if not config.lake.warehouse.startswith("file:") or FILES in catalog.properties:
-        return config
-    light = catalog.model_copy(update={"properties": {**catalog.properties, FILES: LIGHT_FILES}})
-    return config.model_copy(update={"lake": config.lake.model_copy(update={"catalog": light})})

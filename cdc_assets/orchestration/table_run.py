@@ -162,7 +162,8 @@ class TableRun:
         self._replaying = False
 
     def _tail(self, before: TableSurvey) -> Iterator[BatchResult]:
-        alone = len(self.context.op_execution_context.job_def.nodes) == 1
+        # A command goes on to its next run: it stops where it was asked to.
+        alone = len(self.context.op_execution_context.job_def.nodes) == 1 and self.on_batch is None
         until = None if alone or before.marks is None else before.marks.end
         yield from self._drain(self._windows[-1], until)
 

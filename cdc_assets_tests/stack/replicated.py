@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import dagster as dg
 import psycopg
 import pytest
 import yaml
@@ -88,6 +89,12 @@ class Replicated:
             )
         self.started.append(process)
         return process
+
+    def run_ids(self) -> set[str]:
+        """The Dagster runs that have started or ended."""
+        with dg.DagsterInstance.from_config(str(self.instance)) as instance:
+            runs = instance.get_runs()
+        return {run.run_id for run in runs if run.status is not dg.DagsterRunStatus.NOT_STARTED}
 
     def close(self) -> None:
         """Kill what still runs."""
