@@ -63,12 +63,16 @@ def apply_overrides(
     as the JSON kinds agree; types from a record schema or the database only by types that
     hold the same values.
 
-    A configured type of a column that inference has not seen waits until it is seen.
+    A configured type of a column that inference has not seen waits until it is seen, unless
+    its name is nearly that of a column that was.
 
     Raises:
         ConfigError: if a name or a type does not fit; names the nearest match.
     """
-    for name in (*(types if not described.inferred else ()), *primary_key):
+    for name in types:
+        if not described.inferred or get_close_matches(name, described.names, n=1):
+            _require_known(name, described.names, where)
+    for name in primary_key:
         _require_known(name, described.names, where)
     columns = tuple(
         _typed(each, types[each.name], described, modes, where) if each.name in types else each
