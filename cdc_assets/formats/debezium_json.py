@@ -45,7 +45,7 @@ TOMBSTONE: Final = "tombstone"
 ROW_OPS: Final = ("c", "u", "r")
 _BAD: Final = "__unreadable"
 _PROBE_EVERY: Final = 128
-_PROBE_LAST: Final = 8
+_PROBE_LAST: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,17 +236,31 @@ def _value(after: Expression, target: Column, spec: DecodeSpec) -> Expression:
 def _unknown(spec: DecodeSpec) -> Expression:
     """Without a schema in the record, its field names are the only sign of a new column.
 
-    Looking at each record's would cost as much as parsing it. A column that was added stays
-    in all later records, so that the last ones of each partition show it.
+    Reading each record's would cost as much as parsing it. Counting them is cheap, and a row
+    with more fields than the schema has columns has an unknown one. A *renamed* column leaves
+    the count as it was, but is in all later records: a sample, and the last records of each
+    partition, show it.
     """
     if spec.inline:
         return F.lit(None).cast("string")
     probed = F.pmod(F.col("offset"), F.lit(_PROBE_EVERY)) == 0
+    probed |= _fields_at_most(F.col("text")) > len(spec.schema.names)
     for partition, end in spec.ends:
         probed |= (F.col("partition") == partition) & (F.col("offset") >= end - _PROBE_LAST)
     fields = F.json_object_keys(F.get_json_object(F.col("text"), "$.after"))
     known = F.array(*(F.lit(name) for name in spec.schema.names))
     return F.when(probed, F.get(F.array_except(fields, known), F.lit(0)))
+
+
+def _fields_at_most(text: Expression) -> Expression:
+    """How many fields ``after`` has; too many rather than too few, for layouts not foreseen.
+
+    A quote inside a value is escaped, so that ``":`` without a back-slash ends a name.
+    """
+    after = F.substring_index(F.substring_index(text, '},"source":', 1), '"after":{', -1)
+    plain = F.replace(after, F.lit('\\":'), F.lit(""))
+    marks = F.octet_length(plain) - F.octet_length(F.replace(plain, F.lit('":'), F.lit("")))
+    return marks / 2
 
 
 def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:

@@ -169,7 +169,7 @@ class BatchExecution:
     ) -> Executed:
         plan = self.plan
         rows = _rows(self.lake, plan)
-        apply = choose(plan.published, rows, dict(folded.lowest), plan.partitions)
+        apply = choose(plan, rows, folded.lowest)
         with self._resolved(changes, newest, folded, apply) as (final, kept):
             latency = self._latency(figures)
             if plan.replay and kept == 0:

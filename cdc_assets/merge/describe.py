@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets.config import SourceConfig
@@ -33,6 +33,21 @@ _log = logging.getLogger(__name__)
 JsonObject = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class FirstSchema:
+    """A table's columns, and what its records are like.
+
+    Attributes:
+        schema: the columns and the key.
+        inline: records carry their schema.
+        keyed: the records' keys are the table's key, so that a row stays in one partition.
+    """
+
+    schema: TableSchema
+    inline: bool
+    keyed: bool
+
+
 class TypeSource:
     """Finds the schema of tables of one source."""
 
@@ -40,11 +55,8 @@ class TypeSource:
         self._source = source
         self._log = log
 
-    def first_schema(self, entry: TableEntry) -> tuple[TableSchema, bool]:
+    def first_schema(self, entry: TableEntry) -> FirstSchema:
         """The schema of a table that the lake does not have yet.
-
-        Returns:
-            The schema, and whether records carry it themselves.
 
         Raises:
             RejectedRecordError: if the topic's first record is not a Debezium envelope.
@@ -54,7 +66,10 @@ class TypeSource:
         documents = _envelopes(records, entry)
         inline = bool(documents) and _is_inline(documents[0])
         described = self._described(entry, records, documents, inline=inline)
-        return self._exact(entry, described), inline
+        schema = self._exact(entry, described)
+        keys = [_bare(key) for record in records if (key := _key(record)) is not None]
+        keyed = len(keys) == len(records) and all(set(key) == set(schema.key) for key in keys)
+        return FirstSchema(schema, inline, keyed)
 
     def of_record(self, entry: TableEntry, value: JsonObject, key: Sequence[str]) -> TableSchema:
         """The schema that a record carries: the parsed ``schema`` of its value, and a key."""
@@ -91,7 +106,7 @@ class TypeSource:
             return describe_envelope(
                 documents[0]["schema"], keys[0].get("schema") if keys else None
             )
-        bare = [key.get("payload", key) if "schema" in key else key for key in keys]
+        bare = [_bare(key) for key in keys]
         known = self._catalog(entry)
         if known is not None:
             return _keyed(known, bare)
@@ -160,6 +175,12 @@ def _is_inline(document: JsonObject) -> bool:
 
 def _key(record: RawRecord) -> JsonObject | None:
     return _object(record.key) or None
+
+
+def _bare(key: JsonObject) -> JsonObject:
+    """A record's key without a schema around it."""
+    payload = key.get("payload")
+    return payload if "schema" in key and isinstance(payload, dict) else key
 
 
 def _object(text: bytes | None) -> JsonObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -35,6 +36,7 @@ class BatchPlan:
         end: committed offsets after it.
         schema: the table's columns and how they arrive.
         inline: whether records carry their schema.
+        keyed: whether the records' key is the table's: then a row stays in one partition.
         replay: the ranges were merged before; committed offsets stay.
         attempt: unique.
     """
@@ -49,6 +51,7 @@ class BatchPlan:
     partitions: int
     schema: TableSchema
     inline: bool
+    keyed: bool
     replay: bool
     run_id: str
     attempt: str
@@ -126,25 +129,23 @@ def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, .
     )
 
 
-def choose(
-    published: Published | None, rows: int | None, lowest: dict[int, str], partitions: int
-) -> Apply:
+def choose(plan: BatchPlan, rows: int | None, lowest: Mapping[int, str]) -> Apply:
     """How to apply a batch whose lowest newest positions per partition are known.
 
-    A batch needs no look-up if everything it holds is newer than whatever was applied. Keys
-    stay in their Kafka partition, so that this is known per partition; once the number of
-    partitions has changed, only the highest position of all tells it.
+    A batch needs no look-up if everything it holds is newer than whatever was applied. Where
+    the record's key decides on the partition, that is known per partition. Otherwise, and
+    once the number of partitions has changed, only the highest position of all tells it.
 
     Args:
-        published: the newest publish.
+        plan: of the batch.
         rows: rows in the table, None if unknown.
         lowest: per partition the lowest position among the folded changes, hexadecimal.
-        partitions: of the topic, now.
     """
+    published = plan.published
     if published is None or (rows == 0 and not published.tombstones):
         return Apply.APPEND
     applied = published.applied
-    if partitions != published.partitions:
+    if not plan.keyed or plan.partitions != published.partitions:
         highest = max(applied.values(), default="")
         applied = dict.fromkeys(lowest, highest)
     newer = all(position > applied.get(p, "") for p, position in lowest.items())

@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from pyspark.sql import SparkSession
 
 from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, TransientError
@@ -20,6 +22,8 @@ from cdc_assets.lake import Lake
 from cdc_assets.merge import sql
 from cdc_assets.merge.failures import translated
 from cdc_assets.merge.plan import BatchPlan
+
+_log = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -56,10 +60,13 @@ class Publisher:
             self._look(lost)
 
     def close_branch(self) -> None:
-        """Step 5."""
+        """Step 5. A branch that cannot be dropped does no harm but to stay: it is logged."""
         plan = self._plan
-        with translated("drop branch", plan.where):
-            self._run(sql.drop_branch(self._catalog, plan.entry.target, plan.branch))
+        try:
+            with translated("drop branch", plan.where):
+                self._run(sql.drop_branch(self._catalog, plan.entry.target, plan.branch))
+        except TransientError as error:
+            _log.warning("branch %s was left behind: %s", plan.branch, error)
 
     def _look(self, lost: CdcError) -> None:
         plan = self._plan

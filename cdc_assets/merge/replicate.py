@@ -65,8 +65,9 @@ class Replicator:
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._config = config
-        self._spark = spark
+        self._session = spark
         self._clock = clock
+        self._prepared: SparkSession | None = None
         self._lake = Lake(config)
         self._log = KafkaLog(config.kafka.librdkafka())
 
@@ -210,7 +211,7 @@ class Replicator:
         marks: Watermarks,
     ) -> BatchPlan:
         tables = self._tables(entry)
-        schema, inline = tables.stored(state) if state else tables.create()
+        first = tables.stored(state) if state else tables.create()
         return BatchPlan(
             entry=entry,
             head=state.snapshot_id if state else None,
@@ -220,8 +221,9 @@ class Replicator:
             ranges=ranges,
             end=offsets[1],
             partitions=len(marks.end.offsets),
-            schema=schema,
-            inline=inline,
+            schema=first.schema,
+            inline=first.inline,
+            keyed=first.keyed,
             replay=False,
             run_id=run_id,
             attempt=str(uuid.uuid4()),
@@ -323,6 +325,16 @@ class Replicator:
             except ConflictError:
                 continue
         return batch()
+
+    def _spark(self) -> SparkSession:
+        """The session, with the settings that decoding counts on."""
+        session = self._session()
+        if session is not self._prepared:
+            session.conf.set("spark.sql.session.timeZone", "UTC")
+            session.conf.set("spark.sql.ansi.enabled", "true")
+            session.conf.set("spark.sql.caseSensitive", "true")
+            self._prepared = session
+        return session
 
     def _source(self, entry: TableEntry) -> SourceConfig:
         return self._config.source(entry.table.source)

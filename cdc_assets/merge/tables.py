@@ -11,7 +11,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import TableState
 from cdc_assets.merge import sql
-from cdc_assets.merge.describe import TypeSource
+from cdc_assets.merge.describe import FirstSchema, TypeSource
 from cdc_assets.merge.failures import translated
 from cdc_assets.merge.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
@@ -21,6 +21,7 @@ from cdc_assets.schema.types import TableSchema
 
 _SCHEMA: Final = "cdc-assets.schema"
 _INLINE: Final = "cdc-assets.inline-schema"
+_KEYED: Final = "cdc-assets.keyed-by-record"
 _MERGE_ON_READ: Final = {
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -43,24 +44,19 @@ class LakeTables:
         self._types = types
         self._entry = entry
 
-    def create(self) -> tuple[TableSchema, bool]:
-        """Make namespace, table, identifier fields and the tombstones' side table.
-
-        Returns:
-            The schema, and whether records carry one themselves.
-        """
-        schema, inline = self._types.first_schema(self._entry)
+    def create(self) -> FirstSchema:
+        """Make namespace, table, identifier fields and the tombstones' side table."""
+        first = self._types.first_schema(self._entry)
+        schema = first.schema
         catalog, target = self._lake.catalog.name, self._entry.target
         with translated("create table", f"table={self._entry.table} lake={target}"):
             self._spark.sql(sql.create_namespace(catalog, target))
-            self._spark.sql(
-                sql.create_table(catalog, target, schema, self._properties(schema, inline=inline))
-            )
+            self._spark.sql(sql.create_table(catalog, target, schema, self._properties(first)))
             self._spark.sql(sql.set_identifier(catalog, target, schema.key))
             Tombstones(self._spark, catalog, target, schema).create()
-        return schema, inline
+        return first
 
-    def stored(self, state: TableState) -> tuple[TableSchema, bool]:
+    def stored(self, state: TableState) -> FirstSchema:
         """What `create` recorded with the table.
 
         Raises:
@@ -73,7 +69,8 @@ class LakeTables:
             raise TerminalError(
                 what, where=f"table={self._entry.table} lake={state.name}", remedy=remedy
             )
-        return from_json(text), state.properties.get(_INLINE) == "true"
+        inline = state.properties.get(_INLINE) == "true"
+        return FirstSchema(from_json(text), inline, state.properties.get(_KEYED) == "true")
 
     def evolve(self, table: TableSchema, records: Sequence[TableSchema]) -> TableSchema:
         """Change the table so that it holds what these records have.
@@ -108,7 +105,7 @@ class LakeTables:
         remedy = "re-create the table from a new snapshot, or set schema_changes: evolve if it fits"
         raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
 
-    def _properties(self, schema: TableSchema, *, inline: bool) -> dict[str, str]:
+    def _properties(self, first: FirstSchema) -> dict[str, str]:
         table = self._entry.table
         return {
             **_MERGE_ON_READ,
@@ -116,6 +113,7 @@ class LakeTables:
             "cdc-assets.source": table.source,
             "cdc-assets.source-table": table.qualified,
             "cdc-assets.topic": self._entry.topic,
-            _SCHEMA: to_json(schema),
-            _INLINE: str(inline).lower(),
+            _SCHEMA: to_json(first.schema),
+            _INLINE: str(first.inline).lower(),
+            _KEYED: str(first.keyed).lower(),
         }

@@ -128,7 +128,8 @@ def _classic_config(config: ReplicationConfig) -> dict[str, str]:
     jars = sorted(map(str, Path(config.home, "jars", "spark").glob("*.jar")))
     given = config.spark.conf.keys() & {"spark.jars", "spark.jars.packages"}
     ours = {"spark.jars": ",".join(jars)} if jars and not given else {}
-    return {**spark_conf(config), **ours}
+    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    return {"spark.sql.extensions": extensions, **spark_conf(config), **ours}
 
 
 def _new_session(config: Mapping[str, str]) -> SparkSession:

@@ -64,7 +64,7 @@ def _machine() -> dict[str, object]:
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
     """Unwind, so that everything that was started is stopped."""
-    sys.exit(1)
+    sys.exit("interrupted by SIGTERM")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -15,7 +16,9 @@ from typing import Any
 import psutil
 import yaml
 from psycopg.conninfo import make_conninfo
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
 from rich.console import Console
 
 from cdc_assets.config import ReplicationConfig, load_config
@@ -23,6 +26,7 @@ from cdc_assets.devstack.configured import stack_of
 from cdc_assets.devstack.layout import JARS_VARIABLE
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.errors import TransientError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.bench.meter import Meter
 from cdc_assets_tests.bench.scale import Scale
@@ -70,7 +74,10 @@ class World:
     @cached_property
     def session(self) -> SparkSession:
         """One session for everything that is measured in this process."""
-        return SparkSession.builder.remote(self.stack.spark.endpoint.url).getOrCreate()
+        session = SparkSession.builder.remote(self.stack.spark.endpoint.url).getOrCreate()
+        # The client's own policy would try for ten minutes to reach a server that was stopped.
+        session.client.set_retry_policies([DefaultPolicy(max_retries=4, max_backoff=1000)])
+        return session
 
     @cached_property
     def log(self) -> KafkaLog:
@@ -83,8 +90,11 @@ class World:
         return Meter(self._pid("spark"))
 
     def records(self, topic: str) -> int:
-        """How many the topic holds; 0 if it does not exist."""
-        marks = self.log.watermarks([topic]).get(topic)
+        """How many the topic holds; 0 if it does not exist, or was made this moment."""
+        try:
+            marks = self.log.watermarks([topic]).get(topic)
+        except TransientError:
+            return 0
         return sum(each.length for each in marks.begin.ranges_to(marks.end)) if marks else 0
 
     def roles(self) -> dict[str, list[psutil.Process]]:
@@ -100,6 +110,12 @@ class World:
     def say(self, what: str) -> None:
         """A line of progress."""
         self.console.print(f"[dim]· {what}[/]", highlight=False)
+
+    def close(self) -> None:
+        """Give the session up, while its server still runs."""
+        if "session" in self.__dict__:
+            with contextlib.suppress(PySparkException):
+                self.session.stop()
 
     def _pid(self, part: str) -> int:
         pid = self.stack.status()[part].pid
@@ -118,11 +134,13 @@ def running_world(scale: Scale, console: Console) -> Iterator[World]:
     file = home / "stack.yaml"
     file.write_text(yaml.safe_dump({**_document(), "sources": {}}))
     stack = stack_of(load_config(file))
+    world = World(stack, home, scale, console)
     try:
         with console.status("starting PostgreSQL, Kafka, Connect and Spark"):
             stack.up()
-        yield World(stack, home, scale, console)
+        yield world
     finally:
+        world.close()
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
 

@@ -51,7 +51,7 @@ class Replicated:
     stack: LocalStack
     config: ReplicationConfig
     name: str
-    dsn: str
+    dsn: str = field(repr=False)
     instance: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -123,18 +123,24 @@ class Replicated:
     def wait_until_delivered(self) -> None:
         """Until Kafka has everything that was committed before this call.
 
-        The connector confirms a position to its slot after the records up to it were
-        acknowledged by Kafka; its heartbeat moves the position when the database rests.
+        The connector confirms a position to its slot after Kafka has acknowledged the records
+        up to it. Transactions on a table that it does not capture move it on when the others
+        rest.
         """
         slot = connector_config(self.stack.layout, prefix=self.name)["slot.name"]
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            here = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
+            here = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert here is not None
+            connection.execute("CREATE SCHEMA IF NOT EXISTS elsewhere")
+            connection.execute("CREATE TABLE IF NOT EXISTS elsewhere.nudges (id int PRIMARY KEY)")
 
             def delivered() -> bool:
+                connection.execute(
+                    "INSERT INTO elsewhere.nudges SELECT count(*) FROM elsewhere.nudges"
+                )
                 return connection.execute(_DELIVERED, (here[0], slot)).fetchone() == (True,)
 
-            until(delivered, f"Debezium delivers up to {here[0]}")
+            until(delivered, f"Debezium delivers up to {here[0]}", every_seconds=0.5)
 
     def differences(self, *tables: str) -> list[str]:
         """Where the lake is not what the database is."""

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.stack
 
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "7"))
 KILLS = 6
-LONGEST_LIFE_SECONDS = 6.0
+LONGEST_LIFE_SECONDS = 10.0
 RATE = 40
 
 
@@ -117,7 +117,7 @@ def kill_spark_under_a_run(shop: Replicated, rng: random.Random) -> None:
 
 
 def start_and_wait_until_it_writes(shop: Replicated) -> subprocess.Popen[bytes]:
-    """Not what the statement of a dead run may still write in the server: that has ended by then."""
+    """What a dead run's last statement still writes in the server does not count."""
     runs = shop.run_ids()
     run = shop.start("replicate", "--until-caught-up")
     until(lambda: shop.run_ids() > runs or ended(run), "the run begins", within_seconds=120)
