@@ -28,7 +28,7 @@ from cdc_assets.formats.debezium_json import ROW_OPS
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge import sql
 from cdc_assets.merge.decoding import BatchDecoder
-from cdc_assets.merge.failures import translated
+from cdc_assets.merge.failures import cleaning_up, translated
 from cdc_assets.merge.fold import completed, newest_by_key, only_newer, set_values, unset_columns
 from cdc_assets.merge.observe import BatchFigures, BatchObserver, Rejection
 from cdc_assets.merge.plan import Apply, BatchPlan, choose
@@ -131,8 +131,9 @@ class BatchExecution:
                 self._quarantine(rejected.select("partition", "offset", reason))
             yield self._changes(floor, self._observer()), newest, folded, figures
         finally:
-            observed.unpersist()
-            self.spark.catalog.dropTempView(view)
+            with cleaning_up():
+                observed.unpersist()
+                self.spark.catalog.dropTempView(view)
 
     def _changes(self, floor: int, observer: BatchObserver) -> DataFrame:
         """The changes that can be merged.
@@ -200,8 +201,9 @@ class BatchExecution:
         try:
             yield self._require_whole(final), kept
         finally:
-            final.unpersist()
-            rows.unpersist()
+            with cleaning_up():
+                final.unpersist()
+                rows.unpersist()
 
     def _lake_rows(self, wanted: DataFrame) -> DataFrame:
         """``known_key known_position known_row`` of the lake's rows with these keys."""
@@ -291,7 +293,8 @@ class BatchExecution:
         try:
             self.spark.sql(sql.delete_keys(branch, view, key))
         finally:
-            self.spark.catalog.dropTempView(view)
+            with cleaning_up():
+                self.spark.catalog.dropTempView(view)
 
     def _append(self, branch: str, final: DataFrame, record: Published) -> None:
         rows = final.where("op != 'd'").select(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,6 +25,7 @@ _LOST_SERVER = (
     "SESSION_CLOSED",
 )
 _ENOUGH = 160
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -41,6 +43,15 @@ def translated(step: str, where: str) -> Iterator[None]:
         raise
     except (PySparkException, grpc.RpcError) as error:
         raise _translate(error, step, where) from None
+
+
+@contextmanager
+def cleaning_up() -> Iterator[None]:
+    """For releasing what a lost server has released already: must not hide the first error."""
+    try:
+        yield
+    except (PySparkException, grpc.RpcError) as error:
+        _log.debug("could not release a cached frame or view: %s", _cause(error))
 
 
 def _translate(error: Exception, step: str, where: str) -> CdcError:

@@ -79,14 +79,14 @@ class GrownTable:
         name = TableName(SOURCE, "public", TABLE)
         lake_name = LakeName(f"grown_{self.rows}", TABLE)
         self._entry = TableEntry(name, self._topic, lake_name, datetime.now(UTC))
-        kafka = {"bootstrap.servers": self._world.stack.kafka.address}
-        self._producer = Producer({**kafka, "enable.idempotence": True, "linger.ms": 20})
+        self._kafka = {"bootstrap.servers": self._world.stack.kafka.address, "log_level": 2}
+        self._producer = Producer({**self._kafka, "enable.idempotence": True, "linger.ms": 20})
         self._template = self.accounts.captured_update()
         self._lsn = int(self._template["source"]["lsn"]) + 1
 
     def create(self) -> None:
         """Merge the first rows, append the others."""
-        admin = AdminClient({"bootstrap.servers": self._world.stack.kafka.address})
+        admin = AdminClient(self._kafka)
         for future in admin.create_topics([NewTopic(self._topic, PARTITIONS, 1)]).values():
             future.result(30)
         self._produce(range(FIRST))

@@ -1,0 +1,1 @@
+ALTER TABLE `lake`.`shop_public`.`orders` CREATE BRANCH `cdc_1`

@@ -1,0 +1,1 @@
+ALTER TABLE `lake`.`shop_public`.`orders` DROP BRANCH IF EXISTS `cdc_1`

@@ -1,0 +1,1 @@
+ALTER TABLE `lake`.`shop_public`.`orders` SET IDENTIFIER FIELDS `id`, `b``c`

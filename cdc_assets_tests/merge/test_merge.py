@@ -1,0 +1,189 @@
+"""What must hold whatever the log looks like: messages in, rows out, through the real merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from cdc_assets.errors import LostRangeError, RejectedRecordError, TerminalError
+from cdc_assets.log.hours import hour_of
+from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+pytestmark = pytest.mark.stack
+
+Make = Callable[..., Pipeline]
+TABLE = "public.t"
+NAMED = {TABLE: {"columns": {"name": "string", "n": "bigint"}}}
+
+
+def start(pipeline: Make, *messages: Message, partitions: int = 1, **source: object) -> Pipeline:
+    made = pipeline(**source)
+    made.create_topic(TABLE, partitions)
+    made.produce(TABLE, messages)
+    made.merge(TABLE)
+    return made
+
+
+def names(pipeline: Pipeline) -> dict[object, object]:
+    return {key: row["name"] for key, row in pipeline.by_key(TABLE).items()}
+
+
+def test_a_late_update_never_revives_a_deleted_row(pipeline: Make) -> None:
+    made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5))
+    made.produce(TABLE, [event("d", {"id": 1, "name": None}, 30, commit=25), tombstone(1)])
+    made.merge(TABLE)
+    assert names(made) == {}
+    made.produce(TABLE, [event("u", {"id": 1, "name": "late"}, 20, commit=15)])
+    (result,) = made.merge(TABLE)
+    assert names(made) == {}
+    assert result.stale == 1
+    made.produce(TABLE, [event("c", {"id": 1, "name": "again"}, 40, commit=35)])
+    made.merge(TABLE)
+    assert names(made) == {1: "again"}
+
+
+def test_an_older_change_in_the_same_batch_loses_to_a_newer_one_before_it(pipeline: Make) -> None:
+    made = start(
+        pipeline,
+        event("c", {"id": 1, "name": "1"}, 10, commit=5),
+        event("u", {"id": 1, "name": "3"}, 30, commit=25),
+        event("u", {"id": 1, "name": "2"}, 20, commit=15),
+        event("d", {"id": 2, "name": None}, 30, commit=25),
+        event("c", {"id": 2, "name": "older"}, 20, commit=15),
+    )
+    assert names(made) == {1: "3"}
+
+
+def test_the_first_transaction_after_a_snapshot_wins_though_its_lsn_is_lower(
+    pipeline: Make,
+) -> None:
+    made = start(
+        pipeline,
+        event("r", {"id": 1, "name": "snapshot"}, 100),
+        event("u", {"id": 1, "name": "in flight"}, 90),
+    )
+    assert names(made) == {1: "in flight"}
+
+
+def test_the_first_transaction_wins_in_a_later_batch_too(pipeline: Make) -> None:
+    made = start(pipeline, event("r", {"id": 1, "name": "snapshot"}, 100))
+    made.produce(TABLE, [event("u", {"id": 1, "name": "in flight"}, 90)])
+    made.merge(TABLE)
+    assert names(made) == {1: "in flight"}
+
+
+def test_unchanged_columns_keep_what_was_set_last(pipeline: Make) -> None:
+    made = start(
+        pipeline,
+        event("c", {"id": 1, "name": "kept", "n": 1}, 10, commit=5),
+        event("c", {"id": 2, "name": "old", "n": 1}, 11, commit=10),
+        event("c", {"id": 3, "name": PLACEHOLDER, "n": 1}, 12, commit=11),
+    )
+    made.produce(
+        TABLE,
+        [
+            event("u", {"id": 1, "name": PLACEHOLDER, "n": 2}, 20, commit=15),
+            event("u", {"id": 2, "name": "new", "n": 2}, 21, commit=20),
+            event("u", {"id": 2, "name": PLACEHOLDER, "n": 3}, 22, commit=21),
+            event("u", {"id": 3, "name": None, "n": 3}, 23, commit=22),
+        ],
+    )
+    made.merge(TABLE)
+    assert made.by_key(TABLE) == {
+        1: {"id": 1, "name": "kept", "n": 2},
+        2: {"id": 2, "name": "new", "n": 3},
+        3: {"id": 3, "name": None, "n": 3},
+    }
+
+
+def test_a_partial_update_of_an_unknown_row_stops_with_its_coordinate(pipeline: Make) -> None:
+    made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5))
+    before = made.lake.state(made.entry(TABLE).target)
+    made.produce(TABLE, [event("u", {"id": 9, "name": PLACEHOLDER}, 20, commit=15)])
+    with pytest.raises(RejectedRecordError, match=r"partition=0 offset=1"):
+        made.merge(TABLE)
+    assert made.lake.state(made.entry(TABLE).target) == before
+
+
+def test_a_record_that_does_not_fit_stops_before_anything_is_written(pipeline: Make) -> None:
+    made = start(pipeline, event("c", {"id": 1, "name": "a", "n": 1}, 10, commit=5), tables=NAMED)
+    bad = event("u", {"id": 1, "name": "b", "n": "canary-7c1"}, 20, commit=15)
+    made.produce(TABLE, [bad])
+    with pytest.raises(RejectedRecordError, match=r"partition=0 offset=1") as stopped:
+        made.merge(TABLE)
+    assert "canary" not in str(stopped.value)
+    assert names(made) == {1: "a"}
+
+
+def test_a_quarantined_record_is_written_once_and_the_rest_goes_on(pipeline: Make) -> None:
+    made = start(
+        pipeline,
+        event("c", {"id": 1, "name": "a"}, 10, commit=5),
+        Message(b'{"id":2}', b"not json"),
+        event("c", {"id": 3, "name": "c"}, 30, commit=25),
+        bad_records="quarantine",
+    )
+    assert names(made) == {1: "a", 3: "c"}
+    kept = made.spark().table(f"lake.cdc_assets_quarantine.{made.prefix}").collect()
+    assert [(row["partition"], row["offset"], bytes(row["value"])) for row in kept] == [
+        (0, 1, b"not json")
+    ]
+
+
+def test_a_new_column_is_added_if_its_type_is_known(pipeline: Make) -> None:
+    tables = {TABLE: {"columns": {"name": "string", "born": "date"}}}
+    made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5), tables=tables)
+    made.produce(TABLE, [event("c", {"id": 2, "name": "b", "born": 19000}, 20, commit=15)])
+    made.produce(TABLE, [event("d", {"id": 7, "name": None}, 30 + n, commit=25) for n in range(40)])
+    made.merge(TABLE)
+    rows = made.by_key(TABLE)
+    assert rows[1]["born"] is None
+    assert str(rows[2]["born"]) == "2022-01-08"
+
+
+def test_a_new_column_of_no_known_type_stops_the_table_and_is_named(pipeline: Make) -> None:
+    made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5))
+    made.produce(TABLE, [event("c", {"id": 2, "name": "b", "extra": 1}, 20, commit=15)])
+    with pytest.raises(TerminalError, match=r"'extra'.*offset=1"):
+        made.merge(TABLE)
+    assert names(made) == {1: "a"}
+
+
+def test_replayed_hours_change_nothing(pipeline: Make) -> None:
+    made = start(
+        pipeline,
+        event("c", {"id": 1, "name": "a"}, 10, commit=5),
+        event("c", {"id": 2, "name": "b"}, 20, commit=15),
+    )
+    made.produce(TABLE, [event("d", {"id": 1, "name": None}, 30, commit=25)])
+    made.merge(TABLE)
+    before = made.lake.state(made.entry(TABLE).target)
+    replayed = list(
+        made.replicator().replay(made.entry(TABLE), [hour_of(datetime.now(UTC))], run_id="replay")
+    )
+    assert sum(result.records for result in replayed) == 3
+    assert names(made) == {2: "b"}
+    after = made.lake.state(made.entry(TABLE).target)
+    assert before is not None
+    assert after is not None
+    assert after.published is not None
+    assert before.published is not None
+    assert after.published.offsets == before.published.offsets
+
+
+def test_offsets_below_the_logs_start_stop_the_table_and_name_the_range(pipeline: Make) -> None:
+    from confluent_kafka import TopicPartition
+
+    made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5))
+    made.produce(
+        TABLE, [event("u", {"id": 1, "name": str(n)}, 20 + n, commit=15) for n in range(5)]
+    )
+    deleted = made.admin.delete_records([TopicPartition(made.topic(TABLE), 0, 4)])
+    for future in deleted.values():
+        future.result(30)
+    with pytest.raises(LostRangeError, match=r"0:\[1,4\)"):
+        made.merge(TABLE)
+    assert names(made) == {1: "a"}

@@ -1,0 +1,50 @@
+"""Each statement beside its golden file: read those to review what is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.merge import sql
+from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
+
+GOLDEN = Path(__file__).with_name("statements")
+NAME = LakeName("shop_public", "orders")
+HOSTILE = LakeName("a`b", "x; DROP TABLE y")
+SCHEMA = TableSchema(
+    (
+        Column("id", Primitive.LONG, Wire.LONG, required=True),
+        Column("price", Decimal(12, 2), Wire.DECIMAL_BYTES, required=True, comment="It's in €"),
+    ),
+    ("id",),
+    comment="Orders",
+)
+
+STATEMENTS = {
+    "create_namespace": sql.create_namespace("lake", NAME),
+    "create_table": sql.create_table("lake", NAME, SCHEMA, {"format-version": "3"}),
+    "create_table_hostile": sql.create_table("lake", HOSTILE, SCHEMA, {"k'": "back\\slash"}),
+    "create_side_table": sql.create_side_table("lake", NAME, [("id", "bigint")], {"a": "b"}),
+    "set_identifier": sql.set_identifier("lake", NAME, ("id", "b`c")),
+    "set_properties": sql.set_properties("lake", NAME, {"a": "b"}),
+    "add_columns": sql.add_columns("lake", NAME, SCHEMA.columns),
+    "widen_column": sql.widen_column("lake", NAME, SCHEMA.columns[1]),
+    "create_branch": sql.create_branch("lake", NAME, "cdc_1", 42),
+    "create_branch_of_nothing": sql.create_branch("lake", NAME, "cdc_1", None),
+    "drop_branch": sql.drop_branch("lake", NAME, "cdc_1"),
+    "fast_forward": sql.fast_forward("lake", HOSTILE, "cdc_1"),
+    "delete_keys": sql.delete_keys(sql.table("lake", NAME, "cdc_1"), "keys_1", ("id", "at")),
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", sorted(STATEMENTS))
+def test_a_statement_is_what_its_file_says(name: str) -> None:
+    assert STATEMENTS[name] + "\n" == (GOLDEN / f"{name}.sql").read_text()
+
+
+@pytest.mark.unit
+def test_no_golden_file_is_left_over() -> None:
+    assert {file.stem for file in GOLDEN.glob("*.sql")} == set(STATEMENTS)

@@ -1,0 +1,70 @@
+"""Evolution plans: lossless or refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_assets.schema.evolution import evolution, evolved
+from cdc_assets.schema.stored import from_json, to_json
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, TableSchema, Wire
+
+pytestmark = pytest.mark.unit
+
+
+def schema(**types):
+    return TableSchema(tuple(Column(n, t, Wire.STRING) for n, t in types.items()), ("id",))
+
+
+TABLE = schema(id=Primitive.INT, price=Decimal(10, 2))
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ({"id": Primitive.INT, "price": Decimal(10, 2)}, ""),
+        (
+            {"id": Primitive.LONG, "price": Decimal(12, 2)},
+            "widen id to bigint; widen price to decimal(12,2)",
+        ),
+        ({"id": Primitive.INT}, ""),
+        ({"id": Primitive.INT, "new": Primitive.DATE}, "add new date"),
+        (
+            {"id": Primitive.INT, "price": Decimal(10, 1)},
+            "column price: decimal(10,2) cannot become decimal(10,1) without loss",
+        ),
+        ({"id": Primitive.STRING}, "column id: int cannot become string without loss"),
+    ],
+    ids=["same", "wider", "dropped", "added", "other scale", "other type"],
+)
+def test_a_plan_says_what_will_change(record, text):
+    assert evolution(TABLE, schema(**record)).describe() == text
+
+
+def test_a_narrower_record_needs_nothing():
+    wide = schema(id=Primitive.LONG)
+    assert evolution(wide, schema(id=Primitive.INT)).is_empty
+
+
+def test_the_evolved_schema_holds_the_record():
+    record = schema(id=Primitive.LONG, new=Primitive.DATE)
+    after = evolved(TABLE, evolution(TABLE, record))
+    assert evolution(after, record).is_empty
+    assert after.names == ("id", "price", "new")
+
+
+def test_a_stored_schema_reads_back_the_same():
+    columns = (
+        Column("id", Primitive.LONG, Wire.LONG, required=True),
+        Column("at", Primitive.TIMESTAMP, Wire.EPOCH_MICROS),
+        Column("tz", Primitive.TIMESTAMPTZ, Wire.ISO_ZONED),
+        Column(
+            "tags",
+            ListOf(Primitive.STRING),
+            Wire.LIST,
+            unchanged_marker=True,
+            element_wire=Wire.STRING,
+        ),
+        Column("price", Decimal(12, 2), Wire.DECIMAL_BYTES),
+    )
+    whole = TableSchema(columns, ("id",), origin="database")
+    assert from_json(to_json(whole)) == whole
