@@ -1,0 +1,138 @@
+"""The running demo: a new table appears by itself, and the UI shows what it should.
+
+With ``CDC_ASSETS_SCREENSHOTS=DIR`` the pictures of the documentation are written there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import requests
+from pyiceberg.catalog import load_catalog
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack.demo import Demo
+from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets.devstack.stack import LocalStack
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+PATIENCE_SECONDS = 300
+CHECKOUT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+    """Wait for a condition, with an upper bound."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.5)
+    pytest.fail(f"not within {seconds:.0f} s: {what}")
+
+
+@pytest.fixture(scope="module")
+def demo(stack_config: ReplicationConfig, stack: LocalStack) -> Iterator[Demo]:
+    """The demo on the tests' stack; only what it adds is stopped at the end."""
+    assert stack_config.path is not None
+    shutil.copy(CHECKOUT / "dagster.yaml", stack_config.path.with_name("dagster.yaml"))
+    running = Demo(stack_config, rate=10, port=pick_free_ports().connect)
+    running.start()
+    yield running
+    for part in (running.load, running.dagster):
+        part.stop()
+    stack.connect.unregister("shop")
+
+
+def graphql(demo: Demo, query: str) -> dict[str, Any]:
+    answer = requests.post(f"{demo.dagster.url}/graphql", json={"query": query}, timeout=30)
+    answer.raise_for_status()
+    return answer.json()["data"]
+
+
+def asset_keys(demo: Demo) -> set[tuple[str, ...]]:
+    nodes = graphql(demo, "{assetNodes {assetKey {path}}}")["assetNodes"]
+    return {tuple(node["assetKey"]["path"]) for node in nodes}
+
+
+def lake_rows(config: ReplicationConfig, table: str) -> list[dict[str, Any]]:
+    uri, warehouse = config.lake.catalog.resolved()["uri"], config.lake.warehouse
+    catalog = load_catalog("lake", type="sql", uri=uri, warehouse=warehouse)
+    name = ("shop_public", table)
+    if not catalog.table_exists(name):
+        return []
+    return catalog.load_table(name).scan().to_arrow().to_pylist()
+
+
+def test_a_table_made_while_dagster_runs_becomes_a_filled_asset(
+    demo: Demo, stack_config: ReplicationConfig
+) -> None:
+    until(lambda: ("shop", "public", "orders") in asset_keys(demo), "the shop's assets are there")
+    with psycopg.connect(demo.stack.postgres.dsn("shop"), autocommit=True) as database:
+        database.execute("CREATE TABLE late_comer (id int PRIMARY KEY, word text)")
+        database.execute("INSERT INTO late_comer VALUES (1, 'one'), (2, 'two')")
+        database.execute("UPDATE late_comer SET word = 'three' WHERE id = 2")
+    until(lambda: ("shop", "public", "late_comer") in asset_keys(demo), "its asset is there")
+    rows = until(lambda: lake_rows(stack_config, "late_comer"), "its rows are there")
+    until(
+        lambda: (
+            {r["id"]: r["word"] for r in lake_rows(stack_config, "late_comer")}
+            == {1: "one", 2: "three"}
+        ),
+        f"its rows are those of the source; at first {len(rows)}",
+    )
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_the_asset_page_shows_the_partition_the_check_and_the_plots(
+    demo: Demo, tmp_path: Path
+) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    pictures = Path(os.environ.get("CDC_ASSETS_SCREENSHOTS", tmp_path))
+    until(lambda: has_check(demo), "the check was evaluated")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(60_000)
+        page.goto(f"{demo.dagster.url}/assets/shop/public/orders?view=partitions")
+        hour = time.strftime("%Y-%m-%d-%H", time.gmtime())
+        page.get_by_text(hour[:10]).first.wait_for()
+        page.goto(f"{demo.dagster.url}/assets/shop/public/orders?view=checks")
+        page.get_by_text("replication_slo").first.wait_for()
+        page.screenshot(path=pictures / "check.png")
+        page.goto(f"{demo.dagster.url}/assets/shop/public/orders?view=plots")
+        page.get_by_text("latency_p95_seconds").first.wait_for()
+        page.screenshot(path=pictures / "asset.png")
+        page.goto(f"{demo.dagster.url}/asset-groups~explorer?explorerPath=shop%2Fpublic%2Forders")
+        page.get_by_text("orders").first.wait_for()
+        page.wait_for_load_state("networkidle")
+        page.screenshot(path=pictures / "asset-graph.png")
+        browser.close()
+
+
+def has_check(demo: Demo) -> bool:
+    query = """{assetNodeOrError(assetKey: {path: ["shop", "public", "orders"]}) {... on AssetNode {
+        assetChecksOrError {... on AssetChecks {checks {name
+        executionForLatestMaterialization {status}}}}}}}"""
+    checks = graphql(demo, query)["assetNodeOrError"]["assetChecksOrError"]["checks"]
+    return any(
+        c["name"] == "replication_slo" and c["executionForLatestMaterialization"] for c in checks
+    )
