@@ -112,16 +112,24 @@ def test_the_asset_page_shows_the_partition_the_check_and_the_plots(
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(60_000)
-        page.goto(f"{demo.dagster.url}/assets/shop/public/orders?view=partitions")
-        hour = time.strftime("%Y-%m-%d-%H", time.gmtime())
-        page.get_by_text(hour[:10]).first.wait_for()
-        page.goto(f"{demo.dagster.url}/assets/shop/public/orders?view=checks")
-        page.get_by_text("replication_slo").first.wait_for()
+        welcome = page.get_by_role("button", name="Skip")
+        page.add_locator_handler(welcome, lambda button: button.click())
+        asset = f"{demo.dagster.url}/assets/shop/public/orders"
+
+        page.goto(f"{asset}?view=partitions")
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        page.get_by_text(day).first.wait_for()
+
+        page.goto(f"{asset}?view=checks&checkDetail=replication_slo")
+        page.get_by_text("percent_within").first.click()
         page.screenshot(path=pictures / "check.png")
-        page.goto(f"{demo.dagster.url}/assets/shop/public/orders?view=plots")
-        page.get_by_text("latency_p95_seconds").first.wait_for()
+
+        page.goto(f"{asset}?view=overview")
+        page.get_by_role("button", name="Plots").first.click()
+        page.locator("canvas").first.wait_for()
         page.screenshot(path=pictures / "asset.png")
-        page.goto(f"{demo.dagster.url}/asset-groups~explorer?explorerPath=shop%2Fpublic%2Forders")
+
+        page.goto(f"{asset}?view=lineage")
         page.get_by_text("orders").first.wait_for()
         page.wait_for_load_state("networkidle")
         page.screenshot(path=pictures / "asset-graph.png")
