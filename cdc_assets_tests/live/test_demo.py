@@ -103,10 +103,11 @@ def test_a_table_made_while_dagster_runs_becomes_a_filled_asset(
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_the_asset_page_shows_the_partition_the_check_and_the_plots(
-    demo: Demo, tmp_path: Path
+    demo: Demo, stack_config: ReplicationConfig, tmp_path: Path
 ) -> None:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     pictures = Path(os.environ.get("CDC_ASSETS_SCREENSHOTS", tmp_path))
+    until(lambda: lake_rows(stack_config, "orders"), "the table was merged")
     until(lambda: has_check(demo), "the check was evaluated")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
