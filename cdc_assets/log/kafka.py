@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     AdminClient,
     OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
 )
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import CdcError
@@ -33,6 +34,11 @@ _QUIET: Final = {"log_level": "2", "socket.connection.setup.timeout.ms": "10000"
 _EARLIEST: Final[Any] = OffsetSpec.earliest()
 _LATEST: Final[Any] = OffsetSpec.latest()
 _NO_SUCH_OFFSET: Final = -1
+_LEADER_WAIT_SECONDS: Final = 0.1
+_BETWEEN_LEADERS: Final = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -161,7 +167,25 @@ class KafkaLog:
     def _offsets(
         self, partitions: Mapping[str, Sequence[int]], specs: Sequence[OffsetSpec]
     ) -> list[dict[str, OffsetVector]]:
-        """The offsets that each spec finds. All requests are under way at the same time."""
+        """The offsets that each spec finds. All requests are under way at the same time.
+
+        A partition may have no leader for a moment, when its topic was just made or its
+        broker restarts: that is waited for, not longer than the time-out.
+        """
+        asking = Retrying(
+            retry=retry_if_exception(_is_between_leaders),
+            stop=stop_after_delay(self._timeout),
+            wait=wait_fixed(_LEADER_WAIT_SECONDS),
+            reraise=True,
+        )
+        try:
+            return asking(self._ask_offsets, partitions, specs)
+        except KafkaException as error:
+            raise self._translated(error) from error
+
+    def _ask_offsets(
+        self, partitions: Mapping[str, Sequence[int]], specs: Sequence[OffsetSpec]
+    ) -> list[dict[str, OffsetVector]]:
         places = [(topic, number) for topic, numbers in partitions.items() for number in numbers]
         if not places:
             return [{} for _ in specs]
@@ -180,7 +204,7 @@ class KafkaLog:
     ) -> dict[str, OffsetVector]:
         offsets: dict[str, dict[int, int]] = {topic: {} for topic in partitions}
         for place, future in futures.items():
-            offsets[place.topic][place.partition] = self._result(future).offset
+            offsets[place.topic][place.partition] = future.result().offset
         return {topic: OffsetVector.of(found) for topic, found in offsets.items()}
 
     def _admin(self) -> AdminClient:
@@ -227,3 +251,8 @@ def _millis(time: datetime) -> int:
         msg = "a time without a zone has no place in the log"
         raise ValueError(msg)
     return -((EPOCH - time) // _MILLISECOND)
+
+
+def _is_between_leaders(error: BaseException) -> bool:
+    cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
+    return isinstance(cause, KafkaError) and cause.code() in _BETWEEN_LEADERS
