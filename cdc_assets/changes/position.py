@@ -2,7 +2,7 @@
 
 A position is a tuple of non-negative 64-bit numbers, compared from left to right; as bytes,
 each number is 8 bytes big-endian, so that byte order is the same order. The last number is
-always the Kafka offset: equal positions fall back to Kafka order (DESIGN "Order").
+always the Kafka offset: equal positions fall back to Kafka order (docs/ARCHITECTURE.md).
 
 PostgreSQL: ``(last commit LSN, LSN, offset)``. For one key, LSN order is commit order, since
 row locks serialise its writers; across transactions it is not, they interleave. The pair of

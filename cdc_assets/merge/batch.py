@@ -1,6 +1,6 @@
 """Executing one batch: read, decode, fold, apply to a branch, publish.
 
-The steps and their order are those of DESIGN "The path of a batch" from step 3 on:
+The steps and their order are those of docs/ARCHITECTURE.md from step 3 on:
 
 3. read exactly the planned ranges, decode, refuse what cannot be merged;
 4. fold by key, remember deleted keys, apply to a branch of the planned head;

@@ -78,7 +78,7 @@ class Column:
     """One column: what is stored, how it arrives, and whether it may be left out.
 
     ``unchanged_marker`` says that the source may send a placeholder instead of the value
-    when the column did not change (PostgreSQL's TOAST); see DESIGN "Partial images".
+    when the column did not change (PostgreSQL's TOAST); see docs/ARCHITECTURE.md.
     """
 
     name: str
