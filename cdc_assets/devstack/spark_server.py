@@ -34,6 +34,12 @@ _NOT_READY = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.UNAUTHENTICATED,
 )
+_KAFKA_CACHES = {
+    f"spark.kafka.consumer.{cache}.{setting}": "10s"
+    for cache in ("cache", "fetchedData.cache")
+    for setting in ("timeout", "evictorThreadRunInterval")
+}
+"""Consumers and what they fetched ahead stay for minutes else, megabytes for each partition."""
 _LOG4J = Path(__file__).with_name("jvm") / "log4j2.properties"
 
 
@@ -166,6 +172,7 @@ class SparkServer(Part):
             "spark.sql.extensions": _EXTENSIONS,
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": str(cores),
+            **_KAFKA_CACHES,
             **(self.conf or {}),
         }
 

@@ -22,8 +22,10 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -44,8 +46,6 @@ from cdc_assets.schema.types import Column, TableSchema, Wire
 TOMBSTONE: Final = "tombstone"
 ROW_OPS: Final = ("c", "u", "r")
 _BAD: Final = "__unreadable"
-_PROBE_EVERY: Final = 128
-_PROBE_LAST: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,16 @@ class DecodeSpec:
         inline: records carry their schema: the envelope is under ``payload``.
         target: the lake's columns; those that the record does not have become NULL.
         placeholder: the connector's ``unavailable.value.placeholder``.
+        unset_able: columns that ``unset`` tells of; see `unset_able`.
         read_floor: see `cdc_assets.changes.position`.
-        ends: per partition the end of the range, exclusive; the last records of each, and a
-            sample of the others, are looked at for unknown fields.
     """
 
     schema: TableSchema
     inline: bool
     target: TableSchema
     placeholder: str
+    unset_able: tuple[str, ...] = ()
     read_floor: int = 0
-    ends: tuple[tuple[int, int], ...] = ()
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
@@ -108,7 +107,7 @@ def _changes(parsed: DataFrame, envelope: Expression, spec: DecodeSpec) -> DataF
         F.when(has_row, _row(after, spec)).alias("row"),
         _unset(envelope, spec).alias("unset"),
         _rejection(envelope, op, spec).alias("reject"),
-        _unknown(spec).alias("unknown"),
+        _unknown(after, spec).alias("unknown"),
     )
     if not spec.schema.key:
         return named
@@ -233,51 +232,59 @@ def _value(after: Expression, target: Column, spec: DecodeSpec) -> Expression:
     return value if column.type == target.type else value.cast(str(target.type))
 
 
-def _unknown(spec: DecodeSpec) -> Expression:
+def _unknown(after: Expression, spec: DecodeSpec) -> Expression:
     """Without a schema in the record, its field names are the only sign of a new column.
 
-    Reading each record's would cost as much as parsing it. Counting them is cheap, and a row
-    with more fields than the schema has columns has an unknown one. A *renamed* column leaves
-    the count as it was, but is in all later records: a sample, and the last records of each
-    partition, show it.
+    Reading each record's names would cost as much as parsing it. Nearly all records match
+    `usual_layout`, which is cheap to test and leaves no room for another name.
     """
     if spec.inline:
         return F.lit(None).cast("string")
-    probed = F.pmod(F.col("offset"), F.lit(_PROBE_EVERY)) == 0
-    probed |= _fields_at_most(F.col("text")) > len(spec.schema.names)
-    for partition, end in spec.ends:
-        probed |= (F.col("partition") == partition) & (F.col("offset") >= end - _PROBE_LAST)
+    unusual = ~F.col("text").rlike(usual_layout(spec.schema.names))
     fields = F.json_object_keys(F.get_json_object(F.col("text"), "$.after"))
     known = F.array(*(F.lit(name) for name in spec.schema.names))
-    return F.when(probed, F.get(F.array_except(fields, known), F.lit(0)))
+    return F.when(after.isNotNull() & unusual, F.get(F.array_except(fields, known), F.lit(0)))
 
 
-def _fields_at_most(text: Expression) -> Expression:
-    """How many fields ``after`` has; too many rather than too few, for layouts not foreseen.
+def usual_layout(names: tuple[str, ...]) -> str:
+    """What a record starts with whose ``after`` has these fields, in this order, and no other.
 
-    A quote inside a value is escaped, so that ``":`` without a back-slash ends a name.
+    Possessive throughout: it neither backtracks nor recurses, however long a value is.
     """
-    after = F.substring_index(F.substring_index(text, '},"source":', 1), '"after":{', -1)
-    plain = F.replace(after, F.lit('\\":'), F.lit(""))
-    marks = F.octet_length(plain) - F.octet_length(F.replace(plain, F.lit('":'), F.lit("")))
-    return marks / 2
+    text = r'"(?:[^"\\]++|\\.)*+"'
+    scalar = r'[^",\[\]{}]++'
+    array = rf'\[(?:{text}|[^"\[\]{{}}]++)*+\]'
+    flat = rf'\{{(?:{text}|[^"{{}}]++)*+\}}'
+    value = f"(?:{text}|{scalar}|{array}|{flat})"
+    fields = (
+        rf"(?:{_in_regex(json.dumps(name, ensure_ascii=False))}:{value},?+)?+" for name in names
+    )
+    return rf'^\{{(?:"before":(?:null|{flat}),)?+"after":\{{{"".join(fields)}\}}'
+
+
+def _in_regex(literal: str) -> str:
+    return re.sub(r'[^\w"]', lambda found: f"\\{found[0]}", literal)
 
 
 def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:
     """Only an update can leave a column out: in ``c`` and ``r`` the same text is data."""
     after, op = envelope.getField("after"), envelope.getField("op")
-    marked = [column for column in spec.schema.columns if may_be_unset(column)]
-    if not marked:
-        return F.struct(F.lit(False).alias("__none"))
-    return F.struct(
-        *(
-            F.coalesce(
-                (op == "u") & is_placeholder(after.getField(c.name), c, spec.placeholder),
-                F.lit(False),
-            ).alias(c.name)
-            for c in marked
-        )
-    )
+    marked = {column.name: column for column in spec.schema.columns if may_be_unset(column)}
+
+    def is_unset(name: str) -> Expression:
+        if name not in marked:
+            return F.lit(False)
+        held = is_placeholder(after.getField(name), marked[name], spec.placeholder)
+        return F.coalesce((op == "u") & held, F.lit(False))
+
+    flags = [is_unset(name).alias(name) for name in spec.unset_able]
+    return F.struct(*flags) if flags else F.struct(F.lit(False).alias("__none"))
+
+
+def unset_able(target: TableSchema, others: Iterable[TableSchema] = ()) -> tuple[str, ...]:
+    """Columns of the target that a source's updates may leave out, by any of the schemas."""
+    marked = {c.name for schema in (target, *others) for c in schema.columns if may_be_unset(c)}
+    return tuple(name for name in target.names if name in marked)
 
 
 def may_be_unset(column: Column) -> bool:

@@ -29,7 +29,7 @@ from cdc_assets.lake import Lake, Published
 from cdc_assets.merge import sql
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.failures import cleaning_up, translated
-from cdc_assets.merge.fold import completed, newest_by_key, only_newer, set_values, unset_columns
+from cdc_assets.merge.fold import completed, newest_by_key, only_newer, set_values
 from cdc_assets.merge.observe import BatchFigures, BatchObserver, Rejection
 from cdc_assets.merge.plan import Apply, BatchPlan, choose
 from cdc_assets.merge.publish import Publisher
@@ -102,20 +102,20 @@ class BatchExecution:
         """
         floor = self.plan.published.read_floor if self.plan.published else 0
         while True:
-            with self._folded(floor) as (changes, newest, folded, figures):
+            with self._folded(floor) as (newest, folded, figures):
                 higher = figures.floor_needed(floor)
                 if higher is None:
-                    return self._apply(
-                        changes, newest, folded, figures, max(floor, figures.max_read or 0)
-                    )
+                    # Positions of this batch do not depend on its own snapshot rows' floor.
+                    return self._apply(newest, folded, figures, floor)
                 floor = higher
 
     # ── 3. read, decode, refuse; 4. fold ─────────────────────────────────────────────────
 
     @contextmanager
-    def _folded(self, floor: int) -> Iterator[tuple[DataFrame, DataFrame, Folded, BatchFigures]]:
+    def _folded(self, floor: int) -> Iterator[tuple[DataFrame, Folded, BatchFigures]]:
         observer = self._observer()
-        observed = newest_by_key(self._changes(floor, observer), self.plan.schema.key).persist()
+        changes = self._changes(floor, observer)
+        observed = newest_by_key(changes, self.plan.schema.key, self.decoder.unset_able).persist()
         # By name: the client cannot join two plans that hold one observation.
         view = f"newest_{uuid.uuid4().hex}"
         observed.createOrReplaceTempView(view)
@@ -129,7 +129,7 @@ class BatchExecution:
                 rejected = self.decoder.decode(floor).where("reject IS NOT NULL")
                 reason = F.col("reject").alias("reason")
                 self._quarantine(rejected.select("partition", "offset", reason))
-            yield self._changes(floor, self._observer()), newest, folded, figures
+            yield newest, folded, figures
         finally:
             with cleaning_up():
                 observed.unpersist()
@@ -162,7 +162,6 @@ class BatchExecution:
 
     def _apply(
         self,
-        changes: DataFrame,
         newest: DataFrame,
         folded: Folded,
         figures: BatchFigures,
@@ -171,17 +170,18 @@ class BatchExecution:
         plan = self.plan
         rows = _rows(self.lake, plan)
         apply = choose(plan, rows, folded.lowest)
-        with self._resolved(changes, newest, folded, apply) as (final, kept):
+        with self._resolved(newest, folded, apply, floor) as (final, kept):
             latency = self._latency(figures)
             if plan.replay and kept == 0:
                 return Executed(None, figures, apply, folded.keys, LatencyHistogram(), plan.schema)
-            record = self._record(folded, figures, floor, latency)
+            floor_after = max(floor, figures.max_read or 0)
+            record = self._record(folded, figures, floor_after, latency)
             self._write(final, folded, apply, record)
         return Executed(record, figures, apply, folded.keys - kept, latency, plan.schema)
 
     @contextmanager
     def _resolved(
-        self, changes: DataFrame, newest: DataFrame, folded: Folded, apply: Apply
+        self, newest: DataFrame, folded: Folded, apply: Apply, floor: int
     ) -> Iterator[tuple[DataFrame, int]]:
         """The changes that are to be applied, each whole; and how many."""
         guarded = apply is Apply.GUARDED
@@ -195,6 +195,7 @@ class BatchExecution:
                 known = self._known_positions(newest, rows)
                 final = only_newer(newest, known)
             if folded.partial:
+                changes = self._changes(floor, self._observer())
                 final = self._whole(changes, final, known, rows)
             final = final.persist()
             kept = final.count()
@@ -214,7 +215,7 @@ class BatchExecution:
             reader = reader.option("versionAsOf", str(plan.head))
         table = reader.table(name)
         key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
-        names = [each for each in unset_columns(wanted) if each in plan.schema.names]
+        names = self.decoder.unset_able
         row = F.struct(*(F.col(sql.quote(each)) for each in names)) if names else F.struct(F.lit(1))
         packed = table.select(
             key.alias("known_key"),
@@ -234,8 +235,10 @@ class BatchExecution:
         self, changes: DataFrame, final: DataFrame, known: DataFrame | None, rows: DataFrame
     ) -> DataFrame:
         partial = final.where("partial")
-        values = set_values(changes, partial, known)
-        made = completed(partial, values, rows.select("known_key", "known_row"))
+        unset_able = self.decoder.unset_able
+        values = set_values(changes, partial, known, unset_able)
+        existing = rows.select("known_key", "known_row")
+        made = completed(partial, values, existing, unset_able, self.plan.schema.names)
         untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
         return untouched.unionByName(made)
 

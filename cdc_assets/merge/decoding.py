@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import RejectedRecordError
-from cdc_assets.formats.debezium_json import DecodeSpec, decode
+from cdc_assets.formats.debezium_json import DecodeSpec, decode, unset_able
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema
 
@@ -52,6 +52,11 @@ class BatchDecoder:
     placeholder: str
     schemas: tuple[RecordSchema, ...] = ()
 
+    @property
+    def unset_able(self) -> tuple[str, ...]:
+        """Columns that updates may leave out."""
+        return unset_able(self.plan.schema, (each.schema for each in self.schemas))
+
     def decode(self, read_floor: int) -> DataFrame:
         """All records, decoded; those of no known schema come with a rejection."""
         spec = DecodeSpec(
@@ -59,8 +64,8 @@ class BatchDecoder:
             inline=self.plan.inline,
             target=self.plan.schema,
             placeholder=self.placeholder,
+            unset_able=self.unset_able,
             read_floor=read_floor,
-            ends=tuple((each.partition, each.end) for each in self.plan.ranges),
         )
         if not self.schemas:
             return decode(self.raw, spec)

@@ -11,16 +11,19 @@ the newest value set after the last delete, else the value that the table has.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 NUMBERS: Final = ("n0", "n1", "n2")
 """Columns of the position, most significant first."""
+
+_KEPT: Final = ("op", "partition", "offset", "ts", "key", "row", "unset")
+FOLDED: Final = (*_KEPT, "position", "partial")
 
 
 def position_bytes(numbers: tuple[Expression, ...]) -> Expression:
@@ -28,20 +31,22 @@ def position_bytes(numbers: tuple[Expression, ...]) -> Expression:
     return F.unhex(F.concat(*(F.lpad(F.hex(number), 16, "0") for number in numbers)))
 
 
-def newest_by_key(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """The change with the highest position of each key; adds ``position`` and ``partial``."""
+def newest_by_key(
+    changes: DataFrame, key: tuple[str, ...], unset_able: tuple[str, ...]
+) -> DataFrame:
+    """The change with the highest position of each key, as ``FOLDED`` columns."""
     by_key = Window.partitionBy(*(F.col("key").getField(name) for name in key))
     order = by_key.orderBy(*(F.col(number).desc() for number in NUMBERS))
     newest = changes.withColumn("rank", F.row_number().over(order)).where("rank = 1").drop("rank")
     return newest.select(
-        "*",
+        *_KEPT,
         position_bytes(tuple(F.col(number) for number in NUMBERS)).alias("position"),
-        _any_unset(changes).alias("partial"),
+        _any(F.col("unset").getField(name) for name in unset_able).alias("partial"),
     )
 
 
-def _any_unset(changes: DataFrame) -> Expression:
-    return reduce(operator.or_, (F.col("unset").getField(n) for n in unset_columns(changes)))
+def _any(flags: Iterable[Expression]) -> Expression:
+    return reduce(operator.or_, flags, F.lit(False))
 
 
 def only_newer(newest: DataFrame, known: DataFrame) -> DataFrame:
@@ -57,19 +62,16 @@ def only_newer(newest: DataFrame, known: DataFrame) -> DataFrame:
     return joined.where(newer).drop("known_key", "known_position")
 
 
-def unset_columns(changes: DataFrame) -> tuple[str, ...]:
-    """Names of the columns that an update may leave out, as the format marked them."""
-    unset = changes.schema["unset"].dataType
-    return tuple(unset.fieldNames()) if isinstance(unset, StructType) else ()
-
-
-def set_values(changes: DataFrame, partial: DataFrame, known: DataFrame | None) -> DataFrame:
+def set_values(
+    changes: DataFrame, partial: DataFrame, known: DataFrame | None, unset_able: tuple[str, ...]
+) -> DataFrame:
     """For each partial key, the newest value that the batch sets in each unset-able column.
 
     Args:
         changes: all changes of the batch.
         partial: the newest changes that are partial; their keys are looked for.
         known: ``known_key``, ``known_position``, to leave out changes that the table has.
+        unset_able: the columns that may be unset.
 
     Returns:
         ``set_key``, ``was_deleted`` and ``in_batch``: per column a struct of one field ``v``,
@@ -81,12 +83,11 @@ def set_values(changes: DataFrame, partial: DataFrame, known: DataFrame | None) 
     if known is not None:
         mine = mine.join(F.broadcast(known), mine["key"] == known["known_key"], "left")
         mine = mine.where("known_position IS NULL OR at > known_position")
-    names = unset_columns(changes)
     folded = mine.groupBy("key").agg(
         F.max(F.when(F.col("op") == "d", F.col("at"))).alias("last_delete"),
-        *(_newest_set(name).alias(f"c{i}") for i, name in enumerate(names)),
+        *(_newest_set(name).alias(f"c{i}") for i, name in enumerate(unset_able)),
     )
-    alive = (_after_delete(F.col(f"c{i}")).alias(name) for i, name in enumerate(names))
+    alive = (_after_delete(F.col(f"c{i}")).alias(name) for i, name in enumerate(unset_able))
     return folded.select(
         F.col("key").alias("set_key"),
         F.col("last_delete").isNotNull().alias("was_deleted"),
@@ -105,23 +106,30 @@ def _after_delete(value: Expression) -> Expression:
     return F.when(value.isNotNull() & fresh, F.struct(value.getField("v").alias("v")))
 
 
-def completed(partial: DataFrame, values: DataFrame, existing: DataFrame) -> DataFrame:
+def completed(
+    partial: DataFrame,
+    values: DataFrame,
+    existing: DataFrame,
+    unset_able: tuple[str, ...],
+    names: tuple[str, ...],
+) -> DataFrame:
     """Partial changes with their rows made whole; ``incomplete`` marks those that cannot be.
 
     Args:
         partial: newest changes that are partial.
         values: of `set_values`.
-        existing: ``known_key`` and ``known_row``, a struct of the unset-able columns.
+        existing: ``known_key`` and ``known_row``, a struct of the columns that may be unset.
+        unset_able: those columns.
+        names: all columns.
     """
     joined = partial.join(values, partial["key"] == values["set_key"], "left").join(
         existing, partial["key"] == existing["known_key"], "left"
     )
-    markers = unset_columns(partial)
     has_row = F.col("known_row").isNotNull() & ~F.coalesce(F.col("was_deleted"), F.lit(False))
 
     def whole(name: str) -> Expression:
         current = F.col("row").getField(name)
-        if name not in markers:
+        if name not in unset_able:
             return current.alias(name)
         in_batch = F.col("in_batch").getField(name)
         in_lake = F.when(has_row, F.col("known_row").getField(name))
@@ -131,11 +139,9 @@ def completed(partial: DataFrame, values: DataFrame, existing: DataFrame) -> Dat
     def lost(name: str) -> Expression:
         return F.col("unset").getField(name) & F.col("in_batch").getField(name).isNull() & ~has_row
 
-    row = partial.schema["row"].dataType
-    names = row.fieldNames() if isinstance(row, StructType) else []
-    others = [column for column in partial.columns if column != "row"]
+    others = [column for column in FOLDED if column != "row"]
     return joined.select(
         *others,
         F.struct(*(whole(name) for name in names)).alias("row"),
-        reduce(operator.or_, (lost(name) for name in markers)).alias("incomplete"),
-    ).select(*partial.columns, "incomplete")
+        _any(lost(name) for name in unset_able).alias("incomplete"),
+    ).select(*FOLDED, "incomplete")

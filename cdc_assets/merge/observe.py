@@ -79,8 +79,21 @@ class BatchObserver:
         self._observation = Observation(f"batch-{uuid.uuid4()}")
 
     def attach(self, decoded: DataFrame) -> DataFrame:
-        """The same rows, observed."""
-        return decoded.observe(self._observation, *self._metrics())
+        """The same rows, observed.
+
+        What is counted is computed in columns of its own first: Spark compiles a projection,
+        but interprets the metrics.
+        """
+        age = _by_reference(self._asked_at.timestamp()) - F.col("ts").cast("double")
+        kind = _op_number() * _AGES + F.coalesce(_age_number(age), F.lit(_UNTIMED))
+        prepared = decoded.select(
+            "*",
+            kind.cast("int").alias("kind"),
+            _coordinate_of("reject").alias("rejected"),
+            _coordinate_of("unknown").alias("unknown_at"),
+        )
+        observed = prepared.observe(self._observation, *_metrics())
+        return observed.drop("kind", "rejected", "unknown_at")
 
     def figures(self) -> BatchFigures:
         """Blocks until an action over the attached rows has finished.
@@ -115,30 +128,35 @@ class BatchObserver:
             min_floating=got["min_floating"],
         )
 
-    def _metrics(self) -> list[Expression]:
-        """Few, since each costs time for every record: one sketch counts all kinds.
-
-        The sketch is exact while it tracks fewer than three quarters of its capacity, which
-        ``total`` proves.
-        """
-        age = F.lit(self._asked_at.timestamp()) - F.col("ts").cast("double")
-        kind = _op_number() * _AGES + F.coalesce(_age_number(age), F.lit(_UNTIMED))
-        counted = F.call_function(
-            "approx_top_k", kind.cast("int"), F.lit(_TRACKED // 2), F.lit(_TRACKED)
-        )
-        return [
-            F.count(F.lit(1)).alias("total"),
-            counted.alias("kinds"),
-            _first(F.col("reject")).alias("first_rejected"),
-            _first(F.col("unknown")).alias("unknown_column"),
-            F.max("read_lsn").alias("max_read"),
-            F.min("floating_lsn").alias("min_floating"),
-        ]
-
     def _rejection(self, found: Any) -> Rejection | None:
         if found is None:
             return None
         return Rejection(Coordinate(self._topic, found["partition"], found["offset"]), found["why"])
+
+
+def _by_reference(value: float) -> Expression:
+    """A constant that Spark does not write into the code that it generates.
+
+    Were it there, each batch's code would be new: compiled, and slow until it is warm again.
+    """
+    return F.get(F.array(F.lit(value)), F.col("partition") * 0)
+
+
+def _metrics() -> list[Expression]:
+    """Few, since each costs time for every record: one sketch counts all kinds.
+
+    The sketch is exact while it tracks fewer than three quarters of its capacity, which
+    ``total`` proves.
+    """
+    counted = F.call_function("approx_top_k", F.col("kind"), F.lit(_TRACKED // 2), F.lit(_TRACKED))
+    return [
+        F.count(F.lit(1)).alias("total"),
+        counted.alias("kinds"),
+        F.min("rejected").alias("first_rejected"),
+        F.min("unknown_at").alias("unknown_column"),
+        F.max("read_lsn").alias("max_read"),
+        F.min("floating_lsn").alias("min_floating"),
+    ]
 
 
 def _op_number() -> Expression:
@@ -168,6 +186,7 @@ def _seconds(number: int) -> float:
     return math.inf
 
 
-def _first(reason: Expression) -> Expression:
-    at = F.struct(F.col("partition"), F.col("offset"), reason.alias("why"))
-    return F.min(F.when(reason.isNotNull(), at))
+def _coordinate_of(column: str) -> Expression:
+    """Where a record with a reason lies, and the reason; NULL for the others."""
+    at = F.struct(F.col("partition"), F.col("offset"), F.col(column).alias("why"))
+    return F.when(F.col(column).isNotNull(), at)

@@ -11,14 +11,17 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc_assets.changes.offsets import OffsetRange
 
 FETCH_OPTIONS: Final = {
-    "kafka.max.poll.records": "20000",
-    "kafka.fetch.max.bytes": str(16 << 20),
-    "kafka.max.partition.fetch.bytes": str(16 << 20),
-    "kafka.fetch.min.bytes": str(1 << 20),
-    "kafka.fetch.max.wait.ms": "50",
+    "kafka.max.poll.records": "5000",
+    "kafka.fetch.max.bytes": str(4 << 20),
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+    "kafka.receive.buffer.bytes": "-1",
+    "kafka.fetch.max.wait.ms": "10",
     "kafka.isolation.level": "read_committed",
 }
-"""Large fetches: they halve the time of reading a backlog against the client's defaults."""
+"""What reads a backlog fastest: the next fetch fills the socket's buffer, sized by the kernel,
+while a task works on the last. Against the client's defaults they take half the time; fetches
+of 16 MiB take twice as long as these, and the memory of one per task and partition. A consumer
+that has read to the log's end still waits there for more when its next batch comes: not long."""
 
 
 def read_ranges(

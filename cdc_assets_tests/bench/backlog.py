@@ -65,7 +65,7 @@ class Stages:
         self._ranges = marks.begin.ranges_to(marks.end)
         self.records = total_length(self._ranges)
         types = TypeSource(config.source(SOURCE), world.log)
-        self._schema: TableSchema = types.first_schema(accounts.entry("stages"))[0]
+        self._schema: TableSchema = types.first_schema(accounts.entry("stages")).schema
 
     @property
     def all(self) -> dict[str, Callable[[], DataFrame]]:
@@ -92,7 +92,6 @@ class Stages:
             inline=False,
             target=self._schema,
             placeholder="__debezium_unavailable_value",
-            ends=tuple((each.partition, each.end) for each in self._ranges),
         )
         return decode(self._read(), spec)
 
@@ -101,7 +100,7 @@ class Stages:
         return observer.attach(self._decode()).where("reject IS NULL")
 
     def _fold(self) -> DataFrame:
-        return newest_by_key(self._observe(), self._schema.key)
+        return newest_by_key(self._observe(), self._schema.key, ())
 
 
 def _consume(frame: DataFrame) -> None:
