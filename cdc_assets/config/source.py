@@ -155,6 +155,7 @@ class SourceConfig(Strict):
     slo: SloConfig = SloConfig()
     schema_changes: Literal["evolve", "strict", "ignore"] = "evolve"
     bad_records: Literal["fail", "quarantine"] = "fail"
+    lost_start: Literal["fail", "accept"] = "fail"
     tables: dict[str, TableOverrides] = Field(default_factory=dict)
     connector: ConnectorConfig = ConnectorConfig()
     batch: BatchConfig = BatchConfig()

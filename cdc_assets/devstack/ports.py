@@ -42,8 +42,14 @@ def require_free(part: str, port: int) -> None:
     raise TerminalError(
         msg,
         where=f"{HOST}:{port}",
-        remedy=f"stop that program, or choose another port: stack.ports.{part} in replication.yaml",
+        remedy=f"stop that program, or choose another port: {_choice(part)}",
     )
+
+
+def _choice(part: str) -> str:
+    if part in Ports().as_dict():
+        return f"stack.ports.{part} in replication.yaml"
+    return "the command's --port"
 
 
 def owner_of(port: int) -> str:

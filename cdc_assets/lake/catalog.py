@@ -17,7 +17,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.config import LakeConfig, ReplicationConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.lake.properties import Published
-from cdc_assets.lake.state import TableState, ancestry, publishes, read_state
+from cdc_assets.lake.state import TableState, ancestry, published_by, publishes, read_state
 
 _SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
 
@@ -58,6 +58,50 @@ class Lake:
         """Branch names and the snapshots they point to, ``main`` included."""
         table = self._load(name)
         return {ref: each.snapshot_id for ref, each in table.metadata.refs.items()} if table else {}
+
+    def dead_branches(self, name: LakeName, prefix: str) -> tuple[str, ...]:
+        """Branches with this prefix that can never be fast-forwarded to.
+
+        ``main`` may only move to a descendant of its head: a branch that does not have that
+        among its ancestors was left by a writer that was killed, or beaten.
+        """
+        table = self._load(name)
+        head = table.current_snapshot() if table else None
+        if table is None or head is None:
+            return ()
+        parents = {each.snapshot_id: each.parent_snapshot_id for each in table.metadata.snapshots}
+
+        def descends(snapshot: int | None) -> bool:
+            while snapshot is not None and snapshot != head.snapshot_id:
+                snapshot = parents.get(snapshot)
+            return snapshot is not None
+
+        refs = table.metadata.refs.items()
+        ours = ((ref, each.snapshot_id) for ref, each in refs if ref.startswith(prefix))
+        return tuple(ref for ref, snapshot in ours if not descends(snapshot))
+
+    def is_built_on(self, name: LakeName, branch: str, head: int | None, attempt: str) -> bool:
+        """Whether a branch is this attempt's snapshot, at most one more, and then ``head``.
+
+        And ``main`` is still at ``head``. Iceberg makes a branch that is missing when something
+        is written to it, on whatever ``main`` has become: what was written before is lost then,
+        and a fast-forward would publish the rest.
+        """
+        table = self._load(name)
+        ref = table.metadata.refs.get(branch) if table else None
+        if table is None or ref is None:
+            return False
+        main = table.current_snapshot()
+        if (main.snapshot_id if main else None) != head:
+            return False
+        last = table.snapshot_by_id(ref.snapshot_id)
+        found = published_by(last) if last else None
+        if last is None or found is None or found.attempt != attempt:
+            return False
+        if last.parent_snapshot_id == head:
+            return True
+        before = table.snapshot_by_id(last.parent_snapshot_id or -1)
+        return before is not None and before.parent_snapshot_id == head
 
     def parents(self, name: LakeName) -> tuple[int, ...]:
         """Snapshot ids from the head of ``main`` back."""

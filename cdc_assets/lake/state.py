@@ -71,9 +71,15 @@ def read_state(name: LakeName, table: Table) -> TableState:
 def publishes(table: Table) -> Iterator[Published]:
     """Our publishes in the ancestry of ``main``, newest first, as far as snapshots are kept."""
     for snapshot in ancestry(table):
-        summary = _summary(snapshot)
-        if OFFSETS in summary:
-            yield Published.from_properties(summary)
+        published = published_by(snapshot)
+        if published is not None:
+            yield published
+
+
+def published_by(snapshot: Snapshot) -> Published | None:
+    """What a snapshot of ours says; None for those of others."""
+    summary = _summary(snapshot)
+    return Published.from_properties(summary) if OFFSETS in summary else None
 
 
 def ancestry(table: Table) -> Iterator[Snapshot]:

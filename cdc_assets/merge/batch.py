@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,12 +23,12 @@ from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import SourceConfig
-from cdc_assets.errors import RejectedRecordError, TerminalError
+from cdc_assets.errors import RejectedRecordError, TerminalError, UnreachableError
 from cdc_assets.formats.debezium_json import ROW_OPS
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge import sql
 from cdc_assets.merge.decoding import BatchDecoder
-from cdc_assets.merge.failures import cleaning_up, translated
+from cdc_assets.merge.failures import released_after, translated
 from cdc_assets.merge.fold import completed, newest_by_key, only_newer, set_values
 from cdc_assets.merge.observe import BatchFigures, BatchObserver, Rejection
 from cdc_assets.merge.plan import Apply, BatchPlan, choose
@@ -62,6 +62,15 @@ class Folded:
     lowest: Mapping[int, str]
     highest: Mapping[int, str]
     highest_delete: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The changes that are to be applied, each whole; how many; how many could not be made so."""
+
+    final: DataFrame
+    kept: int
+    incomplete: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +123,20 @@ class BatchExecution:
     @contextmanager
     def _folded(self, floor: int) -> Iterator[tuple[DataFrame, Folded, BatchFigures]]:
         observer = self._observer()
-        changes = self._changes(floor, observer)
-        observed = newest_by_key(changes, self.plan.schema.key, self.decoder.unset_able).persist()
         # By name: the client cannot join two plans that hold one observation.
         view = f"newest_{uuid.uuid4().hex}"
-        observed.createOrReplaceTempView(view)
+        with self._step("read, decode, fold"):
+            changes = self._changes(floor, observer)
+            key, unset_able = self.plan.schema.key, self.decoder.unset_able
+            observed = newest_by_key(changes, key, unset_able).persist()
+            observed.createOrReplaceTempView(view)
         newest = self.spark.table(view)
-        try:
+
+        def release() -> None:
+            observed.unpersist()
+            self.spark.catalog.dropTempView(view)
+
+        with released_after(release):
             with self._step("read, decode, fold"):
                 folded = _summary(observed)
                 figures = observer.figures()
@@ -130,10 +146,6 @@ class BatchExecution:
                 reason = F.col("reject").alias("reason")
                 self._quarantine(rejected.select("partition", "offset", reason))
             yield newest, folded, figures
-        finally:
-            with cleaning_up():
-                observed.unpersist()
-                self.spark.catalog.dropTempView(view)
 
     def _changes(self, floor: int, observer: BatchObserver) -> DataFrame:
         """The changes that can be merged.
@@ -170,23 +182,24 @@ class BatchExecution:
         plan = self.plan
         rows = _rows(self.lake, plan)
         apply = choose(plan, rows, folded.lowest)
-        with self._resolved(newest, folded, apply, floor) as (final, kept):
+        with self._resolved(newest, folded, apply, floor) as resolved:
+            figures = replace(figures, rejected=figures.rejected + resolved.incomplete)
             latency = self._latency(figures)
-            if plan.replay and kept == 0:
-                return Executed(None, figures, apply, folded.keys, LatencyHistogram(), plan.schema)
+            stale = folded.keys - resolved.kept - resolved.incomplete
+            if plan.replay and resolved.kept == 0:
+                return Executed(None, figures, apply, stale, LatencyHistogram(), plan.schema)
             floor_after = max(floor, figures.max_read or 0)
             record = self._record(folded, figures, floor_after, latency)
-            self._write(final, folded, apply, record)
-        return Executed(record, figures, apply, folded.keys - kept, latency, plan.schema)
+            self._write(resolved.final, folded, apply, record)
+        return Executed(record, figures, apply, stale, latency, plan.schema)
 
     @contextmanager
     def _resolved(
         self, newest: DataFrame, folded: Folded, apply: Apply, floor: int
-    ) -> Iterator[tuple[DataFrame, int]]:
-        """The changes that are to be applied, each whole; and how many."""
+    ) -> Iterator[Resolved]:
         guarded = apply is Apply.GUARDED
         if not guarded and not folded.partial:
-            yield newest, folded.keys
+            yield Resolved(newest, folded.keys)
             return
         with self._step("look up"):
             rows = self._lake_rows(newest if guarded else newest.where("partial")).persist()
@@ -197,14 +210,19 @@ class BatchExecution:
             if folded.partial:
                 changes = self._changes(floor, self._observer())
                 final = self._whole(changes, final, known, rows)
+            else:
+                final = final.withColumn("incomplete", F.lit(False))
             final = final.persist()
-            kept = final.count()
-        try:
-            yield self._require_whole(final), kept
-        finally:
-            with cleaning_up():
-                final.unpersist()
-                rows.unpersist()
+
+        def release() -> None:
+            final.unpersist()
+            rows.unpersist()
+
+        with released_after(release):
+            with self._step("look up"):
+                kept = final.count()
+            incomplete = self._require_whole(final) if folded.partial else 0
+            yield Resolved(final.where("NOT incomplete"), kept - incomplete, incomplete)
 
     def _lake_rows(self, wanted: DataFrame) -> DataFrame:
         """``known_key known_position known_row`` of the lake's rows with these keys."""
@@ -247,21 +265,20 @@ class BatchExecution:
             quarantine = Quarantine(self.spark, self.catalog, self.plan.entry.table.source)
             quarantine.add(self.decoder.raw, rejected, self.plan.run_id, self.clock())
 
-    def _require_whole(self, final: DataFrame) -> DataFrame:
-        """Without updates that cannot be completed: those are rejected."""
-        if "incomplete" not in final.columns:
-            return final
+    def _require_whole(self, final: DataFrame) -> int:
+        """How many updates cannot be completed; they are in quarantine now."""
         lost = final.where("incomplete").agg(
             F.count(F.lit(1)).alias("n"), F.min(F.struct("partition", "offset")).alias("first")
         )
-        found = lost.collect()[0]
+        with self._step("look up"):
+            found = lost.collect()[0]
         if found["n"] and self.source.bad_records == "fail":
             at = Rejection(self._coordinate(found["first"]), _INCOMPLETE)
             raise _rejected(self.plan, found["n"], at)
         if found["n"]:
             reason = F.lit(_INCOMPLETE).alias("reason")
             self._quarantine(final.where("incomplete").select("partition", "offset", reason))
-        return final.where("NOT incomplete")
+        return found["n"]
 
     def _coordinate(self, row: Mapping[str, int]) -> Coordinate:
         return Coordinate(self.plan.entry.topic, row["partition"], row["offset"])
@@ -269,17 +286,18 @@ class BatchExecution:
     def _write(self, final: DataFrame, folded: Folded, apply: Apply, record: Published) -> None:
         plan = self.plan
         if folded.deletes:
-            with self._step("remember deletes"), translated("remember deletes", plan.where):
+            with self._step("remember deletes"):
                 self._tombstones().remember(final.where("op = 'd'"))
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
         with self._step("open branch"):
             branch = publisher.open_branch()
         try:
             if apply is not Apply.APPEND:
-                with self._step("delete keys"), translated("delete keys", plan.where):
-                    self._delete(branch, final)
-            with self._step("append rows"), translated("append rows", plan.where):
+                self._delete(branch, final)
+            with self._step("append rows"):
                 self._append(branch, final, record)
+        except UnreachableError:  # the branch stays; the next publish finds and drops it
+            raise
         except Exception:
             publisher.close_branch()
             raise
@@ -290,14 +308,14 @@ class BatchExecution:
     def _delete(self, branch: str, final: DataFrame) -> None:
         view = f"keys_{uuid.uuid4().hex}"
         key = self.plan.schema.key
-        final.select(*(F.col("key").getField(n).alias(n) for n in key)).createOrReplaceTempView(
-            view
-        )
-        try:
+        keys = final.select(*(F.col("key").getField(name).alias(name) for name in key))
+        with self._step("delete keys"):
+            keys.createOrReplaceTempView(view)
+        with (
+            released_after(lambda: self.spark.catalog.dropTempView(view)),
+            self._step("delete keys"),
+        ):
             self.spark.sql(sql.delete_keys(branch, view, key))
-        finally:
-            with cleaning_up():
-                self.spark.catalog.dropTempView(view)
 
     def _append(self, branch: str, final: DataFrame, record: Published) -> None:
         rows = final.where("op != 'd'").select(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import grpc
@@ -46,10 +46,24 @@ def translated(step: str, where: str) -> Iterator[None]:
 
 
 @contextmanager
-def cleaning_up() -> Iterator[None]:
-    """For releasing what a lost server has released already: must not hide the first error."""
+def released_after(release: Callable[[], object]) -> Iterator[None]:
+    """Release something after the block, however it ends; that must not hide the block's error.
+
+    Not if the Spark server went away: it has released all itself, and asking in vain takes long.
+    """
     try:
         yield
+    except UnreachableError:
+        raise
+    except BaseException:
+        _try(release)
+        raise
+    _try(release)
+
+
+def _try(release: Callable[[], object]) -> None:
+    try:
+        release()
     except (PySparkException, grpc.RpcError) as error:
         _log.debug("could not release a cached frame or view: %s", _cause(error))
 

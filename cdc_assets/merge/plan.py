@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.errors import LogReplacedError, LostRangeError
@@ -12,6 +13,8 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import TableSchema
+
+BRANCH_PREFIX: Final = "cdc_"
 
 
 class Apply(StrEnum):
@@ -59,7 +62,7 @@ class BatchPlan:
     @property
     def branch(self) -> str:
         """Where the batch is built up."""
-        return f"cdc_{self.attempt.replace('-', '')}"
+        return BRANCH_PREFIX + self.attempt.replace("-", "")
 
     @property
     def where(self) -> str:
@@ -93,6 +96,20 @@ def require_same_log(entry: TableEntry, published: Published, now: TopicIdentity
     where = f"table={entry.table} topic={entry.topic} was={before} is={now}"
     remedy = "its offsets are not comparable: re-create the table from a new snapshot"
     raise LogReplacedError(what, where=where, remedy=remedy)
+
+
+def require_whole(entry: TableEntry, marks: Watermarks) -> None:
+    """A table that is replicated for the first time needs the log from its first offset on.
+
+    Raises:
+        LostRangeError: if the log begins later; names the exact range.
+    """
+    gone = [f"{partition}:[0,{at})" for partition, at in marks.begin if at]
+    if gone:
+        what = f"the log no longer holds its beginning: {' '.join(gone)} was never merged"
+        where = f"table={entry.table} topic={entry.topic}"
+        remedy = "if a snapshot of the whole table lies in what is left, set lost_start: accept"
+        raise LostRangeError(what, where=where, remedy=remedy)
 
 
 def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks) -> None:

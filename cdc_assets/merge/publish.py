@@ -4,11 +4,13 @@
    written there; readers of ``main`` see none of it.
 2. The last write on the branch carries the snapshot properties: offsets are stored in the
    snapshot that completes their rows, and nowhere else.
-3. `publish` fast-forwards ``main``. Iceberg refuses unless the branch descends from ``main``'s
+3. `publish` looks whether the branch is what was written, on the head that the plan was made
+   on, then fast-forwards ``main``. Iceberg refuses unless the branch descends from ``main``'s
    head: a second writer or a zombie cannot publish.
 4. If the reply is lost, `publish` looks for the attempt in ``main``'s ancestry before anything
    else. If even that cannot be read, the outcome is unknown and nothing is cleaned up.
-5. `close_branch` drops the branch once the outcome is known.
+5. `close_branch` drops the branch once the outcome is known, and those that killed or beaten
+   writers have left.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, Tran
 from cdc_assets.lake import Lake
 from cdc_assets.merge import sql
 from cdc_assets.merge.failures import translated
-from cdc_assets.merge.plan import BatchPlan
+from cdc_assets.merge.plan import BRANCH_PREFIX, BatchPlan
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +52,11 @@ class Publisher:
             OutcomeUnknownError: if neither the reply nor the table could be read.
         """
         plan = self._plan
+        if not self._lake.is_built_on(plan.entry.target, plan.branch, plan.head, plan.attempt):
+            self.close_branch()
+            what = "another writer published while this batch was at work"
+            remedy = "the range is merged again by the next try"
+            raise ConflictError(what, where=plan.where, remedy=remedy)
         try:
             with translated("publish", plan.where):
                 self._run(sql.fast_forward(self._catalog, plan.entry.target, plan.branch))
@@ -63,8 +70,10 @@ class Publisher:
         """Step 5. A branch that cannot be dropped does no harm but to stay: it is logged."""
         plan = self._plan
         try:
+            dead = self._lake.dead_branches(plan.entry.target, BRANCH_PREFIX)
             with translated("drop branch", plan.where):
-                self._run(sql.drop_branch(self._catalog, plan.entry.target, plan.branch))
+                for branch in dict.fromkeys((plan.branch, *dead)):
+                    self._run(sql.drop_branch(self._catalog, plan.entry.target, branch))
         except TransientError as error:
             _log.warning("branch %s was left behind: %s", plan.branch, error)
 

@@ -24,7 +24,7 @@ from cdc_assets.merge.batch import BatchExecution, Executed, UnknownColumnError
 from cdc_assets.merge.decoding import BatchDecoder, distinct_schemas
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.failures import translated
-from cdc_assets.merge.plan import BatchPlan, limited, require_kept, require_same_log
+from cdc_assets.merge.plan import BatchPlan, limited, require_kept, require_same_log, require_whole
 from cdc_assets.merge.read import read_ranges
 from cdc_assets.merge.result import BatchResult
 from cdc_assets.merge.tables import LakeTables
@@ -142,6 +142,8 @@ class Replicator:
         start = published.offsets if published else marks.begin
         if published:
             require_same_log(entry, published, self._identity(entry))
+        elif self._source(entry).lost_start == "fail":
+            require_whole(entry, marks)
         require_kept(entry, start, marks)
         unread = start.ranges_to(marks.end)
         ranges = limited(self._within(entry, unread, window), self._source(entry).batch.max_records)

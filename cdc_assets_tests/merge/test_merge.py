@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from cdc_assets.errors import LostRangeError, RejectedRecordError, TerminalError
 from cdc_assets.log.hours import hour_of
+from cdc_assets.merge import sql
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
 from cdc_assets_tests.pipeline import Message, Pipeline
 
@@ -187,3 +189,63 @@ def test_offsets_below_the_logs_start_stop_the_table_and_name_the_range(pipeline
     with pytest.raises(LostRangeError, match=r"0:\[1,4\)"):
         made.merge(TABLE)
     assert names(made) == {1: "a"}
+
+
+def test_a_log_without_its_beginning_makes_no_table_unless_that_is_accepted(pipeline: Make) -> None:
+    from confluent_kafka import TopicPartition
+
+    made = pipeline()
+    made.create_topic(TABLE)
+    made.produce(
+        TABLE, [event("c", {"id": n, "name": str(n)}, 20 + n, commit=15) for n in range(5)]
+    )
+    deleted = made.admin.delete_records([TopicPartition(made.topic(TABLE), 0, 3)])
+    for future in deleted.values():
+        future.result(30)
+    with pytest.raises(LostRangeError, match=r"0:\[0,3\)"):
+        made.merge(TABLE)
+    assert made.lake.state(made.entry(TABLE).target) is None
+
+    accepting = replace(made, source={**made.source, "lost_start": "accept"})
+    accepting.merge(TABLE)
+    assert names(accepting) == {3: "3", 4: "4"}
+
+
+def test_branches_that_killed_writers_left_are_dropped_by_the_next_publish(pipeline: Make) -> None:
+    made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5))
+    target = made.entry(TABLE).target
+    state = made.lake.state(target)
+    assert state is not None
+    catalog = made.config.lake.catalog.name
+    made.spark().sql(sql.create_branch(catalog, target, "cdc_killed", state.snapshot_id))
+    made.spark().sql(sql.create_branch(catalog, target, "of_a_user", state.snapshot_id))
+    assert made.lake.dead_branches(target, "cdc_") == (), "it may be at work"
+
+    made.produce(TABLE, [event("u", {"id": 1, "name": "b"}, 20, commit=15)])
+    made.merge(TABLE)
+    assert set(made.lake.branches(target)) == {"main", "of_a_user"}
+
+
+def test_a_branch_that_came_back_on_another_head_is_not_published(pipeline: Make) -> None:
+    """As Iceberg makes it for a writer whose branch was dropped while it appended."""
+    made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5))
+    target = made.entry(TABLE).target
+    before = made.lake.state(target)
+    assert before is not None
+    made.produce(TABLE, [event("u", {"id": 1, "name": "b"}, 20, commit=15)])
+    made.merge(TABLE)
+    after = made.lake.state(target)
+    assert after is not None
+    assert after.published is not None
+    attempt = after.published.attempt
+    catalog = made.config.lake.catalog.name
+
+    made.spark().sql(sql.create_branch(catalog, target, "cdc_late", after.snapshot_id))
+    rows = made.spark().table(sql.table(catalog, target)).limit(0)
+    writer = rows.writeTo(sql.table(catalog, target, "cdc_late"))
+    for name, value in after.published.to_properties().items():
+        writer = writer.option(f"snapshot-property.{name}", value)
+    writer.append()
+
+    assert not made.lake.is_built_on(target, "cdc_late", before.snapshot_id, attempt)
+    assert made.lake.is_built_on(target, "cdc_late", after.snapshot_id, attempt)
