@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -86,15 +87,13 @@ def test_the_command_answers_for_twenty_tables_and_prints_what_it_took(world: Wo
     for entry in world.discover():
         world.publish(entry.target, {0: 0}, {0: 1})
 
-    fastest = min(_run_status(world) for _ in range(3))
-    print(f"status of 20 tables: {fastest:.2f} s of processor time (goal: 2 s)")
+    processor, wall = min(_run_status(world) for _ in range(3))
+    print(f"status of 20 tables: {processor:.2f} s of processor time, {wall:.2f} s in all")
 
 
-def _run_status(world: World) -> float:
-    """Seconds of processor time, which do not depend on what else this machine does.
-
-    Waiting for Kafka and the catalog adds about 0.2 s to them.
-    """
+def _run_status(world: World) -> tuple[float, float]:
+    """Seconds of processor time, which do not depend on what else the machine does, and in all."""
+    started = time.monotonic()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-m", "cdc_assets.cli", "status", "--json"],
@@ -104,4 +103,5 @@ def _run_status(world: World) -> float:
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["tables"]) == 20
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return processor, time.monotonic() - started
