@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -59,8 +60,8 @@ class Lake:
         table = self._load(name)
         return {ref: each.snapshot_id for ref, each in table.metadata.refs.items()} if table else {}
 
-    def dead_branches(self, name: LakeName, prefix: str) -> tuple[str, ...]:
-        """Branches with this prefix that can never be fast-forwarded to.
+    def dead_branches(self, name: LakeName, own: re.Pattern[str]) -> tuple[str, ...]:
+        """Branches with names of this form that can never be fast-forwarded to.
 
         ``main`` may only move to a descendant of its head: a branch that does not have that
         among its ancestors was left by a writer that was killed, or beaten.
@@ -77,7 +78,7 @@ class Lake:
             return snapshot is not None
 
         refs = table.metadata.refs.items()
-        ours = ((ref, each.snapshot_id) for ref, each in refs if ref.startswith(prefix))
+        ours = ((ref, each.snapshot_id) for ref, each in refs if own.fullmatch(ref))
         return tuple(ref for ref, snapshot in ours if not descends(snapshot))
 
     def is_built_on(self, name: LakeName, branch: str, head: int | None, attempt: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +15,8 @@ from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import TableSchema
 
-BRANCH_PREFIX: Final = "cdc_"
+OWN_BRANCH: Final = re.compile(r"cdc_[0-9a-f]{32}")
+"""Names of branches that batches are built up on; a user's may begin alike."""
 
 
 class Apply(StrEnum):
@@ -62,7 +64,7 @@ class BatchPlan:
     @property
     def branch(self) -> str:
         """Where the batch is built up."""
-        return BRANCH_PREFIX + self.attempt.replace("-", "")
+        return f"cdc_{self.attempt.replace('-', '')}"
 
     @property
     def where(self) -> str:

@@ -23,7 +23,7 @@ from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, Tran
 from cdc_assets.lake import Lake
 from cdc_assets.merge import sql
 from cdc_assets.merge.failures import translated
-from cdc_assets.merge.plan import BRANCH_PREFIX, BatchPlan
+from cdc_assets.merge.plan import OWN_BRANCH, BatchPlan
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Publisher:
         """Step 5. A branch that cannot be dropped does no harm but to stay: it is logged."""
         plan = self._plan
         try:
-            dead = self._lake.dead_branches(plan.entry.target, BRANCH_PREFIX)
+            dead = self._lake.dead_branches(plan.entry.target, OWN_BRANCH)
             with translated("drop branch", plan.where):
                 for branch in dict.fromkeys((plan.branch, *dead)):
                     self._run(sql.drop_branch(self._catalog, plan.entry.target, branch))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import pytest
 
 from cdc_assets.errors import LostRangeError, RejectedRecordError, TerminalError
 from cdc_assets.log.hours import hour_of
 from cdc_assets.merge import sql
+from cdc_assets.merge.plan import OWN_BRANCH
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
 from cdc_assets_tests.pipeline import Message, Pipeline
 
@@ -216,14 +218,15 @@ def test_branches_that_killed_writers_left_are_dropped_by_the_next_publish(pipel
     target = made.entry(TABLE).target
     state = made.lake.state(target)
     assert state is not None
-    catalog = made.config.lake.catalog.name
-    made.spark().sql(sql.create_branch(catalog, target, "cdc_killed", state.snapshot_id))
+    catalog, killed = made.config.lake.catalog.name, f"cdc_{uuid4().hex}"
+    made.spark().sql(sql.create_branch(catalog, target, killed, state.snapshot_id))
     made.spark().sql(sql.create_branch(catalog, target, "of_a_user", state.snapshot_id))
-    assert made.lake.dead_branches(target, "cdc_") == (), "it may be at work"
+    made.spark().sql(sql.create_branch(catalog, target, "cdc_of_a_user", state.snapshot_id))
+    assert made.lake.dead_branches(target, OWN_BRANCH) == (), "it may be at work"
 
     made.produce(TABLE, [event("u", {"id": 1, "name": "b"}, 20, commit=15)])
     made.merge(TABLE)
-    assert set(made.lake.branches(target)) == {"main", "of_a_user"}
+    assert set(made.lake.branches(target)) == {"main", "of_a_user", "cdc_of_a_user"}
 
 
 def test_a_branch_that_came_back_on_another_head_is_not_published(pipeline: Make) -> None:
