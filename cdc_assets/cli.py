@@ -109,6 +109,56 @@ def replay(table: str, first: str, last: str) -> None:
     _exit(run_replay(_config(), table, first, last))
 
 
+@cli.group()
+def quarantine() -> None:
+    """Records that could not be merged: which they are; merge them again."""
+
+
+@quarantine.command("list")
+@click.option("--source", help="Only records of this source.")
+@click.option("--table", help="Only records of this table: [source.][schema.]table.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def list_(source: str | None, table: str | None, limit: int, *, as_json: bool) -> None:
+    """Where each record lies and why it could not be merged. Never prints what it holds."""
+    from cdc_assets.operate.quarantine import Wanted, list_quarantined
+    from cdc_assets.operate.services import Services
+
+    listing = list_quarantined(Services(_config()), Wanted(source, table), limit)
+    if as_json:
+        click.echo(listing.to_json())
+    else:
+        from cdc_assets.operate.render import render_quarantine
+
+        render_quarantine(listing)
+
+
+@quarantine.command("replay")
+@click.option("--source", help="Only records of this source.")
+@click.option("--table", help="Only records of this table: [source.][schema.]table.")
+@click.option(
+    "--offset", "offsets", multiple=True, metavar="PARTITION:OFFSET",
+    help="Only this record of --table; may be given more than once.",
+)  # fmt: skip
+@click.option(
+    "--accept-overtaken", is_flag=True,
+    help="Let go of records whose rows had newer changes, also where those may be partial.",
+)  # fmt: skip
+def replay_quarantine(
+    source: str | None, table: str | None, offsets: tuple[str, ...], *, accept_overtaken: bool
+) -> None:
+    """Merge records again, after what kept them from it was put right.
+
+    Those that are merged leave the quarantine, and so do those whose rows had newer changes,
+    unless these may have left columns unchanged that only the record has set.
+    """
+    from cdc_assets.operate.quarantine import Wanted
+    from cdc_assets.orchestration.quarantined import Again, run_quarantine_replay
+
+    again = Again(offsets, accept_overtaken=accept_overtaken)
+    _exit(run_quarantine_replay(_config(), Wanted(source, table), again))
+
+
 def _config() -> ReplicationConfig:
     from cdc_assets.config import load_config
 

@@ -28,7 +28,7 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_names_every_command() -> None:
     shown = CliRunner().invoke(cli, ["--help"]).output
-    for name in ("demo", "replay", "replicate", "stack", "status"):
+    for name in ("demo", "quarantine", "replay", "replicate", "stack", "status"):
         assert f"\n  {name} " in shown
 
 
@@ -50,6 +50,13 @@ def test_a_missing_configuration_is_bad_usage(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "replication.yaml" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_quarantine_has_commands_to_list_and_to_replay(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(cli, ["quarantine", "--help"]).output
+    for name in ("list", "replay"):
+        assert f"\n  {name} " in shown
+    assert command(tmp_path, "quarantine", "list", "--limit", "0").returncode == 2
 
 
 def test_an_unknown_option_is_bad_usage(tmp_path: Path) -> None:

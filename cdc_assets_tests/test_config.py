@@ -133,6 +133,8 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         ("sources/shop/slo", {"percent": "95"}, "sources.shop.slo.percent", "must be a number"),
         ("sources/shop/slo", {"percent": 101}, "sources.shop.slo.percent", "at most 100"),
         ("sources/shop/slo", {"over_hours": 0}, "sources.shop.slo.over_hours", "at least 1"),
+        ("sources/shop/quarantine", {"max_records": 0}, "quarantine.max_records", "more than 0"),
+        ("sources/shop/quarantine", {"max_record": 9}, "quarantine.max_record", "'max_records'"),
         ("sources/shop/schema_changes", "evlove", "schema_changes", "did you mean 'evolve'?"),
         ("sources/shop/format", "debezium-jsn", "sources.shop.format", "'debezium-json'"),
         ("sources/shop/topics", {"include": ["shop("]}, "topics.include", "regular expression"),
@@ -363,6 +365,13 @@ def test_a_source_that_does_not_exist_is_named_with_its_nearest():
     config = parse_config(edited("home", "/srv/cdc"))
     with pytest.raises(ConfigError, match="did you mean 'shop'"):
         config.source("shpo")
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("given", "limit"), [({}, 1000), ({"max_records": 1}, 1)], ids=str)
+def test_the_quarantine_has_a_limit(given, limit):
+    config = parse_config(edited("sources/shop/quarantine", given))
+    assert config.source("shop").quarantine.max_records == limit
 
 
 @pytest.mark.unit

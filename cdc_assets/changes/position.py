@@ -1,31 +1,64 @@
 """Where the source says that a change happened, as numbers whose order is source order.
 
-A position is a tuple of non-negative 64-bit numbers, compared from left to right; as bytes,
+A position is a tuple of non-negative 63-bit numbers, compared from left to right; as bytes,
 each number is 8 bytes big-endian, so that byte order is the same order. The last number is
 always the Kafka offset: equal positions fall back to Kafka order (docs/ARCHITECTURE.md).
 
-PostgreSQL: ``(last commit LSN, LSN, offset)``. For one key, LSN order is commit order, since
-row locks serialise its writers; across transactions it is not, they interleave. The pair of
-``source.sequence`` follows the order of emission, which is commit order.
+===========  =================================================================================
+scheme       numbers before the offset
+===========  =================================================================================
+`postgres`   last commit LSN, LSN
+`binlog`     epoch and file number, position in the file, row of the event
+`sqlserver`  commit LSN (two numbers), change LSN (two numbers), serial number
+`oracle`     commit SCN, SCN, place in the transaction
+`mongodb`    seconds of the cluster time, ordinal
+`yugabyte`   commit time, term, index, write id
+`offset`     none
+===========  =================================================================================
 
-What the pair does not say by itself:
-
-- A snapshot row (``read``) has no last commit. It was read at its LSN, and every
-  transaction that it does not hold commits after that: it counts as committed there.
-- The first transaction after a connector's start has no last commit either. Its changes may
-  have an LSN *below* that of a snapshot row (it ran while the slot was made), and are newer
-  all the same. They count as committed at the *read floor*, the highest LSN of snapshot rows.
-
-Sources without a position are ordered by the Kafka offset alone.
+A row of a snapshot has a position too: it is newer than whatever the snapshot holds and older
+than whatever it does not. Where the source gives it only the last commit that it holds, the
+numbers below the commit are `LAST`, so that it wins over all changes of that commit.
 """
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
 
-NUMBERS_POSTGRES = 3
-"""Last commit LSN, LSN, Kafka offset."""
+LAST: Final = 2**63 - 1
+"""Above any number of a change: the end of a commit that a snapshot holds as a whole."""
+
+
+class Scheme(StrEnum):
+    """How the positions of one table are made. It never changes while the table lives."""
+
+    POSTGRES = "postgres"
+    BINLOG = "binlog"
+    SQLSERVER = "sqlserver"
+    ORACLE = "oracle"
+    MONGODB = "mongodb"
+    YUGABYTE = "yugabyte"
+    OFFSET = "offset"
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a position has, the Kafka offset included."""
+        return _NUMBERS[self]
+
+
+_NUMBERS: Final = {
+    Scheme.POSTGRES: 3,
+    Scheme.BINLOG: 4,
+    Scheme.SQLSERVER: 6,
+    Scheme.ORACLE: 4,
+    Scheme.MONGODB: 3,
+    Scheme.YUGABYTE: 5,
+    Scheme.OFFSET: 1,
+}
 
 
 def encode(numbers: Sequence[int]) -> bytes:
@@ -45,14 +78,29 @@ def decode(position: bytes) -> tuple[int, ...]:
     return struct.unpack(f">{len(position) // 8}q", position)
 
 
+# ── PostgreSQL ────────────────────────────────────────────────────────────────────────────
+
+
 def postgres(
     *, sequence_commit: int | None, lsn: int, offset: int, is_read: bool, read_floor: int
 ) -> tuple[int, int, int]:
-    """The position of a PostgreSQL change.
+    """The position of a PostgreSQL change: ``(last commit LSN, LSN, offset)``.
+
+    For one key, LSN order is commit order, since row locks serialise its writers; across
+    transactions it is not, they interleave. The pair of ``source.sequence`` follows the order
+    of emission, which is commit order. What the pair does not say by itself:
+
+    - A snapshot row (``read``) has no last commit. It was read at its LSN, and every
+      transaction that it does not hold commits after that: it counts as committed there.
+    - The first transaction after a connector's start has no last commit either. Its changes
+      may have an LSN *below* that of a snapshot row (it ran while the slot was made), and are
+      newer all the same. They count as committed at the *read floor*, the highest LSN of
+      snapshot rows.
 
     Args:
         sequence_commit: first element of ``source.sequence``; None where it is null or absent.
-        lsn: ``source.lsn``.
+        lsn: ``source.lsn``; rows of an incremental snapshot have it only as the second
+            element of ``source.sequence``.
         offset: in Kafka.
         is_read: whether the change is a row of a snapshot.
         read_floor: highest LSN of the snapshot rows known so far.
@@ -63,3 +111,226 @@ def postgres(
         at = max(lsn, read_floor)
         return (at, at, offset)
     return (sequence_commit, lsn, offset)
+
+
+# ── MySQL, MariaDB ────────────────────────────────────────────────────────────────────────
+
+
+class BinlogFile(NamedTuple):
+    """A binlog file's name in its two parts; files of one base follow each other by number."""
+
+    base: str
+    number: int
+
+
+def binlog_file(name: str) -> BinlogFile | None:
+    """The parts of a name like ``mysql-bin.000009``; None if it is not one.
+
+    The number has six digits until it needs more (``mysql-bin.1000000`` comes after
+    ``mysql-bin.999999``), so that names must not be compared as text.
+    https://dev.mysql.com/doc/refman/8.4/en/binary-log.html
+    """
+    found = _BINLOG_FILE.match(name)
+    return BinlogFile(found[1], int(found[2])) if found and int(found[2]) < 2**32 else None
+
+
+_BINLOG_FILE: Final = re.compile(r"^(.+)\.([0-9]{1,10})\Z", re.DOTALL)
+
+
+def binlog(
+    *, epoch: int, file_number: int, pos: int, row: int, offset: int
+) -> tuple[int, int, int, int]:
+    """The position of a MySQL or MariaDB change: ``(epoch and file number, pos, row, offset)``.
+
+    ``source.pos`` is where the binlog event begins and ``source.row`` is the row in it, from 0.
+    Rows of a snapshot carry the binlog position that the snapshot is consistent with, which is
+    the end of the last event that it holds; rows of an incremental one that of the watermark.
+    https://debezium.io/documentation/reference/stable/connectors/mysql.html (``source``)
+
+    Args:
+        epoch: of the numbering, see `cdc_assets.changes.numbering`; below 2**31.
+        file_number: see `binlog_file`.
+        pos: ``source.pos``.
+        row: ``source.row``.
+        offset: in Kafka.
+    """
+    return (epoch << 32 | file_number, pos, row, offset)
+
+
+# ── SQL Server ────────────────────────────────────────────────────────────────────────────
+
+
+SqlServerLsn = tuple[int, int]
+"""A log sequence number of 80 bits: the first 32 and the other 48, so that it compares as such."""
+
+
+def sqlserver_lsn(text: str) -> SqlServerLsn | None:
+    """An LSN as Debezium writes it, ``00000027:00000758:0005``; None if it is not one.
+
+    The parts are the virtual log file's sequence number, the block and the slot in it.
+    https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-log-architecture-and-management-guide
+    """
+    found = _SQLSERVER_LSN.match(text)
+    return (int(found[1], 16), int(found[2] + found[3], 16)) if found else None
+
+
+_SQLSERVER_LSN: Final = re.compile(r"^([0-9a-fA-F]{8}):([0-9a-fA-F]{8}):([0-9a-fA-F]{4})\Z")
+
+
+def sqlserver(
+    *, commit_lsn: SqlServerLsn, change_lsn: SqlServerLsn | None, serial: int, offset: int
+) -> tuple[int, int, int, int, int, int]:
+    """The position of a SQL Server change: ``(commit LSN, change LSN, serial, offset)``.
+
+    ``source.event_serial_no`` tells changes of the same commit and change LSN apart. Rows of
+    an initial or blocking snapshot have only a commit LSN, the highest of the database when
+    the snapshot began; rows of an incremental one have all of the watermark's.
+    https://debezium.io/documentation/reference/stable/connectors/sqlserver.html
+
+    Args:
+        commit_lsn: ``source.commit_lsn``.
+        change_lsn: ``source.change_lsn``; None if absent.
+        serial: ``source.event_serial_no``, 0 if absent; has no meaning without a change LSN.
+        offset: in Kafka.
+    """
+    if change_lsn is None:
+        return (*commit_lsn, LAST, LAST, LAST, offset)
+    return (*commit_lsn, *change_lsn, serial, offset)
+
+
+# ── Oracle ────────────────────────────────────────────────────────────────────────────────
+
+
+def oracle(
+    *, commit_scn: int | None, scn: int, order: int, offset: int, is_read: bool
+) -> tuple[int, int, int, int]:
+    """The position of an Oracle change: ``(commit SCN, SCN, order, offset)``.
+
+    A snapshot reads ``AS OF SCN`` S, which holds whatever committed up to S, and its rows have
+    S as ``source.scn``. They have no commit SCN, or an older one of a change streamed before.
+    https://debezium.io/documentation/reference/stable/connectors/oracle.html
+
+    Args:
+        commit_scn: ``source.commit_scn``; None if absent, which only a snapshot's row may be.
+        scn: ``source.scn``, of the change.
+        order: ``source.txSeq``, the change's place in its transaction; of connectors that do
+            not write it ``source.ssn``, the sequence number within a redo record; else 0.
+            ``source.rs_id``, a redo address, adds nothing to the first.
+        offset: in Kafka.
+        is_read: whether the change is a row of a snapshot.
+
+    Raises:
+        ValueError: if a streamed change has no commit SCN.
+    """
+    if is_read and (commit_scn is None or commit_scn < scn):
+        return (scn, scn, LAST, offset)
+    if commit_scn is None:
+        msg = "a streamed change without a commit SCN has no position"
+        raise ValueError(msg)
+    return (commit_scn, scn, order, offset)
+
+
+# ── MongoDB ───────────────────────────────────────────────────────────────────────────────
+
+
+def mongodb(*, seconds: int, ordinal: int, offset: int) -> tuple[int, int, int]:
+    """The position of a MongoDB change: ``(seconds, ordinal, offset)`` of its cluster time.
+
+    Changes of one transaction share a cluster time; they count in Kafka order.
+    https://www.mongodb.com/docs/manual/reference/bson-types/#timestamps
+
+    Args:
+        seconds: ``source.ts_ms`` in whole seconds, where it holds the cluster time; see
+            `scheme_of`.
+        ordinal: ``source.ord``.
+        offset: in Kafka.
+    """
+    return (seconds, ordinal, offset)
+
+
+# ── YugabyteDB ────────────────────────────────────────────────────────────────────────────
+
+
+YugabyteOp = tuple[int, int, int]
+"""A tablet's Raft operation and a write in it: term, index, write id."""
+
+
+def yugabyte_op(text: str) -> YugabyteOp | None:
+    """An operation as ``source.lsn`` has it, ``term:index:key:write_id:time``; None if not one.
+
+    The key and the time only say where a snapshot of the tablet goes on.
+    https://github.com/yugabyte/debezium-connector-yugabytedb (``OpId``)
+    """
+    found = _YUGABYTE_OP.match(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+_YUGABYTE_OP: Final = re.compile(
+    r"^([0-9]{1,18}):([0-9]{1,18}):[^:]*:([0-9]{1,18})(?::[^:]*)?\Z", re.DOTALL
+)
+
+
+def yugabyte(
+    *, commit_time: int, op: YugabyteOp | None, offset: int
+) -> tuple[int, int, int, int, int]:
+    """The position of a YugabyteDB change: ``(commit time, term, index, write id, offset)``.
+
+    The commit time is the hybrid time by which the database itself orders the versions of a
+    row, over all tablets and also after a tablet was split. Within a transaction, and so
+    within its tablet, the operation orders the writes. A snapshot's row holds whatever
+    committed up to the time at which it was read, which is its commit time.
+
+    Args:
+        commit_time: ``source.commit_time``: microseconds since 1970 shifted left by 12 bits,
+            and a logical counter in these. It needs more than 63 bits from the year 2041 on.
+        op: of ``source.lsn``; None for a row of a snapshot.
+        offset: in Kafka.
+    """
+    if op is None:
+        return (commit_time, LAST, LAST, LAST, offset)
+    return (commit_time, *op, offset)
+
+
+# ── which scheme ──────────────────────────────────────────────────────────────────────────
+
+
+def scheme_of(source: Mapping[str, object]) -> Scheme:
+    """The scheme of a table, by the ``source`` of one of its records.
+
+    A source whose position is not filled in, such as an empty binlog file name, is ordered by
+    the Kafka offset, like a connector that is not known.
+
+    So is MongoDB, though there is a scheme for it. Rows of its snapshots have no cluster time
+    (``ord`` is -1 and ``ts_ms`` is the connector's clock), and since Debezium 3.4 ``ts_ms`` of
+    changes is wall time, whose second may be another than that of ``ord``.
+    """
+    is_read = source.get("snapshot") not in (None, False, "false")
+    match source.get("connector"):
+        case "postgresql" if _number(source, "lsn") or (is_read and _text(source, "sequence")):
+            return Scheme.POSTGRES
+        case "mysql" | "mariadb" if binlog_file(_text(source, "file")) and _number(source, "pos"):
+            return Scheme.BINLOG
+        case "sqlserver" if sqlserver_lsn(_text(source, "commit_lsn")):
+            return Scheme.SQLSERVER
+        case "oracle" if _number(source, "scn") and (is_read or _number(source, "commit_scn")):
+            return Scheme.ORACLE
+        case "yugabytedb" if is_read or yugabyte_op(_text(source, "lsn")):
+            return Scheme.YUGABYTE if _number(source, "commit_time") else Scheme.OFFSET
+        case _:
+            return Scheme.OFFSET
+
+
+def _text(source: Mapping[str, object], name: str) -> str:
+    value = source.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(source: Mapping[str, object], name: str) -> int:
+    """A number, or one written as decimal text; 0 if it is neither."""
+    value = source.get(name)
+    if isinstance(value, str):
+        return int(value) if _DECIMAL.match(value) else 0
+    return value if isinstance(value, int) else 0
+
+
+_DECIMAL: Final = re.compile(r"^[0-9]{1,19}\Z")

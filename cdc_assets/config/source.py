@@ -88,9 +88,13 @@ class SloConfig(Strict):
 
 
 class TableOverrides(Strict):
-    """What the configuration knows better than the schema of one table."""
+    """What the configuration knows better than the schema of one table.
+
+    ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
+    """
 
     primary_key: Names = ()
+    deletes: Literal["hard", "soft"] = "hard"
     columns: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("columns")
@@ -145,6 +149,12 @@ class BatchConfig(Strict):
     drain_seconds: float = Field(default=240, gt=0)
 
 
+class QuarantineConfig(Strict):
+    """How many records of one table may lie in quarantine before the table stops anyway."""
+
+    max_records: int = Field(default=1000, gt=0)
+
+
 class SourceConfig(Strict):
     """One stream of change topics with one format and (optionally) one database behind it."""
 
@@ -155,6 +165,7 @@ class SourceConfig(Strict):
     slo: SloConfig = SloConfig()
     schema_changes: Literal["evolve", "strict", "ignore"] = "evolve"
     bad_records: Literal["fail", "quarantine"] = "fail"
+    quarantine: QuarantineConfig = QuarantineConfig()
     lost_start: Literal["fail", "accept"] = "fail"
     tables: dict[str, TableOverrides] = Field(default_factory=dict)
     connector: ConnectorConfig = ConnectorConfig()

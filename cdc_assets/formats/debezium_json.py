@@ -4,12 +4,18 @@ A decoded batch has one row per record and these columns (the contract of every 
 
 ====================  ==============================================================
 ``op``                ``c`` ``u`` ``d`` ``r`` ``t``; ``tombstone`` for a record without a value
-``n0`` … ``nk``       the numbers of the position, see `cdc_assets.changes.position`
+``n0`` … ``nk``       the numbers of the position, see `cdc_assets.changes.position`; its scheme
+                      says how many
 ``partition offset``  where the record lies in Kafka
 ``ts``                the source's commit time; NULL for snapshot rows, whose changes are older
-``key``               struct of the key columns
+``key``               struct of the key columns; of a record without a value only if asked for
+``old_key``           the same before the change, where an update changed it; NULL elsewhere, and
+                      for tables whose key is the record's: they get a delete and a create
 ``row``               struct of all columns, decoded; NULL for deletes
 ``unset``             struct of booleans: which columns hold the "unchanged" placeholder
+``old_row``           the row before the change, for tables without a key; NULL elsewhere
+``ordinal``           the change's place in its transaction, likewise
+``pair``              the same hash for a delete and for the record without a value right after it
 ``reject``            why the record cannot be merged, without its values; NULL if it can
 ``unknown``           a field of the row that the schema does not have; NULL if none was found
 ``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
@@ -21,12 +27,8 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-import uuid
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
@@ -40,6 +42,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.placeholder import is_placeholder, may_be_unset
+from cdc_assets.formats.positions import NUMBERS, Epochs, floor_columns, numbers, source_fields
+from cdc_assets.formats.usual_layout import usual_layout
 from cdc_assets.formats.values import decoded, unfit, wire_type
 from cdc_assets.schema.types import Column, TableSchema, Wire
 
@@ -57,16 +63,29 @@ class DecodeSpec:
         inline: records carry their schema: the envelope is under ``payload``.
         target: the lake's columns; those that the record does not have become NULL.
         placeholder: the connector's ``unavailable.value.placeholder``.
+        scheme: how positions are made.
         unset_able: columns that ``unset`` tells of; see `unset_able`.
         read_floor: see `cdc_assets.changes.position`.
+        epochs: of binlog numbering, per partition; see `cdc_assets.changes.numbering`.
+        split_keys: an update may change the key, see ``old_key``.
+        tombstone_keys: decode the key of records without a value.
     """
 
     schema: TableSchema
     inline: bool
     target: TableSchema
     placeholder: str
+    scheme: Scheme
     unset_able: tuple[str, ...] = ()
     read_floor: int = 0
+    epochs: Epochs = field(default_factory=dict)
+    split_keys: bool = False
+    tombstone_keys: bool = False
+
+    @property
+    def counts_rows(self) -> bool:
+        """Without a key, rows are told apart by all their columns."""
+        return not self.schema.key
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
@@ -104,48 +123,63 @@ def _changes(parsed: DataFrame, envelope: Expression, spec: DecodeSpec) -> DataF
         "offset",
         _commit_time(envelope).alias("ts"),
         _key(envelope, op, spec).alias("key"),
-        F.when(has_row, _row(after, spec)).alias("row"),
+        _old_key(envelope, spec).alias("old_key"),
+        F.when(has_row, _row(envelope, spec)).alias("row"),
         _unset(envelope, spec).alias("unset"),
+        _old_row(envelope, spec).alias("old_row"),
+        _ordinal(envelope, spec).alias("ordinal"),
+        _pair(op).alias("pair"),
         _rejection(envelope, op, spec).alias("reject"),
         _unknown(after, spec).alias("unknown"),
     )
-    if not spec.schema.key:
-        return named
-    missing = reduce(
-        lambda left, right: left | right,
-        (F.col("key").getField(name).isNull() for name in spec.schema.key),
-    )
-    no_key = (F.col("op") != TOMBSTONE) & missing
-    return named.withColumn(
-        "reject", F.coalesce("reject", F.when(no_key, "a key column has no value"))
-    )
+    return named.withColumn("reject", F.coalesce("reject", *_unplaced(spec)))
+
+
+def _unplaced(spec: DecodeSpec) -> Iterator[Expression]:
+    """Rejections of changes without a complete key, or without a position."""
+    op = F.col("op")
+    if spec.schema.key:
+        missing = _any_null(F.col("key"), spec.schema.key)
+        nameless = (op == "d") & F.col("pair").isNull() & missing
+        yield F.when(nameless, "a delete with neither key nor before image")
+        yield F.when(op.isin(*ROW_OPS, "d") & missing, "a key column has no value")
+    if spec.split_keys:
+        unknown = _any_null(F.col("old_key"), spec.schema.key)
+        reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
+        yield F.when((op == "u") & unknown, reason)
+    no_position = (op != TOMBSTONE) & F.col("n0").isNull()
+    yield F.when(no_position, f"no source position ({spec.scheme})")
+
+
+def _any_null(struct: Expression, names: tuple[str, ...]) -> Expression:
+    nulls = (struct.getField(name).isNull() for name in names)
+    return reduce(lambda left, right: left | right, nulls)
 
 
 # ── shapes ────────────────────────────────────────────────────────────────────────────────
 
 
 def _document_type(spec: DecodeSpec) -> StructType:
+    before = spec.schema.columns if spec.counts_rows else spec.key_columns
     envelope = StructType(
         [
-            StructField("before", _struct(spec.key_columns)),
+            StructField("before", _struct(before)),
             StructField("after", _struct(spec.schema.columns)),
-            StructField("source", _SOURCE),
+            StructField("source", StructType([*_SOURCE, *source_fields(spec.scheme)])),
             StructField("op", StringType()),
         ]
     )
+    if spec.counts_rows:
+        envelope = envelope.add("transaction", StructType().add("total_order", LongType()))
     if spec.inline:
         envelope = StructType([StructField("payload", envelope)])
     return StructType([*envelope.fields, StructField(_BAD, StringType())])
 
 
-_SOURCE = StructType(
-    [
-        StructField("ts_ms", LongType()),
-        StructField("ts_us", LongType()),
-        StructField("lsn", LongType()),
-        StructField("sequence", StringType()),
-        StructField("snapshot", StringType()),
-    ]
+_SOURCE = (
+    StructField("ts_ms", LongType()),
+    StructField("ts_us", LongType()),
+    StructField("snapshot", StringType()),
 )
 
 
@@ -159,22 +193,21 @@ def _struct(columns: tuple[Column, ...]) -> StructType:
 
 
 def _position(envelope: Expression, spec: DecodeSpec) -> Iterator[Expression]:
-    """The same rule as `position.postgres`; all zero for sources without an LSN."""
-    source = envelope.getField("source")
-    lsn, sequence = source.getField("lsn"), source.getField("sequence")
-    commit = F.when(
-        sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 40), '"', 1)
-    ).try_cast("bigint")
-    floor = F.lit(spec.read_floor)
-    at_floor = F.greatest(lsn, floor)
-    is_read = _is_read(envelope)
-    first = commit.isNull() | (commit == floor)
-    zero = F.lit(0).cast("bigint")
-    yield F.coalesce(F.when(is_read, lsn).when(first, at_floor).otherwise(commit), zero).alias("n0")
-    yield F.coalesce(F.when(is_read, lsn).when(first, at_floor).otherwise(lsn), zero).alias("n1")
-    yield F.col("offset").alias("n2")
-    yield F.when(is_read, lsn).alias("read_lsn")
-    yield F.when(~is_read & commit.isNull(), lsn).alias("floating_lsn")
+    """The numbers of the position, and what the read floor is found by."""
+    source, is_read = envelope.getField("source"), _is_read(envelope)
+    found = numbers(
+        spec.scheme,
+        source,
+        is_read=is_read,
+        offset=F.col("offset"),
+        partition=F.col("partition"),
+        read_floor=spec.read_floor,
+        epochs=spec.epochs,
+    )
+    yield from (number.alias(name) for name, number in zip(NUMBERS, found, strict=False))
+    read, floating = floor_columns(spec.scheme, source, is_read=is_read)
+    yield read.alias("read_lsn")
+    yield floating.alias("floating_lsn")
 
 
 def _is_read(envelope: Expression) -> Expression:
@@ -196,15 +229,57 @@ def _key(envelope: Expression, op: Expression, spec: DecodeSpec) -> Expression:
         return F.lit(None).cast("struct<none:string>")
     after, before = envelope.getField("after"), envelope.getField("before")
     columns = spec.key_columns
-    first = before.getField(columns[0].name)
-    from_record = F.when((op == "d") & first.isNull(), _record_key(spec))
+    wanted = (op == "d") & before.getField(columns[0].name).isNull()
+    if spec.tombstone_keys:
+        wanted = wanted | (op == TOMBSTONE)
+    from_record = F.when(wanted, _record_key(spec))
 
     def value(column: Column) -> Expression:
         deleted = F.coalesce(before.getField(column.name), from_record.getField(column.name))
-        wire = F.when(op == "d", deleted).otherwise(after.getField(column.name))
+        now = _held(after, before, column, spec)
+        wire = F.when(op.isin("d", TOMBSTONE), deleted).otherwise(now)
         return decoded(wire, column).alias(column.name)
 
     return F.struct(*(value(column) for column in columns))
+
+
+def _held(after: Expression, before: Expression, column: Column, spec: DecodeSpec) -> Expression:
+    """A column of a configured key may be large and unchanged: then ``before`` holds it."""
+    value = after.getField(column.name)
+    if not spec.split_keys or column.wire is not Wire.STRING:
+        return value
+    return F.when(value == spec.placeholder, before.getField(column.name)).otherwise(value)
+
+
+def _old_key(envelope: Expression, spec: DecodeSpec) -> Expression:
+    if not spec.split_keys:
+        return F.lit(None).cast("struct<none:string>")
+    before = envelope.getField("before")
+    columns = spec.key_columns
+    old = F.struct(*(decoded(before.getField(c.name), c).alias(c.name) for c in columns))
+    return F.when(envelope.getField("op") == "u", old)
+
+
+def _old_row(envelope: Expression, spec: DecodeSpec) -> Expression:
+    before = envelope.getField("before")
+    if not spec.counts_rows:
+        return F.lit(None).cast("struct<none:string>")
+    values = (_value(before, column, spec).alias(column.name) for column in spec.target.columns)
+    return F.when(envelope.getField("op").isin("u", "d"), F.struct(*values))
+
+
+def _ordinal(envelope: Expression, spec: DecodeSpec) -> Expression:
+    if not spec.counts_rows:
+        return F.lit(None).cast("bigint")
+    return envelope.getField("transaction").getField("total_order")
+
+
+def _pair(op: Expression) -> Expression:
+    """Debezium sends a record without a value right after each delete, with the same key."""
+    after_delete = F.xxhash64(F.col("key_text"), F.col("partition"), F.col("offset") + 1)
+    tombstone = F.xxhash64(F.col("key_text"), F.col("partition"), F.col("offset"))
+    known = F.col("key_text").isNotNull()
+    return F.when(known & (op == "d"), after_delete).when(known & (op == TOMBSTONE), tombstone)
 
 
 def _record_key(spec: DecodeSpec) -> Expression:
@@ -218,10 +293,30 @@ def _record_key(spec: DecodeSpec) -> Expression:
     )
 
 
-def _row(after: Expression, spec: DecodeSpec) -> Expression:
-    return F.struct(
-        *(_value(after, column, spec).alias(column.name) for column in spec.target.columns)
-    )
+def _row(envelope: Expression, spec: DecodeSpec) -> Expression:
+    """All columns; without a key, those that ``after`` leaves out are taken from ``before``."""
+    after, before = envelope.getField("after"), envelope.getField("before")
+
+    def value(target: Column) -> Expression:
+        now = _value(after, target, spec)
+        if not _may_be_held_before(target, spec):
+            return now
+        column = spec.schema.column(target.name)
+        held = is_placeholder(after.getField(column.name), column, spec.placeholder)
+        unset = F.coalesce((envelope.getField("op") == "u") & held, F.lit(False))
+        return F.when(unset, _value(before, target, spec)).otherwise(now)
+
+    return F.struct(*(value(column).alias(column.name) for column in spec.target.columns))
+
+
+def _may_be_held_before(target: Column, spec: DecodeSpec) -> bool:
+    """Where ``before`` is read, and an update may hold a placeholder instead of the value."""
+    if target.name not in spec.schema.names:
+        return False
+    if spec.counts_rows:
+        return may_be_unset(spec.schema.column(target.name))
+    in_key = spec.split_keys and target.name in spec.schema.key
+    return in_key and spec.schema.column(target.name).wire is Wire.STRING
 
 
 def _value(after: Expression, target: Column, spec: DecodeSpec) -> Expression:
@@ -246,26 +341,6 @@ def _unknown(after: Expression, spec: DecodeSpec) -> Expression:
     return F.when(after.isNotNull() & unusual, F.get(F.array_except(fields, known), F.lit(0)))
 
 
-def usual_layout(names: tuple[str, ...]) -> str:
-    """What a record starts with whose ``after`` has these fields, in this order, and no other.
-
-    Possessive throughout: it neither backtracks nor recurses, however long a value is.
-    """
-    text = r'"(?:[^"\\]++|\\.)*+"'
-    scalar = r'[^",\[\]{}]++'
-    array = rf'\[(?:{text}|[^"\[\]{{}}]++)*+\]'
-    flat = rf'\{{(?:{text}|[^"{{}}]++)*+\}}'
-    value = f"(?:{text}|{scalar}|{array}|{flat})"
-    fields = (
-        rf"(?:{_in_regex(json.dumps(name, ensure_ascii=False))}:{value},?+)?+" for name in names
-    )
-    return rf'^\{{(?:"before":(?:null|{flat}),)?+"after":\{{{"".join(fields)}\}}'
-
-
-def _in_regex(literal: str) -> str:
-    return re.sub(r'[^\w"]', lambda found: f"\\{found[0]}", literal)
-
-
 def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:
     """Only an update can leave a column out: in ``c`` and ``r`` the same text is data."""
     after, op = envelope.getField("after"), envelope.getField("op")
@@ -281,58 +356,29 @@ def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:
     return F.struct(*flags) if flags else F.struct(F.lit(False).alias("__none"))
 
 
-def unset_able(target: TableSchema, others: Iterable[TableSchema] = ()) -> tuple[str, ...]:
-    """Columns of the target that a source's updates may leave out, by any of the schemas."""
-    marked = {c.name for schema in (target, *others) for c in schema.columns if may_be_unset(c)}
-    return tuple(name for name in target.names if name in marked)
-
-
-def may_be_unset(column: Column) -> bool:
-    """Whether the source may leave the column out of an update."""
-    return column.unchanged_marker
-
-
-def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expression:
-    """Whether a wire value is the placeholder: a whole value, in the column's own form.
-
-    https://debezium.io/documentation/reference/stable/connectors/postgresql.html
-    (``unavailable.value.placeholder``). As observed: bytes hold its UTF-8 bytes; text arrays
-    hold it as their only element, uuid arrays a hash of it, arrays of numbers its bytes.
-    """
-    match column.wire, column.element_wire:
-        case Wire.BYTES_BASE64, _:
-            return value == F.encode(F.lit(placeholder), "UTF-8")
-        case Wire.LIST, Wire.STRING:
-            hashed = str(name_uuid(placeholder.encode()))
-            only = F.get(value, F.lit(0))
-            return (F.size(value) == 1) & only.isin(placeholder, hashed)
-        case Wire.LIST, _:
-            element = wire_type(column).elementType.simpleString()  # type: ignore[attr-defined]
-            numbers = (F.lit(byte).cast(element) for byte in placeholder.encode())
-            return value == F.array(*numbers)
-        case _:
-            return value == placeholder
-
-
-def name_uuid(name: bytes) -> uuid.UUID:
-    """Java's ``UUID.nameUUIDFromBytes``, which uuid arrays use: version 3 without a namespace."""
-    return uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)
-
-
 def _rejection(envelope: Expression, op: Expression, spec: DecodeSpec) -> Expression:
     after = envelope.getField("after")
     unreadable = F.col(f"document.{_BAD}").isNotNull() | F.col("document").isNull()
+    nothing = F.lit("neither key nor value") if spec.schema.key else F.lit(None).cast("string")
     shape = (
-        F.when(op == TOMBSTONE, F.lit(None).cast("string"))
+        F.when((op == TOMBSTONE) & F.col("key_text").isNull(), nothing)
+        .when(op == TOMBSTONE, F.lit(None).cast("string"))
         .when(unreadable, "not a JSON object of the expected shape and types")
         .when(op.isNull(), "not a Debezium envelope: it has no op")
         .when(~op.isin(*ROW_OPS, "d", "t"), "an operation that is not known")
         .when(op.isin(*ROW_OPS) & after.isNull(), "no row image (after)")
     )
+    images = [after]
+    if spec.counts_rows:
+        before = envelope.getField("before")
+        images.append(before)
+        reason = "no row image before the change: without a key it needs REPLICA IDENTITY FULL"
+        shape = shape.when(op.isin("u", "d") & before.isNull(), reason)
     values = [
         F.when(bad, f"column {column.name!r}: its value does not fit {column.type}")
+        for image in images
         for column in spec.schema.columns
-        if (bad := _unfit(after, column, spec)) is not None
+        if (bad := _unfit(image, column, spec)) is not None
     ]
     return F.coalesce(shape, *values) if values else shape
 

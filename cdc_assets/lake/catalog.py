@@ -81,8 +81,10 @@ class Lake:
         ours = ((ref, each.snapshot_id) for ref, each in refs if own.fullmatch(ref))
         return tuple(ref for ref, snapshot in ours if not descends(snapshot))
 
-    def is_built_on(self, name: LakeName, branch: str, head: int | None, attempt: str) -> bool:
-        """Whether a branch is this attempt's snapshot, at most one more, and then ``head``.
+    def is_built_on(
+        self, name: LakeName, branch: str, head: int | None, attempt: str, at_most: int
+    ) -> bool:
+        """Whether a branch is ``at_most`` so many snapshots of this attempt, and then ``head``.
 
         And ``main`` is still at ``head``. Iceberg makes a branch that is missing when something
         is written to it, on whatever ``main`` has become: what was written before is lost then,
@@ -95,14 +97,19 @@ class Lake:
         main = table.current_snapshot()
         if (main.snapshot_id if main else None) != head:
             return False
-        last = table.snapshot_by_id(ref.snapshot_id)
-        found = published_by(last) if last else None
-        if last is None or found is None or found.attempt != attempt:
+        snapshot = table.snapshot_by_id(ref.snapshot_id)
+        last = published_by(snapshot) if snapshot else None
+        if last is None or last.attempt != attempt:
             return False
-        if last.parent_snapshot_id == head:
-            return True
-        before = table.snapshot_by_id(last.parent_snapshot_id or -1)
-        return before is not None and before.parent_snapshot_id == head
+        for _ in range(at_most):
+            if snapshot is None:
+                return False
+            if snapshot.parent_snapshot_id == head:
+                return True
+            snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id or -1)
+            if snapshot is not None and published_by(snapshot) is not None:
+                return False
+        return False
 
     def parents(self, name: LakeName) -> tuple[int, ...]:
         """Snapshot ids from the head of ``main`` back."""

@@ -33,9 +33,12 @@ class Published:
         kind: ``create``, ``tail`` or ``replay``.
         published_at: when the commit was written, aware.
         applied: per partition, the highest position applied, as hexadecimal text.
-        partitions: how many partitions the topic had.
+        partitions: how many partitions the topic had at the table's first publish;
+            ``partitions_seen`` at this one.
         read_floor: the highest position at which the source read an initial snapshot.
         tombstones: the highest position of a remembered delete, as hexadecimal text.
+        truncated: the highest position of a truncate, likewise: older rows are gone for good.
+        numbering: how binlog files are numbered, see `cdc_assets.changes.numbering`.
         counts: records, inserted, updated, deleted and others, of this publish.
         slo: latencies of the hours that the SLO looks at, this publish included.
     """
@@ -51,8 +54,11 @@ class Published:
     published_at: datetime
     applied: Mapping[int, str] = field(default_factory=dict)
     partitions: int = 0
+    partitions_seen: int = 0
     read_floor: int = 0
     tombstones: str = ""
+    truncated: str = ""
+    numbering: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     slo: SloWindow = field(default_factory=SloWindow)
 
@@ -70,8 +76,11 @@ class Published:
             "published-at": self.published_at.astimezone(UTC).isoformat(timespec="milliseconds"),
             "applied": _compact({str(p): position for p, position in self.applied.items()}),
             "partitions": str(self.partitions),
+            "partitions-seen": str(self.partitions_seen),
             "read-floor": str(self.read_floor),
             "tombstones": self.tombstones,
+            "truncated": self.truncated,
+            "numbering": self.numbering,
             "counts": _compact(dict(self.counts)),
             "slo": self.slo.to_json(),
         }
@@ -98,8 +107,11 @@ class Published:
             published_at=datetime.fromisoformat(get["published-at"]),
             applied={int(p): position for p, position in json.loads(get["applied"]).items()},
             partitions=int(get["partitions"]),
+            partitions_seen=int(get["partitions-seen"]),
             read_floor=int(get["read-floor"]),
             tombstones=get["tombstones"],
+            truncated=get["truncated"],
+            numbering=get["numbering"],
             counts={name: int(count) for name, count in json.loads(get["counts"]).items()},
             slo=SloWindow.from_json(get["slo"]),
         )

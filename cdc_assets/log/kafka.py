@@ -28,6 +28,7 @@ from cdc_assets.errors import CdcError
 from cdc_assets.log.errors import translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
 from cdc_assets.log.reader import EPOCH, Reader
+from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
 
 _QUIET: Final = {"log_level": "2", "socket.connection.setup.timeout.ms": "10000"}
@@ -151,6 +152,10 @@ class KafkaLog:
         unread = marks[topic].begin.ranges_to(marks[topic].end)
         starts = OffsetVector.of({each.partition: each.start for each in unread})
         return self._reader().with_values(topic, starts, limit)
+
+    def transactions(self, topic: str, metadata_topic: str, collection: str) -> TransactionLog:
+        """What is needed to end a batch between transactions; see `TransactionLog`."""
+        return TransactionLog(self._reader(), topic, metadata_topic, collection)
 
     def _reader(self) -> Reader:
         return Reader(self._conf, self._timeout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -33,8 +33,19 @@ _CONSUMER: Final[dict[str, Any]] = {
     "fetch.wait.max.ms": 50,
 }
 
+# Of a cursor's reads some take a thousand records: keep fetching while they are handed out.
+_AT_ONCE: Final[dict[str, Any]] = {
+    "queued.min.messages": 500,
+    "fetch.queue.backoff.ms": 1,
+    "fetch.wait.max.ms": 5,
+}
+
 Place = tuple[str, int]
 """Topic and partition."""
+
+Events = Callable[[Consumer], Iterator[tuple[Place, "RawRecord | None"]]]
+Span = tuple[int, int | None]
+"""First offset, and the one after the last; None for the log's present end."""
 
 
 class Reader:
@@ -63,6 +74,12 @@ class Reader:
                     break
         return found
 
+    @contextmanager
+    def cursor(self) -> Generator[Cursor]:
+        """One consumer for several small reads."""
+        with self._consumer({}, _AT_ONCE) as consumer:
+            yield Cursor(consumer, self._events, self._timeout)
+
     def with_values(self, topic: str, starts: OffsetVector, limit: int) -> tuple[RawRecord, ...]:
         """Up to ``limit`` records that are no tombstones, ordered by partition and offset.
 
@@ -82,14 +99,18 @@ class Reader:
         return tuple(sorted(found, key=lambda record: record.coordinate))
 
     @contextmanager
-    def _consumer(self, starts: Mapping[str, OffsetVector]) -> Generator[Consumer]:
+    def _consumer(
+        self, starts: Mapping[str, OffsetVector], extra: Mapping[str, Any] | None = None
+    ) -> Generator[Consumer]:
         places = [
             TopicPartition(topic, partition, offset)
             for topic, vector in starts.items()
             for partition, offset in vector
         ]
         try:
-            consumer = Consumer({**self._conf, **_CONSUMER, "error_cb": self._remember})
+            consumer = Consumer(
+                {**self._conf, **_CONSUMER, **(extra or {}), "error_cb": self._remember}
+            )
         except KafkaException as error:
             raise self._translated(error) from error
         try:
@@ -104,7 +125,7 @@ class Reader:
         """Records, and None for a partition whose end is reached; never ends by itself."""
         deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:
-            for message in consumer.consume(_BATCH, timeout=_POLL_SECONDS):
+            for message in _messages(consumer):
                 place = (str(message.topic()), int(message.partition() or 0))
                 error = message.error()
                 if error is None:
@@ -120,6 +141,50 @@ class Reader:
 
     def _translated(self, error: KafkaException) -> Exception:
         return translate(error, self._conf["bootstrap.servers"], self._last_error)
+
+
+class Cursor:
+    """Several small reads by one consumer, one after the other."""
+
+    def __init__(self, consumer: Consumer, events: Events, timeout_seconds: float) -> None:
+        self._consumer = consumer
+        self._events = events
+        self._timeout = timeout_seconds
+
+    def records(self, spans: Mapping[Place, Span]) -> Iterator[RawRecord]:
+        """The records in these spans, each partition's in order. The next read ends this one.
+
+        Raises:
+            UnreachableError: if the partitions do not answer in time.
+        """
+        waiting = {place for place, (start, end) in spans.items() if end is None or start < end}
+        if not waiting:
+            return
+        self._consumer.assign([TopicPartition(*place, spans[place][0]) for place in waiting])
+        for place, record in self._events(self._consumer):
+            if place in waiting:
+                end = spans[place][1]
+                offset = None if record is None else record.coordinate.offset
+                if record is not None and offset is not None and (end is None or offset < end):
+                    yield record
+                if offset is None or (end is not None and offset >= end - 1):
+                    waiting.remove(place)
+            if not waiting:
+                return
+
+    def offsets_at(self, topic: str, time: datetime) -> dict[int, int]:
+        """The first offset at or after a time, of partitions that have one."""
+        millis = (time - EPOCH) // timedelta(milliseconds=1)
+        listed = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
+        asked = [TopicPartition(topic, number, millis) for number in listed.partitions]
+        found = self._consumer.offsets_for_times(asked, timeout=self._timeout) if asked else []
+        return {each.partition: each.offset for each in found if each.offset >= 0}
+
+
+def _messages(consumer: Consumer) -> list[Message]:
+    """What is there, as soon as something is; asking for many waits for all of them."""
+    first = consumer.poll(_POLL_SECONDS)
+    return [] if first is None else [first, *consumer.consume(_BATCH, timeout=0)]
 
 
 def _record(message: Message) -> RawRecord:

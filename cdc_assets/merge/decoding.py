@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import RejectedRecordError
-from cdc_assets.formats.debezium_json import DecodeSpec, decode, unset_able
+from cdc_assets.formats.debezium_json import DecodeSpec, decode
+from cdc_assets.formats.placeholder import unset_able
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema
 
@@ -57,19 +58,32 @@ class BatchDecoder:
         """Columns that updates may leave out."""
         return unset_able(self.plan.schema, (each.schema for each in self.schemas))
 
-    def decode(self, read_floor: int) -> DataFrame:
-        """All records, decoded; those of no known schema come with a rejection."""
+    def decode(
+        self, read_floor: int, raw: DataFrame | None = None, *, tombstone_keys: bool = False
+    ) -> DataFrame:
+        """All records, decoded; those of no known schema come with a rejection.
+
+        Args:
+            read_floor: see `cdc_assets.changes.position`.
+            raw: other records of the table; None for the batch's own.
+            tombstone_keys: decode the keys of records without a value too.
+        """
+        plan, records = self.plan, self.raw if raw is None else raw
         spec = DecodeSpec(
-            schema=self.plan.schema,
-            inline=self.plan.inline,
-            target=self.plan.schema,
+            schema=plan.schema,
+            inline=plan.layout.inline,
+            target=plan.schema,
             placeholder=self.placeholder,
+            scheme=plan.layout.scheme,
             unset_able=self.unset_able,
             read_floor=read_floor,
+            epochs=plan.epochs,
+            split_keys=plan.layout.split_keys,
+            tombstone_keys=tombstone_keys,
         )
         if not self.schemas:
-            return decode(self.raw, spec)
-        keyed = self.raw.withColumn("fingerprint", fingerprint())
+            return decode(records, spec)
+        keyed = records.withColumn("fingerprint", fingerprint())
         parts = [
             decode(
                 keyed.where(F.col("fingerprint") == each.fingerprint),

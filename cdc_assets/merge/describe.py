@@ -13,8 +13,9 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+from cdc_assets.changes.position import Scheme, scheme_of
 from cdc_assets.config import SourceConfig
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.formats.postgres_catalog import read_tables
@@ -28,24 +29,38 @@ from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 
-_SAMPLE = 200
+COUNTABLE: Final = frozenset({Scheme.POSTGRES, Scheme.BINLOG, Scheme.SQLSERVER})
+"""Positions that tell events apart, with a transaction's ``total_order`` if there is one."""
+
+_SAMPLE: Final = 200
 _log = logging.getLogger(__name__)
 JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class FirstSchema:
-    """A table's columns, and what its records are like.
+class RecordLayout:
+    """What a table's records are like, decided when the table is made.
 
     Attributes:
-        schema: the columns and the key.
         inline: records carry their schema.
         keyed: the records' keys are the table's key, so that a row stays in one partition.
+        split_keys: an update may change the key: it is one of the configuration's, for which
+            the connector does not send a delete and a create.
+        scheme: how positions are made.
     """
 
+    inline: bool = False
+    keyed: bool = True
+    split_keys: bool = False
+    scheme: Scheme = Scheme.OFFSET
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSchema:
+    """A table's columns and key, and what its records are like."""
+
     schema: TableSchema
-    inline: bool
-    keyed: bool
+    layout: RecordLayout
 
 
 class TypeSource:
@@ -69,7 +84,35 @@ class TypeSource:
         schema = self._exact(entry, described)
         keys = [_bare(key) for record in records if (key := _key(record)) is not None]
         keyed = len(keys) == len(records) and all(set(key) == set(schema.key) for key in keys)
-        return FirstSchema(schema, inline, keyed)
+        split = not set(schema.key) <= set(described.key)
+        layout = RecordLayout(inline, keyed, split, self._scheme(documents))
+        if not schema.key:
+            self._require_countable(entry, layout)
+        return FirstSchema(schema, layout)
+
+    def _scheme(self, documents: Sequence[JsonObject]) -> Scheme:
+        """Of the first record that has a position of its source."""
+        envelopes = (document.get("payload", document) for document in documents)
+        sources = (envelope.get("source") for envelope in envelopes)
+        schemes = [scheme_of(source) for source in sources if isinstance(source, dict)]
+        if not schemes and self._source.database is not None:
+            return Scheme.POSTGRES
+        return next((each for each in schemes if each is not Scheme.OFFSET), Scheme.OFFSET)
+
+    def _require_countable(self, entry: TableEntry, layout: RecordLayout) -> None:
+        """Rows without a key are counted: a repeated event must be told from a new one.
+
+        Raises:
+            TerminalError: if it cannot be, or what counting needs is configured otherwise.
+        """
+        where = f"table={entry.table} topic={entry.topic}"
+        remedy = "name key columns under tables.<schema.table>.primary_key"
+        if layout.scheme not in COUNTABLE:
+            what = "the table has no primary key, and its events no position to tell repeats by"
+            raise TerminalError(what, where=where, remedy=remedy)
+        if self._source.overrides(entry.table).deletes == "soft":
+            what = "deletes: soft needs a key, which the table and its records have not"
+            raise TerminalError(what, where=where, remedy=remedy)
 
     def of_record(self, entry: TableEntry, value: JsonObject, key: Sequence[str]) -> TableSchema:
         """The schema that a record carries: the parsed ``schema`` of its value, and a key."""
@@ -143,10 +186,6 @@ def _require_usable(schema: TableSchema, where: str) -> None:
     if taken:
         what = f"columns {', '.join(taken)} carry names that the lake tables reserve"
         raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
-    if not schema.key:
-        what = "the table has no primary key and its records have no key"
-        remedy = "name key columns under tables.<schema.table>.primary_key"
-        raise TerminalError(what, where=where, remedy=remedy)
 
 
 def _envelopes(records: Sequence[RawRecord], entry: TableEntry) -> list[JsonObject]:

@@ -19,28 +19,28 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-NUMBERS: Final = ("n0", "n1", "n2")
-"""Columns of the position, most significant first."""
-
 _KEPT: Final = ("op", "partition", "offset", "ts", "key", "row", "unset")
 FOLDED: Final = (*_KEPT, "position", "partial")
 
 
-def position_bytes(numbers: tuple[Expression, ...]) -> Expression:
-    """The same bytes as `cdc_assets.changes.position.encode`."""
-    return F.unhex(F.concat(*(F.lpad(F.hex(number), 16, "0") for number in numbers)))
+def position_bytes(numbers: tuple[str, ...]) -> Expression:
+    """The same bytes as `cdc_assets.changes.position.encode`, of columns of these names."""
+    return F.unhex(F.concat(*(F.lpad(F.hex(F.col(number)), 16, "0") for number in numbers)))
 
 
 def newest_by_key(
-    changes: DataFrame, key: tuple[str, ...], unset_able: tuple[str, ...]
+    changes: DataFrame,
+    key: tuple[str, ...],
+    numbers: tuple[str, ...],
+    unset_able: tuple[str, ...],
 ) -> DataFrame:
     """The change with the highest position of each key, as ``FOLDED`` columns."""
     by_key = Window.partitionBy(*(F.col("key").getField(name) for name in key))
-    order = by_key.orderBy(*(F.col(number).desc() for number in NUMBERS))
+    order = by_key.orderBy(*(F.col(number).desc() for number in numbers))
     newest = changes.withColumn("rank", F.row_number().over(order)).where("rank = 1").drop("rank")
     return newest.select(
         *_KEPT,
-        position_bytes(tuple(F.col(number) for number in NUMBERS)).alias("position"),
+        position_bytes(numbers).alias("position"),
         _any(F.col("unset").getField(name) for name in unset_able).alias("partial"),
     )
 
@@ -63,15 +63,21 @@ def only_newer(newest: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def set_values(
-    changes: DataFrame, partial: DataFrame, known: DataFrame | None, unset_able: tuple[str, ...]
+    changes: DataFrame,
+    partial: DataFrame,
+    known: DataFrame,
+    unset_able: tuple[str, ...],
+    *,
+    keep_deleted: bool,
 ) -> DataFrame:
     """For each partial key, the newest value that the batch sets in each unset-able column.
 
     Args:
-        changes: all changes of the batch.
+        changes: of the part of the batch, with their ``position``.
         partial: the newest changes that are partial; their keys are looked for.
         known: ``known_key``, ``known_position``, to leave out changes that the table has.
         unset_able: the columns that may be unset.
+        keep_deleted: a delete leaves the row's values; else only what was set after it counts.
 
     Returns:
         ``set_key``, ``was_deleted`` and ``in_batch``: per column a struct of one field ``v``,
@@ -79,12 +85,11 @@ def set_values(
     """
     wanted = partial.select(F.col("key").alias("wanted"))
     mine = changes.join(F.broadcast(wanted), changes["key"] == wanted["wanted"], "left_semi")
-    mine = mine.withColumn("at", position_bytes(tuple(F.col(number) for number in NUMBERS)))
-    if known is not None:
-        mine = mine.join(F.broadcast(known), mine["key"] == known["known_key"], "left")
-        mine = mine.where("known_position IS NULL OR at > known_position")
+    mine = mine.join(F.broadcast(known), mine["key"] == known["known_key"], "left")
+    mine = mine.where("known_position IS NULL OR position > known_position")
+    is_delete = F.lit(False) if keep_deleted else F.col("op") == "d"
     folded = mine.groupBy("key").agg(
-        F.max(F.when(F.col("op") == "d", F.col("at"))).alias("last_delete"),
+        F.max(F.when(is_delete, F.col("position"))).alias("last_delete"),
         *(_newest_set(name).alias(f"c{i}") for i, name in enumerate(unset_able)),
     )
     alive = (_after_delete(F.col(f"c{i}")).alias(name) for i, name in enumerate(unset_able))
@@ -97,8 +102,8 @@ def set_values(
 
 def _newest_set(name: str) -> Expression:
     is_set = F.col("row").isNotNull() & ~F.col("unset").getField(name)
-    value = F.struct(F.col("row").getField(name).alias("v"), F.col("at").alias("at"))
-    return F.max_by(F.when(is_set, value), F.when(is_set, F.col("at")))
+    value = F.struct(F.col("row").getField(name).alias("v"), F.col("position").alias("at"))
+    return F.max_by(F.when(is_set, value), F.when(is_set, F.col("position")))
 
 
 def _after_delete(value: Expression) -> Expression:
@@ -137,7 +142,9 @@ def completed(
         return F.when(F.col("unset").getField(name), kept).otherwise(current).alias(name)
 
     def lost(name: str) -> Expression:
-        return F.col("unset").getField(name) & F.col("in_batch").getField(name).isNull() & ~has_row
+        # A delete that keeps its row and finds none leaves the key: there is nothing to complete.
+        unset = F.col("unset").getField(name) & (F.col("op") != "d")
+        return unset & F.col("in_batch").getField(name).isNull() & ~has_row
 
     others = [column for column in FOLDED if column != "row"]
     return joined.select(
@@ -145,3 +152,12 @@ def completed(
         F.struct(*(whole(name) for name in names)).alias("row"),
         _any(lost(name) for name in unset_able).alias("incomplete"),
     ).select(*FOLDED, "incomplete")
+
+
+def pinned(frame: DataFrame) -> DataFrame:
+    """The same rows, whatever is written to the tables that they were made from.
+
+    A cached frame would be made anew after a write to one of those: a delete that was just
+    remembered would then make itself look old.
+    """
+    return frame.localCheckpoint(eager=True)

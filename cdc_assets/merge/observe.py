@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram, bucket_of
-from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.errors import TransientError
 from cdc_assets.formats.debezium_json import ROW_OPS, TOMBSTONE
 
@@ -49,6 +50,7 @@ class BatchFigures:
         rejected: how many cannot be merged; ``first_rejected`` is one of the lowest partition.
         unknown_column: a field of a row that the schema does not have, and where.
         ages: latencies at ``asked_at``; shift them by the time until the publish.
+        lone_tombstones: whether a record without a value may follow no delete event.
         max_read, min_floating: see `cdc_assets.changes.position`, None if there are none.
     """
 
@@ -60,6 +62,7 @@ class BatchFigures:
     unknown_column: Rejection | None
     ages: LatencyHistogram
     asked_at: datetime
+    lone_tombstones: bool
     max_read: int | None
     min_floating: int | None
 
@@ -73,8 +76,9 @@ class BatchFigures:
 class BatchObserver:
     """Attaches the figures to a decoded batch and gives them after an action."""
 
-    def __init__(self, topic: str, asked_at: datetime) -> None:
+    def __init__(self, topic: str, ranges: Sequence[OffsetRange], asked_at: datetime) -> None:
         self._topic = topic
+        self._ranges = ranges
         self._asked_at = asked_at
         self._observation = Observation(f"batch-{uuid.uuid4()}")
 
@@ -91,9 +95,16 @@ class BatchObserver:
             kind.cast("int").alias("kind"),
             _coordinate_of("reject").alias("rejected"),
             _coordinate_of("unknown").alias("unknown_at"),
+            F.when(~self._ends_range(), F.col("pair")).alias("paired"),
         )
         observed = prepared.observe(self._observation, *_metrics())
-        return observed.drop("kind", "rejected", "unknown_at")
+        return observed.drop("kind", "rejected", "unknown_at", "paired", "pair")
+
+    def _ends_range(self) -> Expression:
+        """Whether a delete is the last record of its range: what follows it is not here."""
+        ends = {each.partition: each.end for each in self._ranges}
+        last = F.array(*(F.lit(ends.get(p, -1)).cast("bigint") for p in range(max(ends) + 1)))
+        return (F.col("op") == "d") & (F.get(last, F.col("partition")) == F.col("offset") + 1)
 
     def figures(self) -> BatchFigures:
         """Blocks until an action over the attached rows has finished.
@@ -124,6 +135,7 @@ class BatchObserver:
             unknown_column=self._rejection(got["unknown_column"]),
             ages=LatencyHistogram.from_counts(ages),
             asked_at=self._asked_at,
+            lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
             max_read=got["max_read"],
             min_floating=got["min_floating"],
         )
@@ -145,6 +157,8 @@ def _by_reference(value: float) -> Expression:
 def _metrics() -> list[Expression]:
     """Few, since each costs time for every record: one sketch counts all kinds.
 
+    A delete and the record without a value after it cancel each other out in ``paired``.
+
     The sketch is exact while it tracks fewer than three quarters of its capacity, which
     ``total`` proves.
     """
@@ -154,6 +168,7 @@ def _metrics() -> list[Expression]:
         counted.alias("kinds"),
         F.min("rejected").alias("first_rejected"),
         F.min("unknown_at").alias("unknown_column"),
+        F.bit_xor("paired").alias("paired"),
         F.max("read_lsn").alias("max_read"),
         F.min("floating_lsn").alias("min_floating"),
     ]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.errors import LogReplacedError, LostRangeError
+from cdc_assets.formats.positions import NUMBERS, Epochs
 from cdc_assets.lake.properties import Published
 from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.describe import RecordLayout
+from cdc_assets.merge.parts import Part
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import TableSchema
 
@@ -25,6 +28,7 @@ class Apply(StrEnum):
     APPEND = "append"  # the table is empty
     REPLACE = "delete keys, append rows"  # everything is newer than what was applied
     GUARDED = "look up rows, keep what is newer, delete keys, append rows"
+    COUNT = "count equal rows, delete the surplus, append what is missing"  # no key
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,12 @@ class BatchPlan:
         start: committed offsets before the batch.
         ranges: what is read, never empty.
         end: committed offsets after it.
+        partitions: how many the topic has.
+        context: for each range the offset before it, if the log still holds it.
         schema: the table's columns and how they arrive.
-        inline: whether records carry their schema.
-        keyed: whether the records' key is the table's: then a row stays in one partition.
+        layout: what its records are like.
+        soft: deleted rows stay in the table, marked.
+        numbering: of binlog files after the batch, as text; ``epochs`` of its records.
         replay: the ranges were merged before; committed offsets stay.
         attempt: unique.
     """
@@ -54,12 +61,15 @@ class BatchPlan:
     ranges: tuple[OffsetRange, ...]
     end: OffsetVector
     partitions: int
+    context: tuple[OffsetRange, ...]
     schema: TableSchema
-    inline: bool
-    keyed: bool
+    layout: RecordLayout
+    soft: bool
     replay: bool
     run_id: str
     attempt: str
+    numbering: str = ""
+    epochs: Epochs = field(default_factory=dict)
 
     @property
     def branch(self) -> str:
@@ -67,17 +77,28 @@ class BatchPlan:
         return f"cdc_{self.attempt.replace('-', '')}"
 
     @property
+    def floor(self) -> str:
+        """Position of the newest truncate that was merged, hexadecimal; empty without one."""
+        return self.published.truncated if self.published else ""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of the position, most significant first."""
+        return NUMBERS[: self.layout.scheme.numbers]
+
+    @property
     def where(self) -> str:
         """Coordinates for errors."""
         ranges = " ".join(str(each) for each in self.ranges)
         return f"table={self.entry.table} topic={self.entry.topic} offsets={ranges}"
 
-    def describe(self, apply: Apply | None = None) -> str:
-        """For people: what is read, how it is applied, where it goes."""
+    def describe(self, apply: Apply | None = None, parts: Sequence[Part] = ()) -> str:
+        """For people: what is read, where it is cut, how it is applied, where it goes."""
         lines = [
             f"{'replay' if self.replay else 'tail'} of {self.entry.topic} into {self.entry.target}",
             *(f"  read partition {r.partition} [{r.start}, {r.end})" for r in self.ranges),
-            f"  in all {total_length(self.ranges)} offsets",
+            f"  in all {total_length(self.ranges)} offsets, positions: {self.layout.scheme}",
+            *(f"  {part.describe()}" for part in parts if part.truncate or part.before),
             f"  apply: {apply or 'as the records demand'}",
             f"  publish on snapshot {self.head} as attempt {self.attempt}",
         ]
@@ -164,7 +185,7 @@ def choose(plan: BatchPlan, rows: int | None, lowest: Mapping[int, str]) -> Appl
     if published is None or (rows == 0 and not published.tombstones):
         return Apply.APPEND
     applied = published.applied
-    if not plan.keyed or plan.partitions != published.partitions:
+    if not plan.layout.keyed or plan.partitions != published.partitions:
         highest = max(applied.values(), default="")
         applied = dict.fromkeys(lowest, highest)
     newer = all(position > applied.get(p, "") for p, position in lowest.items())

@@ -44,15 +44,20 @@ class Publisher:
             self._run(sql.create_branch(self._catalog, plan.entry.target, plan.branch, plan.head))
         return sql.table(self._catalog, plan.entry.target, plan.branch)
 
-    def publish(self) -> None:
+    def publish(self, statements: int) -> None:
         """Steps 3 and 4.
+
+        Args:
+            statements: how many have written to the branch: no more snapshots may be there.
 
         Raises:
             ConflictError: if ``main`` has moved; nothing was published.
             OutcomeUnknownError: if neither the reply nor the table could be read.
         """
         plan = self._plan
-        if not self._lake.is_built_on(plan.entry.target, plan.branch, plan.head, plan.attempt):
+        target, branch = plan.entry.target, plan.branch
+        snapshots = statements + (plan.head is None)  # a branch from nothing begins with one
+        if not self._lake.is_built_on(target, branch, plan.head, plan.attempt, snapshots):
             self.close_branch()
             what = "another writer published while this batch was at work"
             remedy = "the range is merged again by the next try"

@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, total_length
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import ConflictError, LostRangeError, TerminalError
-from cdc_assets.lake import Lake, TableState
+from cdc_assets.errors import ConflictError
+from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.batch import BatchExecution, Executed, UnknownColumnError
 from cdc_assets.merge.decoding import BatchDecoder, distinct_schemas
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.failures import translated
-from cdc_assets.merge.plan import BatchPlan, limited, require_kept, require_same_log, require_whole
+from cdc_assets.merge.multiset import MissingRowError
+from cdc_assets.merge.plan import BatchPlan, limited
+from cdc_assets.merge.planning import Pending, Planner, rest_of, spans
+from cdc_assets.merge.quarantine import Quarantine
 from cdc_assets.merge.read import read_ranges
-from cdc_assets.merge.result import BatchResult
-from cdc_assets.merge.tables import LakeTables
+from cdc_assets.merge.refusals import KeptApart, Refusals, Reported, Stopping
+from cdc_assets.merge.result import BatchResult, QuarantineReplay
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import TableSchema
 
 _CONFLICT_TRIES = 5
+_GROWTH = 8
+_OVERTAKEN = "overtaken by newer changes of its row, which may have left columns of it unchanged"
 Done = TypeVar("Done")
 
 
 def utc_now() -> datetime:
     """The wall clock, aware."""
     return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A planned batch and what the log held beside it."""
-
-    plan: BatchPlan
-    unread: int
 
 
 class Replicator:
@@ -70,6 +66,7 @@ class Replicator:
         self._prepared: SparkSession | None = None
         self._lake = Lake(config)
         self._log = KafkaLog(config.kafka.librdkafka())
+        self._planner = Planner(config, self._lake, self._log, self._spark, clock)
 
     def drain(
         self, entry: TableEntry, *, window: HourWindow | None, run_id: str, budget_seconds: float
@@ -108,154 +105,141 @@ class Replicator:
             TerminalError: if the table does not exist yet.
         """
         for window in sorted(windows):
-            rest = self._replay_ranges(entry, window)
+            rest = self._planner.replay_ranges(entry, window)
             while rest:
                 now = limited(rest, self._source(entry).batch.max_records)
                 batch = partial(self._replay_batch, entry, window, now, run_id)
                 yield self._retried(batch)
-                done = {each.partition: each.end for each in now}
-                left = (replace(r, start=done.get(r.partition, r.start)) for r in rest)
-                rest = tuple(each for each in left if each.length)
+                rest = rest_of(rest, now)
 
-    # ── tail ─────────────────────────────────────────────────────────────────────────────
+    def replay_quarantined(
+        self,
+        entry: TableEntry,
+        coordinates: Sequence[Coordinate] | None,
+        *,
+        run_id: str,
+        accept_overtaken: bool = False,
+    ) -> QuarantineReplay | None:
+        """Merge records out of quarantine, from the bytes that are kept there.
+
+        A record that was overtaken by newer changes of its row has nothing to add if each
+        change holds the whole row. Otherwise those may have left columns unchanged that only
+        it has set: then it stays, unless that is accepted.
+
+        Args:
+            entry: the table.
+            coordinates: only these; None for all.
+            run_id: recorded with the publish.
+            accept_overtaken: they leave the quarantine in any case.
+
+        Returns:
+            None if none of them lies in quarantine.
+
+        Raises:
+            CdcError: see `cdc_assets.errors`; what was merged stays in quarantine until it is
+                published, and merging it twice does no harm.
+        """
+        return self._retried(
+            lambda: self._merge_again(entry, coordinates, run_id, accept_overtaken)
+        )
+
+    def _merge_again(
+        self,
+        entry: TableEntry,
+        coordinates: Sequence[Coordinate] | None,
+        run_id: str,
+        accept_overtaken: bool,
+    ) -> QuarantineReplay | None:
+        quarantine = Quarantine(self._spark(), self._config.lake.catalog.name, entry.table.source)
+        with translated("read quarantine", f"table={entry.table}"):
+            raw = quarantine.records(entry.table, coordinates)
+            rows = raw.select("topic", "partition", "offset").collect()
+            total = quarantine.count(entry.table)
+        taken = [Coordinate(*row) for row in rows if row["topic"] == entry.topic]
+        if not taken:
+            return None
+        pending = self._planner.again(entry, spans(taken), run_id)
+        plan = replace(pending.plan, context=())
+        plan, decoder = self._decoder(entry, plan, raw.where(F.col("topic") == entry.topic))
+        partial_images = bool(decoder.unset_able) and not accept_overtaken
+        refusals = Reported(taken, total, _OVERTAKEN if partial_images else None)
+        self._execution(plan, decoder, refusals).run()
+        with translated("remove from quarantine", f"table={entry.table}"):
+            quarantine.remove(entry.topic, [*refusals.merged, *refusals.overtaken])
+        rejected = tuple(sorted(refusals.found.items()))
+        return QuarantineReplay(entry.table, refusals.merged, refusals.overtaken, rejected)
 
     def _tail_batch(
         self, entry: TableEntry, window: HourWindow | None, run_id: str
     ) -> BatchResult | None:
-        started = time.monotonic()
-        pending = self._plan_tail(entry, window, run_id)
-        return self._execute(entry, pending, window, started) if pending else None
-
-    def _plan_tail(
-        self, entry: TableEntry, window: HourWindow | None, run_id: str
-    ) -> Pending | None:
-        """Steps 1 and 2 of a batch: look at the table and the log, choose the end."""
-        state = self._lake.state(entry.target)
-        marks = self._marks(entry)
-        published = state.published if state else None
-        if state and state.snapshot_id is not None and published is None:
-            what = "the lake table exists but was not made by cdc_assets, or lost its history"
-            remedy = "drop it, or give this table another target in the configuration"
-            raise TerminalError(
-                what, where=f"table={entry.table} lake={entry.target}", remedy=remedy
-            )
-        start = published.offsets if published else marks.begin
-        if published:
-            require_same_log(entry, published, self._identity(entry))
-        elif self._source(entry).lost_start == "fail":
-            require_whole(entry, marks)
-        require_kept(entry, start, marks)
-        unread = start.ranges_to(marks.end)
-        ranges = limited(self._within(entry, unread, window), self._source(entry).batch.max_records)
-        if not ranges:
-            return None
-        end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
-        plan = self._plan(entry, state, ranges, run_id, (start, end), marks)
-        return Pending(plan, total_length(unread))
-
-    def _within(
-        self, entry: TableEntry, unread: tuple[OffsetRange, ...], window: HourWindow | None
-    ) -> tuple[OffsetRange, ...]:
-        if window is None or not unread or not window.is_closed(self._clock()):
-            return unread
-        stop = self._log.offsets_at([entry.topic], [window.end])[entry.topic, window.end]
-        cut = (replace(r, end=max(r.start, min(r.end, stop.get(r.partition)))) for r in unread)
-        return tuple(each for each in cut if each.length)
-
-    # ── replay ───────────────────────────────────────────────────────────────────────────
-
-    def _replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
-        """The hour's offsets, as far as they were merged."""
-        state = self._lake.state(entry.target)
-        if state is None or state.published is None:
-            what = "there is nothing to replay: the table was not replicated yet"
-            raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it first")
-        offsets = self._log.window_offsets([entry.topic], [window])[entry.topic, window]
-        begin = self._marks(entry).begin.as_dict()
-        lost = [f"{p}:[0,{at})" for p, at in begin.items() if at and offsets.start.get(p) <= at]
-        if lost:
-            what = (
-                f"the log may no longer hold the start of hour {window}: {' '.join(lost)} is gone"
-            )
-            where = f"table={entry.table} topic={entry.topic}"
-            raise LostRangeError(what, where=where, remedy="replay later hours, or re-snapshot")
-        committed = state.published.offsets
-        merged = (
-            replace(r, end=max(r.start, min(r.end, committed.get(r.partition))))
-            for r in offsets.ranges
-        )
-        return tuple(each for each in merged if each.length)
+        """One batch; a longer one if it deletes rows whose creates lie beyond its end."""
+        limits = 1
+        while True:
+            started = time.monotonic()
+            pending = self._planner.tail(entry, window, run_id, limits=limits)
+            if pending is None:
+                return None
+            try:
+                return self._execute(entry, pending, window, started)
+            except MissingRowError:
+                if not pending.may_grow:
+                    raise
+                limits *= _GROWTH
 
     def _replay_batch(
         self, entry: TableEntry, window: HourWindow, ranges: tuple[OffsetRange, ...], run_id: str
     ) -> BatchResult:
         started = time.monotonic()
-        state, marks = self._lake.state(entry.target), self._marks(entry)
-        if state is None or state.published is None:
-            what = "the table vanished while it was replayed"
-            raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
-        require_same_log(entry, state.published, self._identity(entry))
-        committed = state.published.offsets
-        plan = self._plan(entry, state, ranges, run_id, (committed, committed), marks)
-        plan = replace(plan, replay=True)
-        unread = total_length(committed.ranges_to(marks.end))
-        return self._execute(entry, Pending(plan, unread), window, started)
-
-    # ── both ─────────────────────────────────────────────────────────────────────────────
-
-    def _plan(
-        self,
-        entry: TableEntry,
-        state: TableState | None,
-        ranges: tuple[OffsetRange, ...],
-        run_id: str,
-        offsets: tuple[OffsetVector, OffsetVector],
-        marks: Watermarks,
-    ) -> BatchPlan:
-        tables = self._tables(entry)
-        first = tables.stored(state) if state else tables.create()
-        return BatchPlan(
-            entry=entry,
-            head=state.snapshot_id if state else None,
-            published=state.published if state else None,
-            identity=self._identity(entry),
-            start=offsets[0],
-            ranges=ranges,
-            end=offsets[1],
-            partitions=len(marks.end.offsets),
-            schema=first.schema,
-            inline=first.inline,
-            keyed=first.keyed,
-            replay=False,
-            run_id=run_id,
-            attempt=str(uuid.uuid4()),
-        )
+        pending = self._planner.again(entry, ranges, run_id)
+        return self._execute(entry, pending, window, started)
 
     def _execute(
         self, entry: TableEntry, pending: Pending, window: HourWindow | None, started: float
     ) -> BatchResult:
-        plan, source = pending.plan, self._source(entry)
-        options = self._config.kafka.spark_options()
-        raw = read_ranges(self._spark(), entry.topic, plan.ranges, options)
-        decoder = BatchDecoder(raw, plan, source.connector.unavailable_value_placeholder)
-        if plan.inline:
-            plan, decoder = self._evolved(entry, plan, decoder)
-        execution = BatchExecution(
-            spark=self._spark(),
-            catalog=self._config.lake.catalog.name,
-            lake=self._lake,
-            source=source,
-            plan=plan,
-            decoder=decoder,
-            clock=self._clock,
-        )
+        plan, decoder = self._decoder(entry, pending.plan, self._read(entry, pending.plan.ranges))
+        execution = self._execution(plan, decoder, self._refusals(plan, decoder.raw))
         try:
             done = execution.run()
         except UnknownColumnError as unknown:
             plan = replace(plan, schema=self._with_column(entry, plan.schema, unknown))
             return self._execute(entry, replace(pending, plan=plan), window, started)
         seconds = time.monotonic() - started
-        return self._result(pending, plan, done, window, (seconds, execution.steps))
+        return self._result(pending, plan, done, window, (seconds, execution.steps.seconds))
+
+    def _decoder(
+        self, entry: TableEntry, plan: BatchPlan, raw: DataFrame
+    ) -> tuple[BatchPlan, BatchDecoder]:
+        """The decoder of these records; the plan with the columns that they have."""
+        placeholder = self._source(entry).connector.unavailable_value_placeholder
+        decoder = BatchDecoder(raw, plan, placeholder)
+        return self._evolved(entry, plan, decoder) if plan.layout.inline else (plan, decoder)
+
+    def _execution(
+        self, plan: BatchPlan, decoder: BatchDecoder, refusals: Refusals
+    ) -> BatchExecution:
+        return BatchExecution(
+            spark=self._spark(),
+            catalog=self._config.lake.catalog.name,
+            lake=self._lake,
+            slo_hours=self._source(plan.entry).slo.over_hours,
+            refusals=refusals,
+            plan=plan,
+            decoder=decoder,
+            context=self._read(plan.entry, plan.context) if plan.context else None,
+            clock=self._clock,
+        )
+
+    def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:
+        source = self._source(plan.entry)
+        if source.bad_records == "fail":
+            return Stopping(plan)
+        catalog, name = self._config.lake.catalog.name, plan.entry.table.source
+        quarantine = Quarantine(self._spark(), catalog, name)
+        return KeptApart(quarantine, plan, raw, source.quarantine.max_records, self._clock)
+
+    def _read(self, entry: TableEntry, ranges: tuple[OffsetRange, ...]) -> DataFrame:
+        options = self._config.kafka.spark_options()
+        return read_ranges(self._spark(), entry.topic, ranges, options)
 
     def _with_column(
         self, entry: TableEntry, schema: TableSchema, unknown: UnknownColumnError
@@ -265,7 +249,7 @@ class Replicator:
         if column is None:
             raise unknown
         wider = replace(schema, columns=(*schema.columns, column))
-        return self._tables(entry).evolve(schema, [wider])
+        return self._planner.tables(entry).evolve(schema, [wider])
 
     def _evolved(
         self, entry: TableEntry, plan: BatchPlan, decoder: BatchDecoder
@@ -275,7 +259,7 @@ class Replicator:
             schemas = distinct_schemas(
                 decoder.raw, plan, lambda value: types.of_record(entry, value, plan.schema.key)
             )
-        schema = self._tables(entry).evolve(plan.schema, [each.schema for each in schemas])
+        schema = self._planner.tables(entry).evolve(plan.schema, [each.schema for each in schemas])
         plan = replace(plan, schema=schema)
         return plan, replace(decoder, plan=plan, schemas=schemas)
 
@@ -312,7 +296,7 @@ class Replicator:
             lag_records=pending.unread - (0 if plan.replay else total_length(plan.ranges)),
             row_count=after.total_records if after else None,
             schema=done.schema,
-            plan_text=plan.describe(done.apply),
+            plan_text=plan.describe(done.apply, done.parts),
             replay=plan.replay,
             duration_seconds=timing[0],
             published_at=published.published_at if published else self._clock(),
@@ -340,21 +324,3 @@ class Replicator:
 
     def _source(self, entry: TableEntry) -> SourceConfig:
         return self._config.source(entry.table.source)
-
-    def _tables(self, entry: TableEntry) -> LakeTables:
-        return LakeTables(
-            self._config, self._spark(), TypeSource(self._source(entry), self._log), entry
-        )
-
-    def _identity(self, entry: TableEntry) -> TopicIdentity:
-        return self._log.identity([entry.topic])[entry.topic]
-
-    def _marks(self, entry: TableEntry) -> Watermarks:
-        marks = self._log.watermarks([entry.topic])
-        if entry.topic not in marks:
-            what = "the topic does not exist any more"
-            remedy = "if it was removed for good, take the table out of the registry"
-            raise LostRangeError(
-                what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
-            )
-        return marks[entry.topic]

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.schema.types import TableSchema
@@ -60,3 +60,20 @@ class BatchResult:
     duration_seconds: float
     published_at: datetime
     steps: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineReplay:
+    """What became of records that were merged again out of quarantine.
+
+    Attributes:
+        merged: are in the table now.
+        overtaken: were older than what their rows carry by now. Like the merged ones they have
+            left the quarantine.
+        rejected: still cannot be merged, and why; they stay.
+    """
+
+    table: TableName
+    merged: tuple[Coordinate, ...]
+    overtaken: tuple[Coordinate, ...]
+    rejected: tuple[tuple[Coordinate, str], ...]

@@ -15,6 +15,16 @@ OWN_COLUMNS: Final = {
     COMMIT_TIME: ("timestamp", "Commit time of that change at the source; empty for snapshot rows"),
 }
 
+ROW_ID: Final = "_row_id"
+"""Iceberg's own (format version 3): unique, and kept by compaction."""
+
+DELETED: Final = "_cdc_deleted"
+DELETED_AT: Final = "_cdc_deleted_at"
+SOFT_DELETE_COLUMNS: Final = {
+    DELETED: ("boolean", "Whether the source has deleted the row"),
+    DELETED_AT: ("timestamp", "Commit time of the delete at the source"),
+}
+
 
 def quote(name: str) -> str:
     """An identifier in back-ticks."""
@@ -38,14 +48,18 @@ def create_namespace(catalog: str, name: LakeName) -> str:
 
 
 def create_table(
-    catalog: str, name: LakeName, schema: TableSchema, properties: Mapping[str, str]
+    catalog: str,
+    name: LakeName,
+    schema: TableSchema,
+    own_columns: Mapping[str, tuple[str, str]],
+    properties: Mapping[str, str],
 ) -> str:
     """The table with the source's columns and ours.
 
     Only key columns are required: a column that the source drops must be able to stay empty.
     """
     columns = [_column(each, required=each.name in schema.key) for each in schema.columns]
-    own = [f"{quote(n)} {t} COMMENT {text(c)}" for n, (t, c) in OWN_COLUMNS.items()]
+    own = [f"{quote(n)} {t} COMMENT {text(c)}" for n, (t, c) in own_columns.items()]
     comment = f"\nCOMMENT {text(schema.comment)}" if schema.comment else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {table(catalog, name)} (\n  "
@@ -106,16 +120,43 @@ def fast_forward(catalog: str, name: LakeName, branch: str) -> str:
     return f"{called}(table => {own}, branch => 'main', to => {text(branch)})"
 
 
-def delete_keys(target: str, view: str, key: Sequence[str]) -> str:
+def delete_keys(target: str, view: str, key: Sequence[str], *, broadcast: bool = True) -> str:
     """Delete the rows whose key is in the view.
 
-    The hint keeps the table from being shuffled: the keys go to every task, which then reads
-    nothing but the table's key columns.
+    Broadcast keeps the table from being shuffled: the keys go to every task, which then reads
+    nothing but the table's key columns. Keys that do not fit into memory are joined by sorting.
     """
     same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
-    hint = "/*+ BROADCAST(b) */"
+    hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
     keys = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
     return f"DELETE FROM {target} AS t WHERE EXISTS ({keys})"  # noqa: S608 - quoted names
+
+
+def delete_older(target: str, position: str) -> str:
+    """Delete the rows with a position below this one (hexadecimal): what a truncate removes."""
+    return f"DELETE FROM {target} WHERE {_older(position)}"  # noqa: S608 - hexadecimal
+
+
+def mark_older(target: str, position: str, at_micros: int | None) -> str:
+    """The same for tables that keep deleted rows: marked with the time of the truncate."""
+    at = "NULL" if at_micros is None else f"timestamp_micros({at_micros:d})"
+    marks = f"{DELETED} = true, {DELETED_AT} = {at}, {POSITION} = X'{position}'"
+    return f"UPDATE {target} SET {marks} WHERE NOT {DELETED} AND {_older(position)}"  # noqa: S608
+
+
+def _older(position: str) -> str:
+    bytes.fromhex(position)
+    return f"({POSITION} IS NULL OR {POSITION} < X'{position}')"
+
+
+def update_changed(target: str, view: str, key: Sequence[str], column: str) -> str:
+    """Set a column to what the view has for the row's key, where that differs."""
+    same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
+    ours, theirs = f"t.{quote(column)}", f"b.{quote(column)}"
+    return (
+        f"MERGE INTO {target} AS t USING {quote(view)} AS b ON {same}\n"
+        f"WHEN MATCHED AND NOT ({ours} <=> {theirs}) THEN UPDATE SET {ours} = {theirs}"
+    )
 
 
 def _column(column: Column, *, required: bool) -> str:

@@ -7,12 +7,14 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import TableState
 from cdc_assets.merge import sql
-from cdc_assets.merge.describe import FirstSchema, TypeSource
+from cdc_assets.merge.describe import FirstSchema, RecordLayout, TypeSource
 from cdc_assets.merge.failures import translated
+from cdc_assets.merge.ledger import Ledger
 from cdc_assets.merge.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import Evolution, evolution, evolved
@@ -22,6 +24,9 @@ from cdc_assets.schema.types import TableSchema
 _SCHEMA: Final = "cdc-assets.schema"
 _INLINE: Final = "cdc-assets.inline-schema"
 _KEYED: Final = "cdc-assets.keyed-by-record"
+_SPLIT: Final = "cdc-assets.key-changes-in-updates"
+_SCHEME: Final = "cdc-assets.positions"
+_DELETES: Final = "cdc-assets.deletes"
 _MERGE_ON_READ: Final = {
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -39,38 +44,56 @@ class LakeTables:
         self, config: ReplicationConfig, spark: SparkSession, types: TypeSource, entry: TableEntry
     ) -> None:
         self._lake = config.lake
-        self._mode = config.source(entry.table.source).schema_changes
+        source = config.source(entry.table.source)
+        self._mode = source.schema_changes
+        self._deletes = source.overrides(entry.table).deletes
         self._spark = spark
         self._types = types
         self._entry = entry
 
     def create(self) -> FirstSchema:
-        """Make namespace, table, identifier fields and the tombstones' side table."""
+        """Make namespace, table, identifier fields and the side table of deletes or events."""
         first = self._types.first_schema(self._entry)
         schema = first.schema
         catalog, target = self._lake.catalog.name, self._entry.target
         with translated("create table", f"table={self._entry.table} lake={target}"):
             self._spark.sql(sql.create_namespace(catalog, target))
-            self._spark.sql(sql.create_table(catalog, target, schema, self._properties(first)))
-            self._spark.sql(sql.set_identifier(catalog, target, schema.key))
-            Tombstones(self._spark, catalog, target, schema).create()
+            own = sql.OWN_COLUMNS | (sql.SOFT_DELETE_COLUMNS if self._deletes == "soft" else {})
+            properties = self._properties(first)
+            self._spark.sql(sql.create_table(catalog, target, schema, own, properties))
+            if schema.key:
+                self._spark.sql(sql.set_identifier(catalog, target, schema.key))
+                Tombstones(self._spark, catalog, target, schema).create()
+            else:
+                Ledger(self._spark, catalog, target).create()
         return first
 
     def stored(self, state: TableState) -> FirstSchema:
         """What `create` recorded with the table.
 
         Raises:
-            TerminalError: if the table does not say how its records are to be decoded.
+            TerminalError: if the table does not say how its records are to be decoded, or the
+                configuration wants other deletes than it was made with.
         """
-        text = state.properties.get(_SCHEMA)
+        said = state.properties
+        text = said.get(_SCHEMA)
         if text is None:
             what = "the lake table does not say how its records are decoded: it is not ours"
             remedy = "drop it, or give this table another target in the configuration"
             raise TerminalError(
                 what, where=f"table={self._entry.table} lake={state.name}", remedy=remedy
             )
-        inline = state.properties.get(_INLINE) == "true"
-        return FirstSchema(from_json(text), inline, state.properties.get(_KEYED) == "true")
+        if said[_DELETES] != self._deletes:
+            what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
+            remedy = f"configure deletes: {said[_DELETES]}, or re-create the table"
+            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        layout = RecordLayout(
+            inline=said[_INLINE] == "true",
+            keyed=said[_KEYED] == "true",
+            split_keys=said[_SPLIT] == "true",
+            scheme=Scheme(said[_SCHEME]),
+        )
+        return FirstSchema(from_json(text), layout)
 
     def evolve(self, table: TableSchema, records: Sequence[TableSchema]) -> TableSchema:
         """Change the table so that it holds what these records have.
@@ -114,6 +137,9 @@ class LakeTables:
             "cdc-assets.source-table": table.qualified,
             "cdc-assets.topic": self._entry.topic,
             _SCHEMA: to_json(first.schema),
-            _INLINE: str(first.inline).lower(),
-            _KEYED: str(first.keyed).lower(),
+            _INLINE: str(first.layout.inline).lower(),
+            _KEYED: str(first.layout.keyed).lower(),
+            _SPLIT: str(first.layout.split_keys).lower(),
+            _SCHEME: first.layout.scheme.value,
+            _DELETES: self._deletes,
         }

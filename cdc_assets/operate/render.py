@@ -1,16 +1,21 @@
-"""`cdc-assets status` for people."""
+"""`cdc-assets status` and `quarantine` for people."""
 
 from __future__ import annotations
 
 import sys
-from typing import Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cdc_assets.operate.status import Status, TableStatus, finite
+from cdc_assets.operate.quarantine import Listing, Replayed
+from cdc_assets.operate.status import Status, TableStatus, finite, quarantine_words
 from cdc_assets.operate.survey import Condition
+
+if TYPE_CHECKING:
+    from cdc_assets.lake.quarantined import QuarantinedRecord
 
 _STYLES: Final = {
     Condition.NEW: "cyan",
@@ -23,6 +28,9 @@ _STYLES: Final = {
 PIPE_WIDTH: Final = 200
 
 _COLUMNS: Final = ("lake table", "offsets", "behind", "by", "in time", "p95")
+_RECORD_COLUMNS: Final = (
+    "source", "table", "topic", "partition", "offset", "time", "reason", "run", "quarantined at",
+)  # fmt: skip
 
 
 def render_status(status: Status, console: Console | None = None) -> None:
@@ -34,6 +42,42 @@ def render_status(status: Status, console: Console | None = None) -> None:
     out.print(_table(status))
     for each in status.failing:
         out.print(_failure(each))
+    for each in status.tables:
+        if each.quarantined:
+            out.print(_quarantined(each))
+
+
+def render_quarantine(listing: Listing, console: Console | None = None) -> None:
+    """Print a line per record, and how many more there are."""
+    out = console or _console()
+    if not listing.total:
+        render_quarantine_empty(out)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in _RECORD_COLUMNS:
+        right = name in {"partition", "offset"}
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for each in listing.records:
+        table.add_row(*map(Text, _record_cells(each)))
+    out.print(table)
+    if listing.more:
+        out.print(f"{listing.more:,} more: see --limit, --source and --table.")
+
+
+def render_quarantine_empty(console: Console | None = None) -> None:
+    """Say that there is nothing."""
+    (console or _console()).print("Nothing is in quarantine.")
+
+
+def render_replayed(done: Replayed, console: Console | None = None) -> None:
+    """Print what became of a table's records, and why any were rejected again."""
+    out = console or _console()
+    counts = f"{done.merged:,} merged, {done.overtaken:,} overtaken by newer changes"
+    out.print(Text(f"{done.table}: {counts}, {len(done.rejected):,} rejected again"))
+    for coordinate, reason in done.rejected:
+        out.print(Text.assemble((f"  {coordinate}: ", "bold red"), reason))
+    for coordinate in done.absent:
+        out.print(Text(f"  {coordinate}: not in quarantine"))
 
 
 def _console() -> Console:
@@ -72,6 +116,22 @@ def _failure(each: TableStatus) -> Text:
         f"{failure.kind} since {failure.attempts} attempts, again at {failure.retry_at:%H:%M:%S}Z"
     )
     return Text.assemble((f"{each.table} ", "bold red"), f"({when}): {failure.message}")
+
+
+def _quarantined(each: TableStatus) -> Text:
+    words = quarantine_words(each.table, each.quarantined)
+    return Text.assemble((f"{each.table} ", "bold red"), words)
+
+
+def _record_cells(each: QuarantinedRecord) -> tuple[str, ...]:
+    at = each.coordinate
+    place = (at.topic, str(at.partition), str(at.offset))
+    about = (_time(each.timestamp), each.reason, each.run_id, _time(each.quarantined_at))
+    return (each.source, each.table, *place, *about)
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _offsets(each: TableStatus) -> str:

@@ -38,6 +38,11 @@ class TableStatus:
         """The state in a word."""
         return self.survey.condition(self.at, self.target.within_seconds)
 
+    @property
+    def quarantined(self) -> int:
+        """How many of its records lie in quarantine."""
+        return quarantined(self.survey)
+
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``; unknown values are null."""
         view = self.survey
@@ -51,6 +56,7 @@ class TableStatus:
             "offsets": {str(p): o for p, o in view.committed},
             "lag": {"changes": view.lag_changes, "seconds": view.lag_seconds(self.at)},
             "slo": _slo_dict(self.target, self.slo),
+            "quarantined": self.quarantined,
             "last_error": _failure_dict(view),
         }
 
@@ -135,6 +141,17 @@ def _failure_dict(view: TableSurvey) -> dict[str, Any] | None:
         "needs_person": failure.needs_person,
         "retry_at": _iso(failure.retry_at),
     }
+
+
+def quarantined(table: TableSurvey) -> int:
+    """How many records of a table lay in quarantine when it was last published."""
+    return table.published.counts.get("quarantined", 0) if table.published else 0
+
+
+def quarantine_words(table: TableName, count: int) -> str:
+    """How many lie there, and the command that shows which."""
+    verb = "record is" if count == 1 else "records are"
+    return f"{count:,} {verb} in quarantine: cdc-assets quarantine list --table {table}"
 
 
 def finite(value: float) -> float | None:

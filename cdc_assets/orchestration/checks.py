@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -17,7 +17,7 @@ from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
-from cdc_assets.operate.status import finite
+from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SLO, table_key
 
@@ -86,13 +86,7 @@ def verdicts(services: Services, seen: Survey) -> Iterator[Verdict]:
         history = services.lake.history(each.entry.target, PUBLISHES_CHECKED)
         target = slo_target(services, each.table)
         yield offsets_verdict(each, history)
-        rejected = _rejected(history, seen.at - timedelta(hours=target.over_hours))
-        yield slo_verdict(SloFacts(each, target, reports[each.table], rejected, seen.at))
-
-
-def _rejected(history: Sequence[Published], since: datetime) -> int:
-    recent = (each for each in history if each.published_at >= since)
-    return sum(each.counts.get("rejected", 0) for each in recent)
+        yield slo_verdict(SloFacts(each, target, reports[each.table], seen.at))
 
 
 def check_results(services: Services, table: TableSurvey) -> Iterator[dg.AssetCheckResult]:
@@ -116,24 +110,28 @@ def offsets_verdict(table: TableSurvey, history: Sequence[Published]) -> Verdict
 
 @dataclass(frozen=True, slots=True)
 class SloFacts:
-    """What the verdict about the promise rests on; ``rejected`` records were never merged."""
+    """What the verdict about the promise rests on."""
 
     table: TableSurvey
     target: SloTarget
     report: SloReport
-    rejected: int
     now: datetime
+
+    @property
+    def quarantined(self) -> int:
+        """Records that are not merged, however long ago they were set aside."""
+        return quarantined(self.table)
 
 
 def slo_verdict(facts: SloFacts) -> Verdict:
     """Judge the promise.
 
-    ERROR if it is broken, if the table stopped, or if records were set aside unmerged; WARN
-    if the error budget burns too fast.
+    ERROR if it is broken, if the table stopped, or while records lie in quarantine; WARN if
+    the error budget burns too fast.
     """
     failure, report = facts.table.failure, facts.report
     stopped = failure is not None and failure.needs_person
-    broken = stopped or facts.rejected > 0 or report.state is SloState.ERROR
+    broken = stopped or facts.quarantined > 0 or report.state is SloState.ERROR
     return Verdict(
         asset=table_key(facts.table.table),
         check=CHECK_SLO,
@@ -143,7 +141,7 @@ def slo_verdict(facts: SloFacts) -> Verdict:
         metadata={
             **_slo_metadata(facts.target, report),
             **_lag_metadata(facts.table, facts.now),
-            "records_rejected": facts.rejected,
+            "records_quarantined": facts.quarantined,
         },
     )
 
@@ -154,8 +152,8 @@ def _slo_words(facts: SloFacts) -> Iterator[str]:
     yield f"target {facts.target}"
     if report.state is SloState.WARN:
         yield f"the error budget burns {report.burn_rate:.1f} times too fast"
-    if facts.rejected:
-        yield f"{facts.rejected} records are in quarantine"
+    if facts.quarantined:
+        yield quarantine_words(facts.table.table, facts.quarantined)
     if failure:
         yield f"failing: {failure.message}"
 

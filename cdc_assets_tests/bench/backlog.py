@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import total_length
+from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.debezium_json import DecodeSpec, decode
+from cdc_assets.formats.positions import NUMBERS
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.fold import newest_by_key
 from cdc_assets.merge.observe import BatchObserver
@@ -92,15 +94,18 @@ class Stages:
             inline=False,
             target=self._schema,
             placeholder="__debezium_unavailable_value",
+            scheme=Scheme.POSTGRES,
         )
         return decode(self._read(), spec)
 
     def _observe(self) -> DataFrame:
-        observer = BatchObserver(self._accounts.topic, utc_now())
+        observer = BatchObserver(self._accounts.topic, self._ranges, utc_now())
         return observer.attach(self._decode()).where("reject IS NULL")
 
     def _fold(self) -> DataFrame:
-        return newest_by_key(self._observe(), self._schema.key, ())
+        return newest_by_key(
+            self._observe(), self._schema.key, NUMBERS[: Scheme.POSTGRES.numbers], ()
+        )
 
 
 def _consume(frame: DataFrame) -> None:

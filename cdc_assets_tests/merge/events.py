@@ -11,11 +11,26 @@ PLACEHOLDER = "__debezium_unavailable_value"
 
 
 def event(
-    op: str, row: dict[str, Any], lsn: int, *, commit: int | None = None, partition: int = 0
+    op: str,
+    row: dict[str, Any] | None,
+    lsn: int,
+    *,
+    commit: int | None = None,
+    partition: int = 0,
+    before: dict[str, Any] | None = None,
+    order: int | None = None,
+    key: tuple[str, ...] = ("id",),
 ) -> Message:
-    """A change of a table keyed by ``id``; ``row`` is ``after``, of a delete ``before``."""
+    """A change of a table keyed by ``id``; ``row`` is ``after``, of a delete ``before``.
+
+    Args:
+        commit: LSN of the last commit before; None if there was none.
+        before: image before an update.
+        order: place in the transaction.
+        key: columns of the record's key; () for none.
+    """
     value = {
-        "before": row if op == "d" else None,
+        "before": row if op == "d" else before,
         "after": None if op == "d" else row,
         "source": {
             "version": "3.6.1.Final",
@@ -27,12 +42,18 @@ def event(
             "table": "t",
             "lsn": lsn,
         },
-        "transaction": None,
+        "transaction": None if order is None else {"id": f"7:{commit}", "total_order": order},
         "op": op,
     }
     text = json.dumps(value, separators=(",", ":"))
-    return Message(json.dumps({"id": row["id"]}).encode(), text.encode(), partition)
+    named = {name: row[name] for name in key} if row is not None else {}
+    return Message(json.dumps(named).encode() if named else None, text.encode(), partition)
 
 
-def tombstone(id_: int) -> Message:
-    return Message(json.dumps({"id": id_}).encode(), None)
+def truncate(lsn: int, *, commit: int, partition: int = 0) -> Message:
+    """As Debezium sends it: without a key, so in any partition."""
+    return event("t", None, lsn, commit=commit, partition=partition, key=())
+
+
+def tombstone(id_: int, partition: int = 0) -> Message:
+    return Message(json.dumps({"id": id_}).encode(), None, partition)

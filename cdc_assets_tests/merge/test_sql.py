@@ -22,10 +22,19 @@ SCHEMA = TableSchema(
     comment="Orders",
 )
 
+BRANCH = sql.table("lake", NAME, "cdc_1")
+
 STATEMENTS = {
     "create_namespace": sql.create_namespace("lake", NAME),
-    "create_table": sql.create_table("lake", NAME, SCHEMA, {"format-version": "3"}),
-    "create_table_hostile": sql.create_table("lake", HOSTILE, SCHEMA, {"k'": "back\\slash"}),
+    "create_table": sql.create_table(
+        "lake", NAME, SCHEMA, sql.OWN_COLUMNS, {"format-version": "3"}
+    ),
+    "create_table_soft": sql.create_table(
+        "lake", NAME, SCHEMA, sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS, {}
+    ),
+    "create_table_hostile": sql.create_table(
+        "lake", HOSTILE, SCHEMA, sql.OWN_COLUMNS, {"k'": "back\\slash"}
+    ),
     "create_side_table": sql.create_side_table("lake", NAME, [("id", "bigint")], {"a": "b"}),
     "set_identifier": sql.set_identifier("lake", NAME, ("id", "b`c")),
     "set_properties": sql.set_properties("lake", NAME, {"a": "b"}),
@@ -35,7 +44,11 @@ STATEMENTS = {
     "create_branch_of_nothing": sql.create_branch("lake", NAME, "cdc_1", None),
     "drop_branch": sql.drop_branch("lake", NAME, "cdc_1"),
     "fast_forward": sql.fast_forward("lake", HOSTILE, "cdc_1"),
-    "delete_keys": sql.delete_keys(sql.table("lake", NAME, "cdc_1"), "keys_1", ("id", "at")),
+    "delete_keys": sql.delete_keys(BRANCH, "keys_1", ("id", "at")),
+    "delete_keys_many": sql.delete_keys(BRANCH, "keys_1", ("id",), broadcast=False),
+    "delete_older": sql.delete_older(BRANCH, "00FF"),
+    "mark_older": sql.mark_older(BRANCH, "00FF", 1_760_000_000_000_000),
+    "update_changed": sql.update_changed(BRANCH, "new_1", ("topic", "offset"), "reason"),
 }
 
 

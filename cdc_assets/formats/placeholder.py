@@ -1,0 +1,51 @@
+"""The "unchanged" placeholder of Debezium: which columns may hold it, and in what form."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.values import wire_type
+from cdc_assets.schema.types import Column, TableSchema, Wire
+
+
+def unset_able(target: TableSchema, others: Iterable[TableSchema] = ()) -> tuple[str, ...]:
+    """Columns of the target that a source's updates may leave out, by any of the schemas."""
+    marked = {c.name for schema in (target, *others) for c in schema.columns if may_be_unset(c)}
+    return tuple(name for name in target.names if name in marked)
+
+
+def may_be_unset(column: Column) -> bool:
+    """Whether the source may leave the column out of an update."""
+    return column.unchanged_marker
+
+
+def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expression:
+    """Whether a wire value is the placeholder: a whole value, in the column's own form.
+
+    https://debezium.io/documentation/reference/stable/connectors/postgresql.html
+    (``unavailable.value.placeholder``). As observed: bytes hold its UTF-8 bytes; text arrays
+    hold it as their only element, uuid arrays a hash of it, arrays of numbers its bytes.
+    """
+    match column.wire, column.element_wire:
+        case Wire.BYTES_BASE64, _:
+            return value == F.encode(F.lit(placeholder), "UTF-8")
+        case Wire.LIST, Wire.STRING:
+            hashed = str(name_uuid(placeholder.encode()))
+            only = F.get(value, F.lit(0))
+            return (F.size(value) == 1) & only.isin(placeholder, hashed)
+        case Wire.LIST, _:
+            element = wire_type(column).elementType.simpleString()  # type: ignore[attr-defined]
+            numbers = (F.lit(byte).cast(element) for byte in placeholder.encode())
+            return value == F.array(*numbers)
+        case _:
+            return value == placeholder
+
+
+def name_uuid(name: bytes) -> uuid.UUID:
+    """Java's ``UUID.nameUUIDFromBytes``, which uuid arrays use: version 3 without a namespace."""
+    return uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)

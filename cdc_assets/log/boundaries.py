@@ -1,0 +1,258 @@
+"""Where a batch may end: between transactions, at the same one in every partition.
+
+Decides only; what it asks of the log is behind `Records`. A cut at a transaction leaves out
+all its changes and all those of later ones. Rows outside of transactions may be cut anywhere,
+and a tombstone stays with the delete before it.
+
+Changes lie in a partition in order of commit, so cuts are searched by halving. What a
+connector sends again after a restart disturbs that order, and what lies close before a cut is
+looked at again: a longer disturbance, met exactly by a search, is not noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.log.transaction_records import LogRecord, Transaction
+from cdc_assets.log.unfinished import (
+    FIRST_DEPTH,
+    Counts,
+    Records,
+    oldest,
+    oldest_unfinished,
+    read_tails,
+)
+
+Excludes = Callable[[Transaction], bool]
+"""Whether a transaction stays outside of the batch; with one, all later ones do."""
+
+Holds = Callable[[LogRecord], bool]
+
+VERIFIED: Final = 1000
+_STEP: Final = 16
+
+
+def align(
+    records: Records,
+    ranges: tuple[OffsetRange, ...],
+    counts: Counts,
+    *,
+    forward: bool,
+) -> tuple[OffsetRange, ...]:
+    """Ranges with the same starts, inside the log, that hold whole transactions only.
+
+    Unchanged if no record at the ends names a transaction, or one does whose order cannot be
+    told. () if the first transaction is not finished.
+
+    Args:
+        records: of the topic.
+        ranges: candidates, for every partition with unread records.
+        counts: tells which transactions have ended.
+        forward: move ends forward to the end of the newest transaction in them; else back
+            to the newest that they hold completely, or, if there is none, to the end of the
+            first. Either way an unfinished one is left out.
+    """
+    near = _near_ends(records, ranges)
+    if not near or not all(record.transaction.order for record in near):
+        return _filled(ranges)
+    unfinished = oldest_unfinished(records, counts)
+    chosen = _through_newest if forward else _before_next
+    excludes = chosen(records, ranges, unfinished)
+    if excludes is None:
+        return _filled(tuple(_past_tombstones(records, each) for each in ranges))
+    records.load({r.partition: (max(r.start, r.end - VERIFIED), r.end) for r in ranges})
+    moved = _filled(tuple(_moved(records, each, excludes) for each in ranges))
+    if forward or any(_is_filled(records, each) for each in moved):
+        return moved
+    return _first_transaction(records, ranges, unfinished) or moved
+
+
+def next_change(records: Records, partition: int, offset: int) -> LogRecord | None:
+    """The first change of a transaction at or after an offset."""
+    record = records.at(partition, offset)
+    while record is not None and record.place is None:
+        record = records.at(partition, _end_of_run(records, partition, record))
+    return record
+
+
+def last_change(records: Records, each: OffsetRange) -> LogRecord | None:
+    """The last change of a transaction in a range."""
+    end, depth = each.end, FIRST_DEPTH
+    while end > each.start:
+        start = max(each.start, end - depth)
+        found = records.between(each.partition, start, end)
+        changes = [record for record in found if record.place is not None]
+        if changes:
+            return changes[-1]
+        end, depth = start, depth * 2
+        if found:
+            end = _start_of_run(records, each.partition, each.start, found[0])
+    return None
+
+
+def _near_ends(records: Records, ranges: tuple[OffsetRange, ...]) -> list[LogRecord]:
+    """The changes of transactions at the log's ends and around those of the ranges."""
+    ends = {each.partition: each.end for each in ranges}
+    around = {p: (max(0, end - FIRST_DEPTH), end + FIRST_DEPTH) for p, end in ends.items()}
+    records.load(around)
+    found = [
+        record for tail in read_tails(records, FIRST_DEPTH).values() for record in tail.changes
+    ]
+    for partition, span in around.items():
+        found += [r for r in records.between(partition, *span) if r.place is not None]
+    return found
+
+
+def _before_next(
+    records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
+) -> Excludes | None:
+    """Leave out whatever is not wholly below the end of each range."""
+    following = [next_change(records, each.partition, each.end) for each in ranges]
+    limits = [record.transaction for record in following if record is not None]
+    limit = oldest([*limits, *([unfinished] if unfinished else [])])
+    return None if limit is None else _from(limit)
+
+
+def _through_newest(
+    records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
+) -> Excludes | None:
+    """Take in the whole newest transaction that has a change in a range."""
+    found = [last_change(records, each) for each in ranges]
+    last = [record.transaction for record in found if record is not None]
+    newest = max(last, key=lambda transaction: transaction.order, default=None)
+    if unfinished is not None and (newest is None or not newest.precedes(unfinished)):
+        return _from(unfinished)
+    return None if newest is None else newest.precedes
+
+
+def _first_transaction(
+    records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
+) -> tuple[OffsetRange, ...]:
+    """The first unread transaction alone, however large; () if it is not finished."""
+    found = [next_change(records, each.partition, each.start) for each in ranges]
+    first = oldest(record.transaction for record in found if record is not None)
+    if first is None or (unfinished is not None and not first.precedes(unfinished)):
+        return ()
+    starts = (OffsetRange(each.partition, each.start, each.start) for each in ranges)
+    return _filled(tuple(_moved(records, each, first.precedes) for each in starts))
+
+
+def _from(limit: Transaction) -> Excludes:
+    return lambda transaction: not transaction.precedes(limit)
+
+
+def _moved(records: Records, each: OffsetRange, excludes: Excludes) -> OffsetRange:
+    """The range with the permitted end that is nearest to its own."""
+    end = _cut(records, each, excludes)
+    following = next_change(records, each.partition, each.end)
+    if end == each.end and following is not None and not excludes(following.transaction):
+        end = _extended(records, each.partition, following.offset + 1, excludes)
+    return _past_tombstones(records, OffsetRange(each.partition, each.start, end))
+
+
+def _past_tombstones(records: Records, each: OffsetRange) -> OffsetRange:
+    """With the tombstones that follow: the first may belong to a delete in the range."""
+    after = records.at(each.partition, each.end)
+    end = records.ends[each.partition] if after is None else after.offset
+    return OffsetRange(each.partition, each.start, end)
+
+
+def _cut(records: Records, each: OffsetRange, excludes: Excludes) -> int:
+    """Offset of the first change in a range that is left out; the range's end without any."""
+    start, end, partition = each.start, each.end, each.partition
+
+    def holds(record: LogRecord) -> bool:
+        return excludes(record.transaction)
+
+    while start < end:
+        found = records.at(partition, _search_down(records, partition, start, end, holds))
+        if found is None or found.offset >= end:
+            break
+        if found.place is not None:
+            end = found.offset
+        else:
+            start = _end_of_run(records, partition, found)
+    return _verified(records, partition, each.start, end, excludes)
+
+
+def _extended(records: Records, partition: int, start: int, excludes: Excludes) -> int:
+    """The offset after the last change that is not left out; the one before ``start`` is not."""
+    low = start
+    while True:
+        end = _search_up(records, partition, low, lambda record: excludes(record.transaction))
+        following = next_change(records, partition, end)
+        if following is None or excludes(following.transaction):
+            return _verified(records, partition, start, end, excludes)
+        low = following.offset + 1
+
+
+def _verified(records: Records, partition: int, start: int, end: int, excludes: Excludes) -> int:
+    """The end, or the first change before it that must be left out all the same."""
+    while True:
+        near = records.between(partition, max(start, end - VERIFIED), end)
+        early = (r for r in near if r.place is not None and excludes(r.transaction))
+        found = next(early, None)
+        if found is None:
+            return end
+        end = found.offset
+
+
+def _end_of_run(records: Records, partition: int, row: LogRecord) -> int:
+    """The offset after the last of the rows that were read together."""
+    start, run = row.offset + 1, row.transaction.id
+    end = _search_up(records, partition, start, lambda r: r.transaction.id != run)
+    return _verified(records, partition, start, end, lambda transaction: transaction.id != run)
+
+
+def _start_of_run(records: Records, partition: int, start: int, row: LogRecord) -> int:
+    return _search_down(
+        records, partition, start, row.offset, lambda r: r.transaction.id == row.transaction.id
+    )
+
+
+def _search_up(records: Records, partition: int, low: int, holds: Holds) -> int:
+    """The offset after the last record that does not hold, near ``low``."""
+    high = records.ends[partition]
+    probe, step = low, _STEP
+    while probe < high:
+        found = records.at(partition, probe)
+        if found is None or holds(found):
+            break
+        low = found.offset + 1
+        probe, step = low + step, step * 2
+    return _halve(records, partition, low, min(max(probe, low), high), holds)
+
+
+def _search_down(records: Records, partition: int, low: int, high: int, holds: Holds) -> int:
+    """The offset after the last record in ``[low, high)`` that does not hold, near ``high``."""
+    top, step = high, _STEP
+    while top > low:
+        probe = max(low, top - step)
+        found = records.at(partition, probe)
+        if found is not None and found.offset < top and not holds(found):
+            return _halve(records, partition, found.offset + 1, top, holds)
+        top, step = probe, step * 2
+    return low
+
+
+def _halve(records: Records, partition: int, low: int, high: int, holds: Holds) -> int:
+    """Every record at ``high`` and after holds, none before ``low``."""
+    while low < high:
+        middle = (low + high) // 2
+        found = records.at(partition, middle)
+        if found is None or found.offset >= high or holds(found):
+            high = middle
+        else:
+            low = found.offset + 1
+    return low
+
+
+def _is_filled(records: Records, each: OffsetRange) -> bool:
+    found = records.at(each.partition, each.start)
+    return found is not None and found.offset < each.end
+
+
+def _filled(ranges: tuple[OffsetRange, ...]) -> tuple[OffsetRange, ...]:
+    return tuple(each for each in ranges if each.length)

@@ -1,0 +1,162 @@
+"""Ends a batch of one table between transactions of its source.
+
+Needs Debezium's transaction metadata. Which ends are permitted is decided in `boundaries`, and
+which transaction is not finished in `unfinished`; here the log is read for them: by one
+consumer, in small pieces, assigned and never subscribed, nothing committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.log.boundaries import align
+from cdc_assets.log.reader import Cursor, Reader
+from cdc_assets.log.transaction_records import LogRecord, ended, log_record
+from cdc_assets.log.unfinished import MAX_READ
+
+_SUFFIX: Final = ".transaction"
+_BEFORE: Final = timedelta(seconds=1)
+_PIECE: Final = 32
+
+
+def transaction_topic(topic: str, topics: Iterable[str]) -> str | None:
+    """The topic with the transaction metadata of a table's topic, if there is one.
+
+    It is ``<prefix>.transaction``, with the longest prefix that the table's topic has.
+    """
+    present = frozenset(topics)
+    parts = topic.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1))
+    return next((p + _SUFFIX for p in prefixes if p + _SUFFIX in present), None)
+
+
+class TransactionLog:
+    """One table's topic, beside the transaction metadata of its source.
+
+    Guaranteed: what a batch holds are whole transactions of the table. Not guaranteed where
+    the connector sent the same records again around an end (`boundaries`), and for what
+    `unfinished` takes as whole.
+
+    Args:
+        reader: of the cluster.
+        topic: of the table.
+        transaction_topic: with the source's ``END`` records.
+        collection: ``schema.table``, as these name it (without a database in front).
+    """
+
+    def __init__(self, reader: Reader, topic: str, transaction_topic: str, collection: str) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._transaction_topic = transaction_topic
+        self._collection = collection
+
+    def aligned(
+        self, ranges: tuple[OffsetRange, ...], log_end: OffsetVector, *, forward: bool
+    ) -> tuple[OffsetRange, ...]:
+        """Ranges with the same starts, inside the log, that hold whole transactions only.
+
+        Unchanged if the records name no transactions, or none whose order can be told and
+        the topic has several partitions. () if the first transaction is not finished.
+
+        Args:
+            ranges: candidates. Partitions with nothing unread may be absent.
+            log_end: of every partition.
+            forward: extend them to the end of the newest transaction in them; else cut them
+                back, or extend them to the end of the first if it is larger than they are.
+
+        Raises:
+            UnreachableError: if Kafka does not answer in time.
+        """
+        with self._reader.cursor() as cursor:
+            records = TopicRecords(cursor, self._topic, log_end.as_dict())
+            return align(
+                records, ranges, lambda wanted: self._counts(cursor, wanted), forward=forward
+            )
+
+    def _counts(self, cursor: Cursor, wanted: Mapping[str, datetime]) -> dict[str, int | None]:
+        """Changes of this table in those of the wanted transactions that have ended.
+
+        An ``END`` is sent after the last change. It is looked for from that time on, up to
+        the topic's present end or MAX_READ records.
+        """
+        starts = cursor.offsets_at(self._transaction_topic, min(wanted.values()) - _BEFORE)
+        spans = {(self._transaction_topic, p): (start, None) for p, start in starts.items()}
+        found: dict[str, int | None] = {}
+        for number, raw in enumerate(cursor.records(spans)):
+            end = ended(raw)
+            for id_ in end.ids & set(wanted) if end else ():
+                found[id_] = end.count(self._collection) if end else None
+            if len(found) == len(wanted) or number >= MAX_READ:
+                break
+        return found
+
+
+class TopicRecords:
+    """The records of a topic below given ends, read in pieces and kept.
+
+    Args:
+        cursor: reads them.
+        topic: which.
+        ends: per partition.
+    """
+
+    def __init__(self, cursor: Cursor, topic: str, ends: Mapping[int, int]) -> None:
+        self._cursor = cursor
+        self._topic = topic
+        self._ends = ends
+        self._pieces: dict[tuple[int, int], list[LogRecord]] = {}
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """Per partition."""
+        return self._ends
+
+    def at(self, partition: int, offset: int) -> LogRecord | None:
+        """The first record with a value at or after an offset."""
+        span = _PIECE
+        while offset < self._ends[partition]:
+            end = (offset // _PIECE) * _PIECE + span
+            found = self.between(partition, offset, end)
+            if found:
+                return found[0]
+            offset, span = end, span * 2
+        return None
+
+    def between(self, partition: int, start: int, end: int) -> tuple[LogRecord, ...]:
+        """The records with a value in ``[start, end)``."""
+        end = min(end, self._ends[partition])
+        self.load({partition: (start, end)})
+        return tuple(
+            record
+            for number in _numbers(start, end)
+            for record in self._pieces[partition, number]
+            if start <= record.offset < end
+        )
+
+    def load(self, spans: Mapping[int, tuple[int, int]]) -> None:
+        """Read what is not there yet of these spans, of all partitions at once."""
+        missing = {p: self._missing(p, *span) for p, span in spans.items()}
+        wanted = {
+            (self._topic, p): (numbers[0] * _PIECE, min(self._ends[p], (numbers[-1] + 1) * _PIECE))
+            for p, numbers in missing.items()
+            if numbers
+        }
+        for partition, numbers in missing.items():
+            span = range(numbers[0], numbers[-1] + 1) if numbers else ()
+            self._pieces |= {(partition, number): [] for number in span}
+        for raw in self._cursor.records(wanted):
+            record = log_record(raw, only_partition=len(self._ends) == 1)
+            if record is not None:
+                self._pieces[raw.coordinate.partition, record.offset // _PIECE].append(record)
+
+    def _missing(self, partition: int, start: int, end: int) -> list[int]:
+        numbers = _numbers(start, min(end, self._ends[partition]))
+        return [number for number in numbers if (partition, number) not in self._pieces]
+
+
+def _numbers(start: int, end: int) -> range:
+    """The pieces that hold an offset of ``[start, end)``."""
+    return range(max(0, start) // _PIECE, -(-end // _PIECE)) if end > start else range(0)

@@ -1,0 +1,216 @@
+"""Which transaction at the end of a log is not there as a whole yet.
+
+A partition's records lie in the order in which they were sent, so a transaction is whole in
+every partition that already holds a newer one. Another partition may still lack its last
+changes: brokers do not answer in step, and the ends of partitions are not asked for at the
+same instant. Such a transaction is in doubt, and is proven whole by its ``END`` record and by
+counting: all places 1 to ``event_count`` lie below the log's end.
+
+What is missing in a partition is the end of the transaction's changes there. So it is enough
+to read back, in each partition, to a place that every other one has reached too: a transaction
+of millions of changes is proven by its last few.
+
+Not proven, but taken as whole: a transaction whose last change was sent two seconds before the
+newest record, and one that is not decided after reading back 20,000 records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from cdc_assets.log.transaction_records import LogRecord, Transaction
+
+Counts = Callable[[Mapping[str, datetime]], Mapping[str, int | None]]
+"""Of transactions, by id and with the time of a late change, those that have ended: how many
+changes of the table they have, or None where the ``END`` record does not tell."""
+
+SETTLED: Final = timedelta(seconds=2)
+MAX_READ: Final = 20_000
+FIRST_DEPTH: Final = 32
+_DEEPER: Final = 8
+
+
+class Records(Protocol):
+    """The records of one topic with a value, below the log's ends."""
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """Per partition the log's end."""
+        ...
+
+    def at(self, partition: int, offset: int) -> LogRecord | None:
+        """The first record at or after an offset."""
+        ...
+
+    def between(self, partition: int, start: int, end: int) -> tuple[LogRecord, ...]:
+        """The records in ``[start, end)``; ``start`` may be negative."""
+        ...
+
+    def load(self, spans: Mapping[int, tuple[int, int]]) -> None:
+        """Announce what will be asked for, to read it at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last records of a partition; ``whole`` if none lie before them."""
+
+    records: tuple[LogRecord, ...]
+    whole: bool
+
+    @property
+    def changes(self) -> list[LogRecord]:
+        """Those of transactions."""
+        return [record for record in self.records if record.place is not None]
+
+
+class Verdict(Enum):
+    """What the tails say of a transaction that has ended."""
+
+    WHOLE = auto()
+    OPEN = auto()
+    UNKNOWN = auto()
+
+
+def oldest_unfinished(records: Records, counts: Counts) -> Transaction | None:
+    """The first transaction in order of commit that is not whole below the log's ends."""
+    ended: dict[str, int | None] = {}
+    asked: set[str] = set()
+    deepest = max(FIRST_DEPTH, MAX_READ // max(1, len(records.ends)))
+    depth = FIRST_DEPTH
+    while True:
+        tails = read_tails(records, depth)
+        doubtful = in_doubt(tails)
+        new = {t.id: at for t, at in doubtful.items() if t.id not in asked}
+        ended |= counts(new) if new else {}
+        asked |= set(new)
+        verdicts = {t: _verdict(t, tails, ended) for t in doubtful}
+        is_known = Verdict.UNKNOWN not in verdicts.values() and not _reaches_further(tails)
+        if is_known or depth >= deepest:
+            return oldest(t for t, verdict in verdicts.items() if verdict is Verdict.OPEN)
+        depth = min(depth * _DEEPER, deepest)
+
+
+def read_tails(records: Records, depth: int) -> dict[int, Tail]:
+    """The records at the last ``depth`` offsets of each partition."""
+    spans = {partition: (max(0, end - depth), end) for partition, end in records.ends.items()}
+    records.load(spans)
+    return {
+        partition: Tail(records.between(partition, start, end), start == 0)
+        for partition, (start, end) in spans.items()
+    }
+
+
+def in_doubt(tails: Mapping[int, Tail]) -> dict[Transaction, datetime]:
+    """The transactions that a partition may not hold completely, with a late change's time."""
+    changes = _changes(tails)
+    if not changes:
+        return {}
+    newest = max(changes, key=lambda record: record.transaction.order).transaction
+    late = _late(changes)
+    times: dict[str, datetime] = {}
+    named: dict[str, Transaction] = {}
+    for record in changes:
+        id_ = named.setdefault(record.transaction.id, record.transaction).id
+        times[id_] = max(record.timestamp, times.get(id_, record.timestamp))
+    return {
+        t: times[id_]
+        for id_, t in named.items()
+        if id_ == newest.id or (times[id_] >= late and not _passed_everywhere(t, tails))
+    }
+
+
+def verdict(transaction: Transaction, tails: Mapping[int, Tail], count: int | None) -> Verdict:
+    """Whether all changes of a transaction that has ended lie in the log.
+
+    Args:
+        transaction: which.
+        tails: of all partitions.
+        count: its changes of the table. If unknown, or less than there are (its counters began
+            anew when the connector restarted), nothing can be counted, and the end is trusted.
+    """
+    places = {p: _places(tail, transaction) for p, tail in tails.items()}
+    seen = {place for found in places.values() for place in found}
+    if count is None or count < max(seen, default=0):
+        return Verdict.WHOLE
+    begins = [_begins(tail, transaction) for tail in tails.values()]
+    if None in begins:
+        return Verdict.UNKNOWN
+    reach = max((begin for begin in begins if begin is not None), default=0)
+    if not seen.issuperset(range(reach + 1, count + 1)):
+        return Verdict.OPEN
+    reached = all(
+        _is_passed(transaction, tails[p]) or (found and found[-1] >= reach)
+        for p, found in places.items()
+    )
+    return Verdict.WHOLE if reach == 0 or reached else Verdict.UNKNOWN
+
+
+def oldest(transactions: Iterable[Transaction]) -> Transaction | None:
+    """The first in order of commit."""
+    return min(transactions, key=lambda transaction: transaction.order, default=None)
+
+
+def _verdict(
+    transaction: Transaction, tails: Mapping[int, Tail], ended: Mapping[str, int | None]
+) -> Verdict:
+    if transaction.id not in ended:
+        return Verdict.OPEN
+    return verdict(transaction, tails, ended[transaction.id])
+
+
+def _places(tail: Tail, transaction: Transaction) -> list[int]:
+    found = (r.place for r in tail.changes if r.transaction.id == transaction.id)
+    return [place for place in found if place is not None]
+
+
+def _begins(tail: Tail, transaction: Transaction) -> int | None:
+    """The place below which the tail may lack changes; 0 if it has them all, None if unknown.
+
+    Whatever lies before something older is older too. That holds for rows as well, as they
+    were read after all commits before them.
+    """
+    if tail.whole:
+        return 0
+    first = tail.records[0] if tail.records else None
+    if first is not None and first.transaction.precedes(transaction):
+        return 0
+    return first.place if first and first.transaction.id == transaction.id else None
+
+
+def _is_passed(transaction: Transaction, tail: Tail) -> bool:
+    return bool(tail.changes) and transaction.precedes(tail.changes[-1].transaction)
+
+
+def _passed_everywhere(transaction: Transaction, tails: Mapping[int, Tail]) -> bool:
+    return all(_is_passed(transaction, tail) for tail in tails.values())
+
+
+def _reaches_further(tails: Mapping[int, Tail]) -> bool:
+    """Whether transactions in doubt may lie before the tails."""
+    doubtful = {transaction.id for transaction in in_doubt(tails)}
+    firsts = [tail.changes[0] for tail in tails.values() if tail.changes and not tail.whole]
+    return any(
+        first.transaction.id in doubtful
+        and first.timestamp >= _late(_changes(tails))
+        and any(_is_before(first.transaction, tail) for tail in tails.values())
+        for first in firsts
+    )
+
+
+def _changes(tails: Mapping[int, Tail]) -> list[LogRecord]:
+    return [record for tail in tails.values() for record in tail.changes]
+
+
+def _late(changes: Iterable[LogRecord]) -> datetime:
+    return max(record.timestamp for record in changes) - SETTLED
+
+
+def _is_before(transaction: Transaction, tail: Tail) -> bool:
+    """Whether a partition may still lack older transactions than this one."""
+    last = tail.changes[-1].transaction if tail.changes else None
+    return last is None or last.precedes(transaction)

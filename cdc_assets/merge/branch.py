@@ -1,0 +1,85 @@
+"""The branch that a batch is built up on: every write of a batch goes through here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_assets.merge import sql
+from cdc_assets.merge.failures import released_after
+from cdc_assets.merge.parts import Truncate
+from cdc_assets.merge.publish import Publisher
+
+BROADCAST_KEYS = 2_000_000
+"""Up to this many keys of a batch go to every task; more are joined by sorting, in bounded
+memory."""
+
+
+class Branch:
+    """Opened by the first write.
+
+    Attributes:
+        publisher: of the batch.
+    """
+
+    def __init__(self, spark: SparkSession, publisher: Publisher) -> None:
+        self._spark = spark
+        self._identifier: str | None = None
+        self._statements = 0
+        self.publisher = publisher
+
+    @property
+    def identifier(self) -> str | None:
+        """The branch as a table for SQL; None as long as nothing was written."""
+        return self._identifier if self._statements else None
+
+    def truncate(self, at: Truncate, *, keep_deleted: bool) -> None:
+        """Delete, or mark, all rows older than a truncate."""
+        if keep_deleted:
+            self._run(sql.mark_older(self._open(), at.position, at.at_micros))
+        else:
+            self._run(sql.delete_older(self._open(), at.position))
+
+    def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
+        """Delete the rows of the keys of these changes (``count`` of them)."""
+        keys = changes.select(*(changes["key"].getField(name).alias(name) for name in key))
+        self._delete(keys, key, broadcast=count <= BROADCAST_KEYS)
+
+    def delete_rows(self, ids: DataFrame, count: int) -> None:
+        """Delete rows by Iceberg's row id (``_row_id``)."""
+        self._delete(ids.select(sql.ROW_ID), (sql.ROW_ID,), broadcast=count <= BROADCAST_KEYS)
+
+    def append(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
+        """Append rows; the properties go into the snapshot that this makes."""
+        writer = rows.writeTo(self._open())
+        for name, value in properties.items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        self._statements += 1
+        writer.append()
+
+    def publish(self) -> None:
+        """Make it visible, and drop the branch."""
+        self.publisher.publish(self._statements)
+        self.publisher.close_branch()
+
+    def discard(self) -> None:
+        """Drop the branch, if there is one."""
+        if self._identifier is not None:
+            self.publisher.close_branch()
+
+    def _open(self) -> str:
+        if self._identifier is None:
+            self._identifier = self.publisher.open_branch()
+        return self._identifier
+
+    def _delete(self, keys: DataFrame, names: tuple[str, ...], *, broadcast: bool) -> None:
+        view = f"keys_{uuid.uuid4().hex}"
+        keys.createOrReplaceTempView(view)
+        with released_after(lambda: self._spark.catalog.dropTempView(view)):
+            self._run(sql.delete_keys(self._open(), view, names, broadcast=broadcast))
+
+    def _run(self, statement: str) -> None:
+        self._statements += 1
+        self._spark.sql(statement)

@@ -1,0 +1,97 @@
+"""A batch's records as changes that can be folded: decoded, and in one shape for every table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.position import Scheme
+from cdc_assets.errors import TerminalError
+from cdc_assets.formats.debezium_json import ROW_OPS
+from cdc_assets.merge.decoding import BatchDecoder
+from cdc_assets.merge.fold import position_bytes
+from cdc_assets.merge.observe import BatchObserver
+from cdc_assets.merge.parts import Truncate
+from cdc_assets.merge.plan import BatchPlan
+from cdc_assets.merge.rekeyed import with_old_keys_deleted
+from cdc_assets.merge.soft import keeping_rows, unset_by_deletes
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What must be known of a batch before it can be folded.
+
+    Attributes:
+        read_floor: see `cdc_assets.changes.position`.
+        lone_deletes: of `cdc_assets.merge.orphans`; None as long as nobody has looked.
+    """
+
+    read_floor: int
+    lone_deletes: DataFrame | None = None
+
+
+class ChangeSet:
+    """The changes of one batch."""
+
+    def __init__(self, decoder: BatchDecoder, plan: BatchPlan) -> None:
+        self._decoder = decoder
+        self._plan = plan
+
+    @property
+    def unset_able(self) -> tuple[str, ...]:
+        """Columns that ``unset`` tells of."""
+        plan = self._plan
+        return unset_by_deletes(plan.schema) if plan.soft else self._decoder.unset_able
+
+    def mergeable(self, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:
+        """The changes of rows.
+
+        The observer also keeps Spark from pushing the condition below the decoding, which
+        would then be done twice; each reading needs one of its own.
+        """
+        plan, marked = self._plan, self._decoder.unset_able
+        decoded = observer.attach(self._decoder.decode(knowledge.read_floor))
+        changes = decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
+        if knowledge.lone_deletes is not None:
+            changes = changes.unionByName(knowledge.lone_deletes)
+        if plan.layout.split_keys:
+            changes = with_old_keys_deleted(changes, marked)
+        return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
+
+    def rejected(self, knowledge: Knowledge) -> DataFrame:
+        """``partition offset reason`` of the records that cannot be merged."""
+        decoded = self._decoder.decode(knowledge.read_floor)
+        reason = F.col("reject").alias("reason")
+        return decoded.where("reject IS NOT NULL").select("partition", "offset", reason)
+
+    def truncates(self, knowledge: Knowledge) -> tuple[Truncate, ...]:
+        """The truncates of the batch.
+
+        Raises:
+            TerminalError: if nothing tells which changes of other partitions they precede.
+        """
+        decoded = self._decoder.decode(knowledge.read_floor)
+        found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(
+            "partition",
+            "offset",
+            F.hex(position_bytes(self._plan.numbers)).alias("position"),
+            F.unix_micros("ts").alias("at"),
+        )
+        truncates = tuple(
+            Truncate(row["position"], row["at"], self._coordinate(row["partition"], row["offset"]))
+            for row in found.collect()
+        )
+        if self._plan.layout.scheme is Scheme.OFFSET and self._plan.partitions > 1:
+            what = "a truncate in a topic of several partitions whose changes have no position"
+            remedy = "nothing tells what it precedes: re-create the table from a new snapshot"
+            raise TerminalError(
+                what, where=f"table={self._plan.entry.table} {truncates[0].coordinate}",
+                remedy=remedy,
+            )  # fmt: skip
+        return truncates
+
+    def _coordinate(self, partition: int, offset: int) -> Coordinate:
+        return Coordinate(self._plan.entry.topic, partition, offset)

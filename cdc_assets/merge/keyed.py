@@ -1,0 +1,213 @@
+"""Applying a part of a batch to a table with a key: look up, complete, remember, write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.merge import sql
+from cdc_assets.merge.branch import Branch
+from cdc_assets.merge.failures import released_after
+from cdc_assets.merge.fold import (
+    completed,
+    newest_by_key,
+    only_newer,
+    pinned,
+    position_bytes,
+    set_values,
+)
+from cdc_assets.merge.known import Known
+from cdc_assets.merge.parts import Part
+from cdc_assets.merge.plan import Apply, BatchPlan, choose
+from cdc_assets.merge.steps import Steps
+from cdc_assets.merge.tombstones import Tombstones
+
+INCOMPLETE = "an update without its unchanged columns, of a row that the lake does not have"
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The newest change of each key of a part of a batch, and what is known of them.
+
+    Attributes:
+        frame: the changes, cached.
+        keys, deletes, partial: how many there are.
+        lowest, highest: positions by partition, hexadecimal.
+        highest_delete: likewise; empty without deletes.
+    """
+
+    frame: DataFrame
+    keys: int
+    deletes: int
+    partial: int
+    lowest: Mapping[int, str]
+    highest: Mapping[int, str]
+    highest_delete: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The changes that are to be applied, each whole; how many; which could not be made so."""
+
+    final: DataFrame
+    kept: int
+    incomplete: DataFrame | None = None
+
+
+def summarized(newest: DataFrame) -> Folded:
+    """Count the folded changes."""
+    is_delete = F.col("op") == "d"
+    by_partition = newest.groupBy("partition").agg(
+        F.count(F.lit(1)).alias("keys"),
+        F.count_if(is_delete).alias("deletes"),
+        F.count_if(F.col("partial")).alias("partial"),
+        F.hex(F.min("position")).alias("lowest"),
+        F.hex(F.max("position")).alias("highest"),
+        F.hex(F.max(F.when(is_delete, F.col("position")))).alias("highest_delete"),
+    )
+    rows = by_partition.collect()
+    return Folded(
+        frame=newest,
+        keys=sum(row["keys"] for row in rows),
+        deletes=sum(row["deletes"] for row in rows),
+        partial=sum(row["partial"] for row in rows),
+        lowest={row["partition"]: row["lowest"] for row in rows},
+        highest={row["partition"]: row["highest"] for row in rows},
+        highest_delete=max((row["highest_delete"] or "" for row in rows), default=""),
+    )
+
+
+class KeyedTable:
+    """The lake table while a batch is applied to it.
+
+    Args:
+        plan: of the batch.
+        known: look-ups.
+        tombstones: remembered deletes.
+        steps: measures.
+        unset_able: columns that a change may leave alone.
+    """
+
+    def __init__(
+        self,
+        plan: BatchPlan,
+        known: Known,
+        tombstones: Tombstones,
+        steps: Steps,
+        unset_able: tuple[str, ...],
+    ) -> None:
+        self._plan = plan
+        self._known = known
+        self._tombstones = tombstones
+        self._steps = steps
+        self._unset_able = unset_able
+
+    @contextmanager
+    def part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
+        """The fold of a part, cached; of the whole batch if nothing has to be left out."""
+        lowest = min(folded.lowest.values(), default="")
+        if not part.before and (not lowest or lowest > part.floor):
+            yield folded
+            return
+        plan = self._plan
+        if part.before:
+            mine = within(changes, part, plan.numbers)
+            frame = newest_by_key(mine, plan.schema.key, plan.numbers, self._unset_able)
+        else:
+            frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
+        cached = frame.persist()
+        with released_after(cached.unpersist):
+            with self._steps.step("fold a part"):
+                counted = summarized(cached)
+            yield counted
+
+    def choose(self, folded: Folded, rows: int | None, branch: Branch) -> Apply:
+        """How to apply it; once something was written the branch says what is there."""
+        if branch.identifier is not None:
+            return Apply.GUARDED
+        return choose(self._plan, rows, folded.lowest)
+
+    @contextmanager
+    def resolved(
+        self, folded: Folded, changes: DataFrame, apply: Apply, branch: Branch
+    ) -> Iterator[Resolved]:
+        """Leave out what the lake has newer, and complete partial images.
+
+        Args:
+            folded: of the part.
+            changes: of the part, decoded.
+            apply: how.
+            branch: what was written before.
+        """
+        guarded = apply is Apply.GUARDED
+        if not guarded and not folded.partial:
+            yield Resolved(folded.frame, folded.keys)
+            return
+        newest = folded.frame
+        wanted = newest if guarded else newest.where("partial")
+        with self._steps.step("look up"):
+            rows = self._known.rows(wanted, branch.identifier).persist()
+        with released_after(rows.unpersist), self._steps.step("look up"):
+            final, positions = newest, rows.select("known_key", "known_position")
+            if guarded:
+                positions = self._known.positions(newest, rows)
+                final = only_newer(newest, positions)
+            if folded.partial:
+                final = self._whole(changes, final, positions, rows)
+            else:
+                final = final.withColumn("incomplete", F.lit(False))
+            final = pinned(final)
+            counts = final.groupBy("incomplete").count().collect()
+        kept = {row["incomplete"]: row["count"] for row in counts}
+        lost = final.where("incomplete") if kept.get(True) else None
+        yield Resolved(final.where("NOT incomplete"), kept.get(False, 0), lost)
+
+    def write(
+        self, resolved: Resolved, folded: Folded, apply: Apply, branch: Branch,
+        properties: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        """Remember deletes, delete the keys, append the rows."""
+        final, plan = resolved.final, self._plan
+        if folded.deletes and not plan.soft:
+            with self._steps.step("remember deletes"):
+                self._tombstones.remember(final.where("op = 'd'"))
+        if apply is not Apply.APPEND:
+            with self._steps.step("delete keys"):
+                branch.delete_keys(final, plan.schema.key, resolved.kept)
+        with self._steps.step("append rows"):
+            branch.append(self._rows(final), properties)
+
+    def _rows(self, final: DataFrame) -> DataFrame:
+        soft, is_delete = self._plan.soft, F.col("op") == "d"
+        own = [F.col("position").alias(sql.POSITION), F.col("ts").alias(sql.COMMIT_TIME)]
+        if soft:
+            own.append(is_delete.alias(sql.DELETED))
+            own.append(F.when(is_delete, F.col("ts")).alias(sql.DELETED_AT))
+        rows = final if soft else final.where(~is_delete)
+        names = self._plan.schema.names
+        return rows.select(*(F.col("row").getField(name).alias(name) for name in names), *own)
+
+    def _whole(
+        self, changes: DataFrame, final: DataFrame, known: DataFrame, rows: DataFrame
+    ) -> DataFrame:
+        partial, names = final.where("partial"), self._unset_able
+        placed = changes.withColumn("position", position_bytes(self._plan.numbers))
+        values = set_values(placed, partial, known, names, keep_deleted=self._plan.soft)
+        existing = rows.select("known_key", "known_row")
+        made = completed(partial, values, existing, names, self._plan.schema.names)
+        untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
+        return untouched.unionByName(made)
+
+
+def within(changes: DataFrame, part: Part, numbers: tuple[str, ...]) -> DataFrame:
+    """The changes of a part."""
+    position = position_bytes(numbers)
+    if part.floor:
+        changes = changes.where(position > F.lit(bytes.fromhex(part.floor)))
+    if part.before:
+        changes = changes.where(position < F.lit(bytes.fromhex(part.before)))
+    return changes

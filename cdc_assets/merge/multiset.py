@@ -1,0 +1,229 @@
+"""Tables without a key: rows are a multiset, and a batch says how many of each more or less.
+
+A create adds one of its row, a delete takes one of the row before it away, an update does both.
+What a batch does to one row is summed up: a surplus is appended, a deficit deleted by
+Iceberg's row id (``_row_id``, format version 3), so that of two equal rows one stays.
+
+Adding up is not idempotent, so each event must count once:
+
+1. of repeats in the batch one is left (`_once`): an event is told by its position, without the
+   Kafka offset, and its place in its transaction;
+2. of an event that is not newer than everything applied the ledger says whether it was counted;
+3. rows of a snapshot are not repeated within it. A later snapshot holds the whole table anew:
+   it is a truncate at its position (`snapshot_start`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.changes.position import Scheme
+from cdc_assets.errors import RejectedRecordError, TerminalError
+from cdc_assets.merge import sql
+from cdc_assets.merge.branch import Branch
+from cdc_assets.merge.failures import released_after
+from cdc_assets.merge.fold import pinned, position_bytes
+from cdc_assets.merge.ledger import EVENT, Ledger
+from cdc_assets.merge.plan import BatchPlan
+from cdc_assets.merge.steps import Steps
+
+_NUMBER_DIGITS: Final = 16
+_FIRST_OFFSET: Final = "0" * _NUMBER_DIGITS
+_KEPT: Final = (
+    "op", "partition", "offset", "ts", "position", "at", "ordinal", "is_numbered", "row", "old_row",
+)  # fmt: skip
+
+
+class MissingRowError(RejectedRecordError):
+    """A delete or update of a row that neither the table nor the batch has.
+
+    Its create may lie in another partition, beyond the batch's end there: a longer batch has it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The events of a batch that count.
+
+    Attributes:
+        frame: the events, cached.
+        repeated: how many were left out.
+    """
+
+    frame: DataFrame
+    repeated: int
+
+
+def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
+    """The changes as events: with ``position``, and ``at`` and ``ordinal``, which tell repeats."""
+    numbers = plan.numbers
+    unique = plan.layout.scheme is not Scheme.POSTGRES
+    own = F.lit(0).cast("bigint") if unique else F.xxhash64("op", "row", "old_row")
+    named = changes.withColumns(
+        {
+            "position": position_bytes(numbers),
+            "at": position_bytes(numbers[:-1]),
+            "is_numbered": F.col("ordinal").isNotNull() | F.lit(unique),
+            "ordinal": F.coalesce("ordinal", own),
+        }
+    )
+    return named.select(*_KEPT, F.lit(False).alias("partial"))
+
+
+def snapshot_start(read: str) -> str:
+    """The position, hexadecimal, below which a snapshot with a row at ``read`` has everything."""
+    return read[:_NUMBER_DIGITS] + _FIRST_OFFSET * (len(read) // _NUMBER_DIGITS - 1)
+
+
+def highest_read(frame: DataFrame) -> str:
+    """The highest position of a snapshot row, hexadecimal; empty without any."""
+    found = frame.where("ts IS NULL").agg(F.hex(F.max("position")).alias("read")).collect()
+    return found[0]["read"] or ""
+
+
+class CountedTable:
+    """The lake table of a table without a key while a batch is applied to it."""
+
+    def __init__(self, spark: SparkSession, catalog: str, plan: BatchPlan, steps: Steps) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._plan = plan
+        self._steps = steps
+        self._ledger = Ledger(spark, catalog, plan.entry.target)
+
+    def counted(self, frame: DataFrame, floor: str, *, may_repeat: bool) -> DataFrame:
+        """The events above ``floor`` (hexadecimal), each once.
+
+        Args:
+            frame: of `events`.
+            floor: position of the newest truncate.
+            may_repeat: whether an event may be one that the table has counted already.
+
+        Raises:
+            RejectedRecordError: if a repeat cannot be told from a second row like it.
+        """
+        with self._steps.step("count events"):
+            above = frame.where(F.col("position") > F.lit(bytes.fromhex(floor)))
+            streamed = above.where("ts IS NOT NULL")
+            nth = F.row_number().over(Window.partitionBy(*EVENT).orderBy("partition", "offset"))
+            ranked = streamed.withColumn("nth", nth)
+            once = ranked.where("nth = 1").drop("nth")
+            if may_repeat:
+                new = self._ledger.uncounted(once, self._committed)
+                repeats = streamed.join(
+                    new.select("partition", "offset"), ["partition", "offset"], "left_anti"
+                )
+            else:
+                new, repeats = once, ranked.where("nth > 1").drop("nth")
+            self._require_told(repeats)
+            return pinned(above.where("ts IS NULL").unionByName(new))
+
+    def write(self, counted: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
+        """Record the events, delete surplus rows, append missing ones.
+
+        Raises:
+            MissingRowError: if a row that is to go is not there.
+        """
+        with self._steps.step("record events"):
+            self._ledger.record(counted.where("ts IS NOT NULL"))
+        net = _net(counted).persist()
+        with released_after(net.unpersist):
+            surplus = net.where("n < 0")
+            with self._steps.step("count rows"):
+                due = surplus.agg(F.sum("n").alias("n")).collect()[0]["n"]
+            if due:
+                self._delete(surplus, -due, counted, branch)
+            with self._steps.step("append rows"):
+                branch.append(self._rows(net.where("n > 0")), properties)
+
+    def _delete(self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch) -> None:
+        with self._steps.step("look up"):
+            found = pinned(self._found(surplus, branch.identifier))
+            there = found.count()
+        if there != due:
+            raise self._missing(surplus, found, counted, due - there)
+        with self._steps.step("delete rows"):
+            branch.delete_rows(found, due)
+
+    def _found(self, surplus: DataFrame, branch: str | None) -> DataFrame:
+        """``_row_id`` and ``row`` of as many of the lake's rows as are too many."""
+        names = self._plan.schema.names
+        table = self._table(branch).select(
+            F.col(sql.ROW_ID),
+            F.col(sql.POSITION),
+            F.struct(*(F.col(sql.quote(name)) for name in names)).alias("row"),
+        )
+        wanted = F.broadcast(surplus.select(F.col("row").alias("wanted"), "n"))
+        mine = table.join(wanted, table["row"] == wanted["wanted"])
+        oldest = Window.partitionBy("row").orderBy(sql.POSITION, sql.ROW_ID)
+        ranked = mine.withColumn("nth", F.row_number().over(oldest))
+        return ranked.where("nth <= -n").select(sql.ROW_ID, "row")
+
+    def _table(self, branch: str | None) -> DataFrame:
+        if branch is not None:
+            return self._spark.table(branch)
+        reader = self._spark.read
+        if self._plan.head is not None:
+            reader = reader.option("versionAsOf", str(self._plan.head))
+        return reader.table(sql.table(self._catalog, self._plan.entry.target))
+
+    def _rows(self, missing: DataFrame) -> DataFrame:
+        copies = missing.withColumn("copy", F.explode(F.sequence(F.lit(1), F.col("n"))))
+        return copies.select(
+            *(F.col("row").getField(name).alias(name) for name in self._plan.schema.names),
+            F.col("position").alias(sql.POSITION),
+            F.col("ts").alias(sql.COMMIT_TIME),
+        )
+
+    @property
+    def _committed(self) -> OffsetVector:
+        published = self._plan.published
+        return published.offsets if published else OffsetVector()
+
+    def _require_told(self, repeats: DataFrame) -> None:
+        """A copied row has the position of its neighbours: it may be equal to one of them."""
+        unclear = repeats.where("op = 'c' AND NOT is_numbered")
+        found = unclear.agg(
+            F.count(F.lit(1)).alias("n"), F.min(F.struct("partition", "offset")).alias("first")
+        ).collect()[0]
+        if not found["n"]:
+            return
+        what = (
+            f"{found['n']} created row(s) have the position and the content of another one: "
+            "delivered twice, or copied twice, which cannot be told without a key"
+        )
+        remedy = "set the connector's provide.transaction.metadata=true, or give the table a key"
+        raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
+
+    def _missing(
+        self, surplus: DataFrame, found: DataFrame, counted: DataFrame, count: int
+    ) -> TerminalError:
+        with self._steps.step("look up"):
+            have = found.groupBy("row").count()
+            less = surplus.join(have, "row", "left").where("coalesce(count, 0) < -n")
+            rows = less.select(F.col("row").alias("old_row"))
+            asked = counted.where("old_row IS NOT NULL").join(F.broadcast(rows), "old_row")
+            first = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()
+        what = f"{count} deleted or updated row(s) are not in the lake; the first event"
+        remedy = "the table lacks a part of its log: re-create it from a new snapshot"
+        return MissingRowError(what, where=self._at(first[0]["first"]), remedy=remedy)
+
+    def _at(self, first: Mapping[str, int]) -> str:
+        at = Coordinate(self._plan.entry.topic, first["partition"], first["offset"])
+        return f"table={self._plan.entry.table} {at}"
+
+
+def _net(counted: DataFrame) -> DataFrame:
+    """``row n position ts``: by how much the number of each row changes, if it does."""
+    added = counted.where("row IS NOT NULL").withColumn("n", F.lit(1))
+    taken = counted.where("old_row IS NOT NULL").withColumn("row", F.col("old_row"))
+    both = added.unionByName(taken.withColumn("n", F.lit(-1)))
+    newest = F.max_by(F.struct("position", "ts"), F.when(F.col("n") > 0, F.col("position")))
+    net = both.groupBy("row").agg(F.sum("n").alias("n"), newest.alias("newest"))
+    return net.where("n != 0").select("row", "n", "newest.position", "newest.ts")

@@ -1,0 +1,71 @@
+"""Where a batch is cut: at barriers, which its changes must not be folded across.
+
+A truncate is a barrier. It stands at a position of the source and not at an offset: what is
+older lies before it and what is newer behind it, whichever partition holds them. The parts are
+applied one after the other to one branch, so that readers see them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cdc_assets.changes.offsets import Coordinate
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """All rows older than ``position`` (hexadecimal) go.
+
+    ``at_micros`` is its commit time, microseconds since 1970; None if the source gives none.
+    """
+
+    position: str
+    at_micros: int | None
+    coordinate: Coordinate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The changes with positions in ``(floor, before)``, hexadecimal; empty for no bound.
+
+    ``truncate`` comes first; then ``floor`` is its position.
+    """
+
+    floor: str = ""
+    before: str = ""
+    truncate: Truncate | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it leaves nothing of its batch out."""
+        return not (self.floor or self.before)
+
+    def describe(self) -> str:
+        """One line for plans."""
+        cut = f"truncate at {self.truncate.position}" if self.truncate else "begin"
+        return f"part: {cut}, then changes up to {self.before or 'the end'}"
+
+
+def split(truncates: Sequence[Truncate], floor: str, *, keep_deleted: bool) -> tuple[Part, ...]:
+    """The parts of a batch in their order; at least one.
+
+    Args:
+        truncates: of the batch, in any order; repeats and those not above ``floor`` are left out.
+        floor: position of the newest truncate that was merged before.
+        keep_deleted: rows stay, marked, when they are deleted. Otherwise nothing that lies
+            before the last truncate can leave a trace, and only what follows it is a part.
+    """
+    by_position = {each.position: each for each in truncates if each.position > floor}
+    ordered = [by_position[position] for position in sorted(by_position)]
+    if not ordered:
+        return (Part(floor),)
+    behind = [
+        Part(each.position, after.position if after else "", each)
+        for each, after in pairwise([*ordered, None])
+        if each is not None
+    ]
+    if not keep_deleted:
+        return (behind[-1],)
+    return (Part(floor, ordered[0].position), *behind)

@@ -1,0 +1,276 @@
+"""Steps 1 and 2 of a batch: look at the table and at the log, choose where the batch ends."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
+from cdc_assets.config import ReplicationConfig, SourceConfig
+from cdc_assets.errors import ConflictError, LostRangeError, TerminalError
+from cdc_assets.lake import Lake, TableState
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.transactions import transaction_topic
+from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.describe import TypeSource
+from cdc_assets.merge.plan import (
+    BatchPlan,
+    limited,
+    require_kept,
+    require_same_log,
+    require_whole,
+)
+from cdc_assets.merge.tables import LakeTables
+from cdc_assets.registry import TableEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A planned batch and what the log held beside it.
+
+    Attributes:
+        plan: of the batch.
+        unread: offsets that were not merged when it was planned.
+        may_grow: whether the log holds more that a longer batch would take.
+    """
+
+    plan: BatchPlan
+    unread: int
+    may_grow: bool = False
+
+
+class Planner:
+    """Plans batches of the tables of one configuration."""
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        lake: Lake,
+        log: KafkaLog,
+        spark: Callable[[], SparkSession],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._lake = lake
+        self._log = log
+        self._spark = spark
+        self._clock = clock
+
+    def tail(
+        self, entry: TableEntry, window: HourWindow | None, run_id: str, *, limits: int = 1
+    ) -> Pending | None:
+        """The next batch from the committed offsets on; None if there is nothing to merge.
+
+        Args:
+            entry: the table.
+            window: the hour to stay within, except for the end of a transaction.
+            run_id: recorded.
+            limits: how many times the source's limit the batch may hold.
+
+        Raises:
+            LostRangeError, LogReplacedError: if the log is not the one to go on with.
+        """
+        state = self._lake.state(entry.target)
+        marks = self.marks(entry)
+        published = state.published if state else None
+        if state and state.snapshot_id is not None and published is None:
+            what = "the lake table exists but was not made by cdc_assets, or lost its history"
+            remedy = "drop it, or give this table another target in the configuration"
+            raise TerminalError(
+                what, where=f"table={entry.table} lake={entry.target}", remedy=remedy
+            )
+        start = published.offsets if published else marks.begin
+        if published:
+            require_same_log(entry, published, self._identity(entry))
+        elif self._source(entry).lost_start == "fail":
+            require_whole(entry, marks)
+        require_kept(entry, start, marks)
+        unread = start.ranges_to(marks.end)
+        ranges = self._ended(entry, unread, window, marks, self._limit(entry, state, marks, limits))
+        if not ranges:
+            return None
+        end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
+        plan = self._plan(entry, state, ranges, run_id, (start, end), marks)
+        left = total_length(unread)
+        return Pending(plan, left, may_grow=total_length(ranges) < left)
+
+    def replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
+        """An hour's offsets, as far as they were merged.
+
+        Raises:
+            LostRangeError: if the log may no longer hold the hour's beginning.
+            TerminalError: if the table does not exist yet, or has no key.
+        """
+        state = self._lake.state(entry.target)
+        if state is None or state.published is None:
+            what = "there is nothing to replay: the table was not replicated yet"
+            raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it first")
+        if not state.key:
+            what = "a table without a key is not replayed: its rows are counted, not replaced"
+            remedy = (
+                f"drop the lake table {entry.target}; it is then built anew from the log, "
+                "or from a new snapshot if the log no longer begins with one"
+            )
+            raise TerminalError(what, where=f"table={entry.table}", remedy=remedy)
+        offsets = self._log.window_offsets([entry.topic], [window])[entry.topic, window]
+        begin = self.marks(entry).begin.as_dict()
+        lost = [f"{p}:[0,{at})" for p, at in begin.items() if at and offsets.start.get(p) <= at]
+        if lost:
+            what = (
+                f"the log may no longer hold the start of hour {window}: {' '.join(lost)} is gone"
+            )
+            where = f"table={entry.table} topic={entry.topic}"
+            raise LostRangeError(what, where=where, remedy="replay later hours, or re-snapshot")
+        committed = state.published.offsets
+        merged = (
+            replace(r, end=max(r.start, min(r.end, committed.get(r.partition))))
+            for r in offsets.ranges
+        )
+        return tuple(each for each in merged if each.length)
+
+    def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
+        """A batch of what was merged before; committed offsets stay.
+
+        Raises:
+            ConflictError: if the table is not there any more.
+        """
+        state, marks = self._lake.state(entry.target), self.marks(entry)
+        if state is None or state.published is None:
+            what = "the table vanished while it was replayed"
+            raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
+        require_same_log(entry, state.published, self._identity(entry))
+        committed = state.published.offsets
+        plan = self._plan(entry, state, ranges, run_id, (committed, committed), marks)
+        plan = replace(plan, replay=True)
+        return Pending(plan, total_length(committed.ranges_to(marks.end)))
+
+    def tables(self, entry: TableEntry) -> LakeTables:
+        """Creating and changing the lake table."""
+        types = TypeSource(self._source(entry), self._log)
+        return LakeTables(self._config, self._spark(), types, entry)
+
+    def marks(self, entry: TableEntry) -> Watermarks:
+        """The log's bounds.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+        """
+        marks = self._log.watermarks([entry.topic])
+        if entry.topic not in marks:
+            what = "the topic does not exist any more"
+            remedy = "if it was removed for good, take the table out of the registry"
+            raise LostRangeError(
+                what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
+            )
+        return marks[entry.topic]
+
+    # ── where it ends ────────────────────────────────────────────────────────────────────
+
+    def _limit(
+        self, entry: TableEntry, state: TableState | None, marks: Watermarks, limits: int
+    ) -> int | None:
+        """How many offsets; None for all that there are.
+
+        Keys move when partitions are added. Their older changes must not be left for later.
+        """
+        published = state.published if state else None
+        if published and published.partitions_seen != len(marks.end.offsets):
+            return None
+        return self._source(entry).batch.max_records * limits
+
+    def _ended(
+        self,
+        entry: TableEntry,
+        unread: tuple[OffsetRange, ...],
+        window: HourWindow | None,
+        marks: Watermarks,
+        limit: int | None,
+    ) -> tuple[OffsetRange, ...]:
+        """The unread ranges up to the hour's end, the limit, and a transaction's end."""
+        within = self._within(entry, unread, window)
+        cut = within if limit is None else limited(within, limit)
+        if not total_length(cut):
+            return ()
+        topic = transaction_topic(entry.topic, self._log.topics())
+        if topic is None:
+            return tuple(each for each in cut if each.length)
+        log = self._log.transactions(entry.topic, topic, entry.table.qualified)
+        by_hour = total_length(cut) == total_length(within) < total_length(unread)
+        return log.aligned(cut, marks.end, forward=by_hour)
+
+    def _within(
+        self, entry: TableEntry, unread: tuple[OffsetRange, ...], window: HourWindow | None
+    ) -> tuple[OffsetRange, ...]:
+        """Cut at the hour's end if it is over; ranges may become empty."""
+        if window is None or not unread or not window.is_closed(self._clock()):
+            return unread
+        stop = self._log.offsets_at([entry.topic], [window.end])[entry.topic, window.end]
+        return tuple(
+            replace(r, end=max(r.start, min(r.end, stop.get(r.partition)))) for r in unread
+        )
+
+    # ── the plan ─────────────────────────────────────────────────────────────────────────
+
+    def _plan(
+        self,
+        entry: TableEntry,
+        state: TableState | None,
+        ranges: tuple[OffsetRange, ...],
+        run_id: str,
+        offsets: tuple[OffsetVector, OffsetVector],
+        marks: Watermarks,
+    ) -> BatchPlan:
+        tables = self.tables(entry)
+        first = tables.stored(state) if state else tables.create()
+        published = state.published if state else None
+        begin = marks.begin
+        context = (
+            OffsetRange(r.partition, r.start - 1, r.start)
+            for r in ranges
+            if r.start > begin.get(r.partition)
+        )
+        return BatchPlan(
+            entry=entry,
+            head=state.snapshot_id if state else None,
+            published=published,
+            identity=self._identity(entry),
+            start=offsets[0],
+            ranges=ranges,
+            end=offsets[1],
+            partitions=len(marks.end.offsets),
+            context=tuple(context),
+            schema=first.schema,
+            layout=first.layout,
+            soft=self._source(entry).overrides(entry.table).deletes == "soft",
+            replay=False,
+            run_id=run_id,
+            attempt=str(uuid.uuid4()),
+            numbering=published.numbering if published else "",
+        )
+
+    def _source(self, entry: TableEntry) -> SourceConfig:
+        return self._config.source(entry.table.source)
+
+    def _identity(self, entry: TableEntry) -> TopicIdentity:
+        return self._log.identity([entry.topic])[entry.topic]
+
+
+def rest_of(ranges: Sequence[OffsetRange], done: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """What is left of ranges after some of their beginnings."""
+    ends = {each.partition: each.end for each in done}
+    left = (replace(each, start=ends.get(each.partition, each.start)) for each in ranges)
+    return tuple(each for each in left if each.length)
+
+
+def spans(coordinates: Sequence[Coordinate]) -> tuple[OffsetRange, ...]:
+    """The shortest range of each partition that has all of its coordinates."""
+    offsets: dict[int, list[int]] = defaultdict(list)
+    for each in coordinates:
+        offsets[each.partition].append(each.offset)
+    return tuple(OffsetRange(p, min(at), max(at) + 1) for p, at in sorted(offsets.items()))

@@ -1,0 +1,110 @@
+"""What a batch's snapshot will say about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.lake import Published
+from cdc_assets.merge.keyed import Folded
+from cdc_assets.merge.observe import BatchFigures
+from cdc_assets.merge.plan import Apply, BatchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a batch so far.
+
+    Attributes:
+        figures: of its records.
+        latency: of its changes.
+        read_floor: that its positions were made with.
+        apply: how its last part was applied.
+        stale: changes that the table had already, or had newer ones of.
+        highest: position by partition, of all parts, hexadecimal.
+        highest_delete: likewise, of the remembered deletes.
+        quarantined: how many records of the table lie in quarantine now; None as before.
+        published: what the snapshot says; None before the last part, and if there is none.
+    """
+
+    figures: BatchFigures
+    latency: LatencyHistogram
+    read_floor: int
+    apply: Apply = Apply.APPEND
+    stale: int = 0
+    highest: dict[int, str] = field(default_factory=dict)
+    highest_delete: str = ""
+    quarantined: int | None = None
+    published: Published | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Of the snapshot; those of a part that is not the last say nothing."""
+        return self.published.to_properties() if self.published else {}
+
+    def after(self, part: Folded, apply: Apply, stale: int, incomplete: int) -> Outcome:
+        """With one part more."""
+        highest = dict(self.highest)
+        for partition, position in part.highest.items():
+            highest[partition] = max(highest.get(partition, ""), position)
+        rejected = self.figures.rejected + incomplete
+        return replace(
+            self,
+            figures=replace(self.figures, rejected=rejected),
+            apply=apply,
+            stale=self.stale + stale,
+            highest=highest,
+            highest_delete=max(self.highest_delete, part.highest_delete),
+        )
+
+
+def record_of(
+    plan: BatchPlan, outcome: Outcome, truncated: str, now: datetime, slo_hours: int
+) -> Published:
+    """The snapshot's properties.
+
+    Args:
+        plan: of the batch.
+        outcome: after its last part.
+        truncated: position of the newest truncate, hexadecimal.
+        now: aware time.
+        slo_hours: how long latencies are kept.
+    """
+    before, figures = plan.published, outcome.figures
+    applied = dict(before.applied) if before else {}
+    for partition, position in outcome.highest.items():
+        applied[partition] = max(applied.get(partition, ""), position)
+    slo = before.slo if before else SloWindow()
+    if not plan.replay:
+        slo = slo.add(now, outcome.latency)
+    deletes = "" if plan.soft else outcome.highest_delete
+    quarantined = outcome.quarantined
+    if quarantined is None:
+        quarantined = before.counts.get("quarantined", 0) if before else 0
+    return Published(
+        offsets=plan.end,
+        start=plan.start,
+        topic=plan.entry.topic,
+        topic_id=plan.identity.topic_id,
+        cluster_id=plan.identity.cluster_id,
+        attempt=plan.attempt,
+        run=plan.run_id,
+        kind="replay" if plan.replay else "tail",
+        published_at=now,
+        applied=applied,
+        partitions=before.partitions if before else plan.partitions,
+        partitions_seen=plan.partitions,
+        read_floor=max(outcome.read_floor, figures.max_read or 0),
+        tombstones=max(before.tombstones if before else "", deletes),
+        truncated=truncated,
+        numbering=plan.numbering,
+        counts={
+            "records": figures.records,
+            **figures.by_op,
+            "rejected": figures.rejected,
+            "quarantined": quarantined,
+        },
+        slo=slo.trim(now, slo_hours),
+    )

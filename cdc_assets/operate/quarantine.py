@@ -1,0 +1,166 @@
+"""`cdc-assets quarantine`: what lies there, and which of it is to be merged again. No Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.errors import ConfigError
+from cdc_assets.operate.discovery import find_table, replicated
+from cdc_assets.registry import Registry, TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake.quarantined import QuarantinedRecord
+    from cdc_assets.merge.result import QuarantineReplay
+    from cdc_assets.operate.services import Services
+
+_PLACE: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose records: of all sources, of one, or of one table."""
+
+    source: str | None = None
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A record of a topic that is known."""
+
+    partition: int
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Read ``PARTITION:OFFSET``.
+
+        Raises:
+            ConfigError: if it is not that.
+        """
+        found = _PLACE.fullmatch(text)
+        if found is None:
+            msg = f"{text!r} is not a partition and an offset"
+            raise ConfigError(msg, remedy="write 0:1234, for example")
+        return cls(int(found[1]), int(found[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The first records in quarantine by coordinate, and how many there are in all."""
+
+    records: tuple[QuarantinedRecord, ...]
+    total: int
+
+    @property
+    def more(self) -> int:
+        """How many are not among ``records``."""
+        return self.total - len(self.records)
+
+    def to_json(self) -> str:
+        """The document that ``--json`` prints."""
+        document = {"records": [_dict(each) for each in self.records], "more": self.more}
+        return json.dumps(document, indent=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of a table's records.
+
+    Attributes:
+        table: whose.
+        merged, overtaken: how many left the quarantine.
+        rejected: which did not, and why.
+        absent: which of those that were asked for are not in quarantine.
+    """
+
+    table: TableName
+    merged: int = 0
+    overtaken: int = 0
+    rejected: tuple[tuple[Coordinate, str], ...] = ()
+    absent: tuple[Coordinate, ...] = ()
+
+    @classmethod
+    def of(
+        cls, table: TableName, chosen: Sequence[Coordinate] | None, done: QuarantineReplay | None
+    ) -> Replayed:
+        """From what was asked for and what was done."""
+        if done is None:
+            return cls(table, absent=tuple(chosen or ()))
+        rejected = tuple(coordinate for coordinate, _ in done.rejected)
+        found = {*done.merged, *done.overtaken, *rejected}
+        absent = tuple(each for each in chosen or () if each not in found)
+        return cls(table, len(done.merged), len(done.overtaken), done.rejected, absent)
+
+
+def list_quarantined(services: Services, wanted: Wanted, limit: int) -> Listing:
+    """Up to ``limit`` records, ordered by coordinate.
+
+    Raises:
+        TerminalError: if the source or the table is not replicated.
+        UnreachableError: if the registry or the lake does not answer.
+    """
+    from cdc_assets.lake.quarantined import QuarantineLake
+
+    lake = QuarantineLake(services.config)
+    found = [lake.quarantined(*each, limit) for each in _scopes(services, wanted)]
+    records = sorted((each for some, _ in found for each in some), key=lambda each: each.coordinate)
+    return Listing(tuple(records[:limit]), sum(total for _, total in found))
+
+
+def entries_in_quarantine(services: Services, wanted: Wanted) -> tuple[TableEntry, ...]:
+    """The wanted tables that have records in quarantine.
+
+    Raises:
+        TerminalError: if the source or the table is not replicated.
+        UnreachableError: if the registry or the lake does not answer.
+    """
+    from cdc_assets.lake.quarantined import QuarantineLake
+
+    lake, entries = QuarantineLake(services.config), _entries(services, wanted)
+    sources = sorted({entry.table.source for entry in entries})
+    there = {source: lake.tables_in_quarantine(source) for source in sources}
+    return tuple(entry for entry in entries if entry.table.qualified in there[entry.table.source])
+
+
+def _scopes(services: Services, wanted: Wanted) -> Sequence[tuple[str, str | None]]:
+    """Sources and tables to look for. Without a table, also those that nobody replicates now."""
+    if wanted.table is not None:
+        (entry,) = _entries(services, wanted)
+        return [(entry.table.source, entry.table.qualified)]
+    if wanted.source is not None:
+        services.config.source(wanted.source)
+        return [(wanted.source, None)]
+    return [(source, None) for source in services.config.sources]
+
+
+def _entries(services: Services, wanted: Wanted) -> tuple[TableEntry, ...]:
+    config = services.config
+    entries = replicated(config, services.registry.load())
+    if wanted.source is not None:
+        config.source(wanted.source)
+        entries = tuple(each for each in entries if each.table.source == wanted.source)
+    if wanted.table is None:
+        return entries
+    return (find_table(config, Registry.of(entries), wanted.table),)
+
+
+def _dict(record: QuarantinedRecord) -> dict[str, Any]:
+    at = record.coordinate
+    return {
+        "source": record.source,
+        "table": record.table,
+        "topic": at.topic,
+        "partition": at.partition,
+        "offset": at.offset,
+        "timestamp": record.timestamp.isoformat(),
+        "reason": record.reason,
+        "run_id": record.run_id,
+        "quarantined_at": record.quarantined_at.isoformat(),
+    }

@@ -1,0 +1,116 @@
+"""`cdc-assets quarantine replay`: merge again what was set aside, table by table, without a run.
+
+A table that fails does not hold up the others. Writers may be at work on the same tables: a
+publish that they win is tried again at the new head, as everywhere.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import ConfigError
+from cdc_assets.operate.quarantine import Place, Replayed, Wanted, entries_in_quarantine
+from cdc_assets.operate.render import render_quarantine_empty, render_replayed
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.failing import message_of
+from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.merge import Replicator
+    from cdc_assets.merge.result import QuarantineReplay
+
+Failed = dict[TableName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Which of the wanted records are merged again, and what becomes of those overtaken.
+
+    Attributes:
+        offsets: as ``PARTITION:OFFSET``; none for all.
+        accept_overtaken: see `Replicator.replay_quarantined`.
+    """
+
+    offsets: Sequence[str] = ()
+    accept_overtaken: bool = False
+
+
+def run_quarantine_replay(config: ReplicationConfig, wanted: Wanted, again: Again) -> Failed:
+    """Merge quarantined records from the bytes in the quarantine table, and print the outcome.
+
+    Args:
+        config: the configuration.
+        wanted: whose records; one table's if offsets are given.
+        again: which of them.
+
+    Returns:
+        The tables that failed, or of which a record was rejected again, with the reason.
+
+    Raises:
+        CdcError: if the selection is wrong, or the registry or the lake does not answer.
+    """
+    if again.offsets and wanted.table is None:
+        msg = "--offset belongs to one table"
+        raise ConfigError(msg, remedy="name it with --table")
+    places = [Place.parse(each) for each in again.offsets]
+    services = Services(config)
+    entries = entries_in_quarantine(services, wanted)
+    if not entries:
+        render_quarantine_empty()
+        return {}
+    spark = spark_resource(config)
+    try:
+        replay = _Replay(services, spark, places, again.accept_overtaken)
+        outcomes = {entry.table: replay.of(entry) for entry in entries}
+    finally:
+        spark.forget()
+    return {table: problem for table, problem in outcomes.items() if problem}
+
+
+@dataclass
+class _Replay:
+    services: Services
+    spark: ReplicationSpark
+    places: Sequence[Place]
+    accept_overtaken: bool
+
+    def of(self, entry: TableEntry) -> str:
+        """Replay one table; what is wrong afterwards, empty if nothing is."""
+        topic = entry.topic
+        chosen = [Coordinate(topic, each.partition, each.offset) for each in self.places] or None
+        try:
+            done = self._replicator().replay_quarantined(
+                entry,
+                chosen,
+                run_id=f"quarantine-{uuid.uuid4()}",
+                accept_overtaken=self.accept_overtaken,
+            )
+            render_replayed(Replayed.of(entry.table, chosen, done))
+            if done is None or not done.rejected:
+                return ""
+            self._restate(entry, done)
+            return f"rejected again: {len(done.rejected)}"
+        except Exception as error:
+            self.spark.forget()  # it may be what failed; the next table makes a new one
+            return message_of(error)
+
+    def _restate(self, entry: TableEntry, done: QuarantineReplay) -> None:
+        from cdc_assets.merge.failures import translated
+        from cdc_assets.merge.quarantine import Quarantine
+
+        catalog = self.services.config.lake.catalog.name
+        with translated("restate reasons", f"table={entry.table}"):
+            quarantine = Quarantine(self.spark.session(), catalog, entry.table.source)
+            quarantine.restate(done.rejected)
+
+    def _replicator(self) -> Replicator:
+        from cdc_assets.merge import Replicator
+
+        return Replicator(self.services.config, self.spark.session, clock=self.services.clock)

@@ -1,0 +1,300 @@
+"""Positions made by Spark are the bytes of `cdc_assets.changes.position`, malformed ones none."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from cdc_assets.changes.numbering import epoch_at
+from cdc_assets.changes.position import (
+    Scheme,
+    binlog,
+    binlog_file,
+    encode,
+    mongodb,
+    oracle,
+    postgres,
+    sqlserver,
+    sqlserver_lsn,
+    yugabyte,
+    yugabyte_op,
+)
+from cdc_assets.formats.positions import (
+    NUMBERS,
+    binlog_columns,
+    floor_columns,
+    numbers,
+    source_fields,
+)
+from cdc_assets_tests.pipeline import Session
+
+pytestmark = pytest.mark.spark
+
+READ_FLOOR = 5000
+EPOCHS = {0: [(0, 1), (40, 2)], 2: [(25, 7)]}
+Source = dict[str, Any]
+Expected = tuple[int, ...] | None
+JUNK = ["", " ", "x", "NULL", "é\n", "-1", "1e9", "0x1F", "9" * 40, ":::", "1:2", ".1", "٣"]
+LONGS = [None, -1, 0, 1, 7, 2**31, 2**63 - 1]
+
+
+def places(source: Source, offset: int) -> Source:
+    return source | {"__offset": offset, "__partition": offset % 3}
+
+
+def combined(rng: random.Random, fields: Mapping[str, Iterable[Any]], most: int) -> list[Source]:
+    """All combinations of some values of the fields, or a random part of them."""
+    found = [
+        dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())
+    ]
+    rng.shuffle(found)
+    return [places(source, offset) for offset, source in enumerate(found[:most])]
+
+
+# ── the rules of `position`, from raw sources ─────────────────────────────────────────────
+
+
+def is_read(source: Source) -> bool:
+    return source.get("snapshot") not in (None, "false")
+
+
+def of_postgres(source: Source, offset: int) -> Expected:
+    commit, second = json.loads(source["sequence"] or "[null,null]")
+    lsn = source["lsn"] if source["lsn"] is not None else second
+    if lsn is None or int(lsn) < 0:
+        return None
+    return postgres(
+        sequence_commit=None if commit is None else int(commit),
+        lsn=int(lsn),
+        offset=offset,
+        is_read=is_read(source),
+        read_floor=READ_FLOOR,
+    )
+
+
+def of_binlog(source: Source, offset: int) -> Expected:
+    file, pos = binlog_file(source["file"] or ""), source["pos"]
+    if file is None or not pos or pos < 0:
+        return None
+    epoch = epoch_at(EPOCHS.get(offset % 3, []), offset)
+    row = source["row"] or 0
+    return binlog(epoch=epoch, file_number=file.number, pos=pos, row=row, offset=offset)
+
+
+def of_sqlserver(source: Source, offset: int) -> Expected:
+    commit, change = (sqlserver_lsn(source[name] or "") for name in ("commit_lsn", "change_lsn"))
+    if commit is None or (change is None and source["change_lsn"] is not None):
+        return None
+    serial = source["event_serial_no"] or 0
+    return sqlserver(commit_lsn=commit, change_lsn=change, serial=serial, offset=offset)
+
+
+def of_oracle(source: Source, offset: int) -> Expected:
+    texts = [source[name] for name in ("scn", "commit_scn") if source[name] is not None]
+    if not all(re.fullmatch("[0-9]+", text) and int(text) < 2**63 for text in texts):
+        return None
+    if source["scn"] is None or (source["commit_scn"] is None and not is_read(source)):
+        return None
+    given = [source[name] for name in ("txSeq", "ssn") if source[name] is not None]
+    return oracle(
+        commit_scn=None if source["commit_scn"] is None else int(source["commit_scn"]),
+        scn=int(source["scn"]),
+        order=[*given, 0][0],
+        offset=offset,
+        is_read=is_read(source),
+    )
+
+
+def of_mongodb(source: Source, offset: int) -> Expected:
+    ts_ms, ordinal = source["ts_ms"], source["ord"]
+    if not ts_ms or ts_ms % 1000 or ordinal is None or ordinal < 0:
+        return None
+    return mongodb(seconds=ts_ms // 1000, ordinal=ordinal, offset=offset)
+
+
+def of_yugabyte(source: Source, offset: int) -> Expected:
+    op = None if is_read(source) else yugabyte_op(source["lsn"] or "")
+    if source["commit_time"] is None or (op is None and not is_read(source)):
+        return None
+    return yugabyte(commit_time=source["commit_time"], op=op, offset=offset)
+
+
+def of_offset(source: Source, offset: int) -> Expected:
+    return (offset,)
+
+
+SNAPSHOTS = [None, "false", "true", "first", "last", "incremental"]
+LSNS = [None, "00000027:00000758:0005", "ffffffff:FFFFFFFF:ffff", "0000002b:00000000:0000", *JUNK]
+SCNS = [None, "0", "41", "2122184", str(2**63 - 1), str(2**63), *JUNK]
+OPS = [None, "1:338::0:0", "2:10:a2V5MTIz/+==:7:1", "1:5:null:3:-1", "-1:-1::0:0", "1:5::-1:0"]
+FILES = [None, "mysql-bin.000009", "mysql-bin.1000000", "my.host.000001", "b.4294967295"]
+TOO_HIGH = ["b.4294967296", "b.99999999999", "mysql-bin.000009\n"]
+PAIRS = [
+    [None, None],
+    ["-5", "4990"],
+    [None, "-5"],
+    [None, "4990"],
+    ["4800", "4900"],
+    ["5000", "4990"],
+    ["6000", str(2**62)],
+]
+
+CASES: dict[Scheme, tuple[Callable[[Source, int], Expected], dict[str, list[Any]]]] = {
+    Scheme.POSTGRES: (
+        of_postgres,
+        {
+            "snapshot": SNAPSHOTS,
+            "lsn": LONGS,
+            "sequence": [None, *(json.dumps(pair, separators=(",", ":")) for pair in PAIRS)],
+        },
+    ),
+    Scheme.BINLOG: (
+        of_binlog,
+        {"file": [*FILES, *TOO_HIGH, *JUNK], "pos": LONGS, "row": [None, 0, 3, -1]},
+    ),
+    Scheme.SQLSERVER: (
+        of_sqlserver,
+        {"commit_lsn": LSNS, "change_lsn": LSNS, "event_serial_no": [None, 1, -2]},
+    ),
+    Scheme.ORACLE: (
+        of_oracle,
+        {
+            "snapshot": ["false", "true"],
+            "scn": SCNS,
+            "commit_scn": SCNS,
+            "txSeq": [None, 0, 4, -1],
+            "ssn": [None, 9],
+        },
+    ),
+    Scheme.MONGODB: (
+        of_mongodb,
+        {"ts_ms": [None, 0, 1000, 1558965508000, 1558965508001, 2**63 - 1], "ord": [None, -1, 3]},
+    ),
+    Scheme.YUGABYTE: (
+        of_yugabyte,
+        {
+            "snapshot": ["false", "true"],
+            "lsn": [*OPS, *JUNK],
+            "commit_time": [None, 0, 7208960000000040960],
+        },
+    ),
+    Scheme.OFFSET: (of_offset, {"file": JUNK}),
+}
+
+
+# ── Spark ─────────────────────────────────────────────────────────────────────────────────
+
+
+def parsed(spark: Session, scheme: Scheme, sources: list[Source]) -> DataFrame:
+    """As a format parses ``source`` out of a record."""
+    common = [
+        StructField("ts_ms", LongType()),
+        StructField("snapshot", StringType()),
+        StructField("connector", StringType()),
+    ]
+    shape = StructType([*common, *source_fields(scheme)])
+    rows = [
+        (
+            None if source.get("__none") else json.dumps(source, ensure_ascii=False),
+            source["__offset"],
+            source["__partition"],
+        )
+        for source in sources
+    ]
+    frame = spark().createDataFrame(rows, "text string, offset bigint, partition int")
+    return frame.select(F.from_json("text", shape).alias("source"), "offset", "partition")
+
+
+def read_flag() -> Column:
+    return F.coalesce(F.col("source.snapshot"), F.lit("false")) != "false"
+
+
+def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Row]:
+    found = numbers(
+        scheme,
+        F.col("source"),
+        is_read=read_flag(),
+        offset=F.col("offset"),
+        partition=F.col("partition"),
+        read_floor=READ_FLOOR,
+        epochs=epochs,
+    )
+    assert len(found) == scheme.numbers
+    named = [number.alias(name) for name, number in zip(NUMBERS, found, strict=False)]
+    text = F.concat(*(F.lpad(F.hex(name), 16, "0") for name in NUMBERS[: scheme.numbers]))
+    return frame.select("offset", *named).withColumn("bytes", F.unhex(text)).collect()
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_the_bytes_are_those_of_the_pure_rule(spark, scheme):
+    expected_of, fields = CASES[scheme]
+    sources = combined(random.Random(scheme), fields, 700)
+    assert {name.name for name in source_fields(scheme)} <= {*fields, "server_id", "gtid"}
+    rows = {row["offset"]: row for row in made(parsed(spark, scheme, sources), scheme, EPOCHS)}
+    expected = {source["__offset"]: expected_of(source, source["__offset"]) for source in sources}
+    assert any(expected.values())
+    for offset, position in expected.items():
+        row = rows[offset]
+        if position is None or min(position) < 0:
+            assert row["n0"] is None, sources[offset]
+        else:
+            assert bytes(row["bytes"]) == encode(position), sources[offset]
+
+
+@pytest.mark.parametrize("scheme", [each for each in Scheme if each is not Scheme.OFFSET])
+def test_a_record_without_a_value_has_no_position(spark, scheme):
+    frame = parsed(spark, scheme, [places({"__none": True}, 0), places({}, 1)])
+    assert [row["n0"] for row in made(frame, scheme, {})] == [None, None]
+
+
+def test_only_postgres_has_what_a_read_floor_is_found_by(spark):
+    sources = [
+        {"lsn": 100, "sequence": '[null,"100"]', "snapshot": "true"},
+        {"lsn": 90, "sequence": '[null,"90"]', "snapshot": "false"},
+        {"lsn": 120, "sequence": '["110","120"]', "snapshot": "false"},
+        {"sequence": '["110","130"]', "snapshot": "incremental"},
+        {"lsn": 95},
+    ]
+    placed = [places(source, offset) for offset, source in enumerate(sources)]
+    found = {}
+    for scheme in (Scheme.POSTGRES, Scheme.YUGABYTE):
+        frame = parsed(spark, Scheme.POSTGRES, placed)
+        columns = floor_columns(scheme, F.col("source"), is_read=read_flag())
+        rows = frame.orderBy("offset").select(*columns).collect()
+        found[scheme] = [tuple(row) for row in rows]
+    nothing = (None, None)
+    assert found[Scheme.POSTGRES] == [(100, None), (None, 90), nothing, nothing, (None, 95)]
+    assert found[Scheme.YUGABYTE] == [nothing] * 5
+
+
+def test_columns_of_the_binlog_are_what_numbering_counts(spark):
+    change: Source = {
+        "ts_ms": 1589361987000,
+        "snapshot": "false",
+        "server_id": 223344,
+        "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
+        "file": "my.host.1000000",
+        "pos": 362,
+        "row": 2,
+    }
+    row = {"snapshot": "true", "file": "my.host.000003", "pos": 154, "ts_ms": 5}
+    sources = [change, row, change | {"file": ""}, {}]
+    frame = parsed(spark, Scheme.BINLOG, [places(each, at) for at, each in enumerate(sources)])
+    found = frame.orderBy("offset").select(*binlog_columns(F.col("source"))).collect()
+    names = "partition offset base file_no pos row gtid server_id ts_ms is_snapshot"
+    assert list(found[0].asDict()) == names.split()
+    gtid = change["gtid"]
+    assert tuple(found[0]) == (
+        0, 0, "my.host", 1_000_000, 362, 2, gtid, 223344, 1589361987000, False,
+    )  # fmt: skip
+    assert tuple(found[1]) == (1, 1, "my.host", 3, 154, 0, None, 0, 5, True)
+    assert [each["file_no"] for each in found[2:]] == [None, None]

@@ -1,0 +1,190 @@
+"""Deletes in every form, truncates, and what they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from cdc_assets.errors import RejectedRecordError, TerminalError
+from cdc_assets.log.hours import hour_of
+from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+pytestmark = pytest.mark.stack
+
+Make = Callable[..., Pipeline]
+TABLE = "public.t"
+SOFT = {TABLE: {"deletes": "soft"}}
+
+
+def start(pipeline: Make, *messages: Message, partitions: int = 1, **source: object) -> Pipeline:
+    made = pipeline(**source)
+    made.create_topic(TABLE, partitions)
+    made.produce(TABLE, messages)
+    made.merge(TABLE)
+    return made
+
+
+def names(pipeline: Pipeline) -> dict[object, object]:
+    return {key: row["name"] for key, row in pipeline.by_key(TABLE).items()}
+
+
+def replay(pipeline: Pipeline) -> None:
+    hour = hour_of(datetime.now(UTC))
+    list(pipeline.replicator().replay(pipeline.entry(TABLE), [hour], run_id="replay"))
+
+
+def made(id_: int, name: str | None, lsn: int, **more: object) -> Message:
+    return event("c", {"id": id_, "name": name}, lsn, commit=lsn - 1, **more)  # type: ignore[arg-type]
+
+
+# ── truncate ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_truncate_in_the_middle_of_a_batch_removes_what_is_older_wherever_it_lies(
+    pipeline: Make,
+) -> None:
+    table = start(pipeline, made(1, "a", 10), made(2, "b", 20, partition=1), partitions=3)
+    table.produce(
+        TABLE,
+        [
+            made(3, "older", 30, partition=1),
+            truncate(40, commit=39, partition=2),
+            made(4, "newer", 50),
+            made(1, "again", 60, partition=1),
+        ],
+    )
+    (result,) = table.merge(TABLE)
+    assert names(table) == {4: "newer", 1: "again"}
+    assert "truncate at" in result.plan_text
+
+    replay(table)
+    assert names(table) == {4: "newer", 1: "again"}
+    late = event("u", {"id": 2, "name": "late"}, 35, commit=34, partition=1)
+    table.produce(TABLE, [late, truncate(40, commit=39)])  # sent again by the connector
+    table.merge(TABLE)
+    assert names(table) == {4: "newer", 1: "again"}
+
+
+def test_a_value_from_before_a_truncate_completes_nothing(pipeline: Make) -> None:
+    table = start(pipeline, made(1, "kept?", 10))
+    table.produce(
+        TABLE,
+        [
+            event("u", {"id": 1, "name": "older"}, 20, commit=19),
+            truncate(30, commit=29),
+            event("u", {"id": 1, "name": PLACEHOLDER}, 40, commit=39),
+        ],
+    )
+    with pytest.raises(RejectedRecordError, match="offset=3"):
+        table.merge(TABLE)
+
+
+def test_a_truncate_of_no_position_among_several_partitions_stops(pipeline: Make) -> None:
+    def unplaced(message: Message) -> Message:
+        text = (message.value or b"").replace(b'"postgresql"', b'"unknown"')
+        return replace(message, value=text)
+
+    table = start(pipeline, unplaced(made(1, "a", 10)), partitions=2)
+    table.produce(TABLE, [unplaced(truncate(20, commit=19, partition=1))])
+    with pytest.raises(TerminalError, match=r"several partitions.*partition=1 offset=0"):
+        table.merge(TABLE)
+    assert names(table) == {1: "a"}
+
+
+# ── deletes ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_record_without_a_value_alone_deletes_its_key(pipeline: Make) -> None:
+    table = start(pipeline, made(1, "a", 10), made(2, "b", 20), made(3, "c", 30), tombstone(3))
+    assert names(table) == {1: "a", 2: "b"}
+    table.produce(TABLE, [tombstone(1), event("u", {"id": 2, "name": "B"}, 40, commit=39)])
+    table.merge(TABLE)
+    assert names(table) == {2: "B"}
+    table.produce(TABLE, [event("u", {"id": 1, "name": "late"}, 9, commit=8)])
+    table.merge(TABLE)
+    assert names(table) == {2: "B"}
+
+
+def test_a_delete_beside_an_older_change_is_carried_out_where_deletes_are_remembered(
+    pipeline: Make,
+) -> None:
+    """What is remembered by the batch itself must not make its own deletes look old."""
+    gone = event("d", {"id": 3, "name": None}, 30, commit=29)
+    table = start(pipeline, made(1, "a", 10), made(2, "b", 20), gone)
+    late = event("u", {"id": 1, "name": "late"}, 5, commit=4)
+    table.produce(TABLE, [late, event("d", {"id": 2, "name": None}, 40, commit=39)])
+    table.merge(TABLE)
+    assert names(table) == {1: "a"}
+
+
+def test_a_delete_sent_again_with_its_tombstone_takes_no_newer_row_away(pipeline: Make) -> None:
+    deleted = event("d", {"id": 1, "name": None}, 20, commit=19)
+    table = start(pipeline, made(1, "a", 10), deleted, tombstone(1), made(1, "again", 30))
+    for batch in ([deleted], [tombstone(1)], [deleted, tombstone(1)]):
+        table.produce(TABLE, batch)
+        table.merge(TABLE)
+        assert names(table) == {1: "again"}
+
+
+def test_a_delete_with_neither_key_nor_image_is_rejected(pipeline: Make) -> None:
+    table = start(pipeline, made(1, "a", 10))
+    nameless = event("d", None, 20, commit=19, key=())
+    table.produce(TABLE, [nameless])
+    with pytest.raises(RejectedRecordError, match=r"neither key nor before image.*offset=1"):
+        table.merge(TABLE)
+
+
+def test_soft_deletes_keep_the_row_and_say_when(pipeline: Make) -> None:
+    table = start(
+        pipeline,
+        made(1, "a", 10),
+        made(2, "b", 20),
+        event("d", {"id": 2, "name": None}, 30, commit=29),
+        tombstone(2),
+        tables=SOFT,
+    )
+    gone = event("d", {"id": 1, "name": None}, 40, commit=39)
+    unknown = event("d", {"id": 9, "name": None}, 50, commit=49)
+    table.produce(TABLE, [gone, unknown, made(3, "c", 60)])
+    table.merge(TABLE)
+    assert marks(table) == {1: ("a", True), 2: ("b", True), 3: ("c", False), 9: (None, True)}
+
+    late = event("u", {"id": 1, "name": "late"}, 35, commit=34)
+    table.produce(TABLE, [late, made(2, "back", 70)])
+    table.merge(TABLE)
+    assert marks(table) == {1: ("a", True), 2: ("back", False), 3: ("c", False), 9: (None, True)}
+
+    table.produce(TABLE, [truncate(80, commit=79), made(4, "d", 90)])
+    table.merge(TABLE)
+    replay(table)
+    assert marks(table) == {
+        1: ("a", True), 2: ("back", True), 3: ("c", True), 4: ("d", False), 9: (None, True),
+    }  # fmt: skip
+
+
+def test_what_a_soft_table_held_before_a_truncate_stays_in_it_marked(pipeline: Make) -> None:
+    table = start(
+        pipeline, made(1, "a", 10), truncate(20, commit=19), made(2, "b", 30), tables=SOFT
+    )
+    assert marks(table) == {1: ("a", True), 2: ("b", False)}
+
+
+def test_deletes_cannot_be_changed_for_a_table_that_is_there(pipeline: Make) -> None:
+    table = start(pipeline, made(1, "a", 10))
+    softened = replace(table, source={**table.source, "tables": SOFT})
+    softened.produce(TABLE, [made(2, "b", 20)])
+    with pytest.raises(TerminalError, match="made with deletes: hard"):
+        softened.merge(TABLE)
+
+
+def marks(pipeline: Pipeline) -> dict[object, tuple[object, bool]]:
+    rows = pipeline.spark().table(f"lake.{pipeline.entry(TABLE).target}").collect()
+    found = {row["id"]: (row["name"], row["_cdc_deleted"]) for row in rows}
+    assert len(found) == len(rows), "a key is there twice"
+    for row in rows:
+        assert (row["_cdc_deleted_at"] is not None) == row["_cdc_deleted"]
+    return found

@@ -1,0 +1,244 @@
+"""Out of quarantine again: listed, put right, merged, and the promise is green."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from cdc_assets.errors import RejectedRecordError
+from cdc_assets.merge import sql
+from cdc_assets.operate.quarantine import Wanted, list_quarantined
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.status import read_status
+from cdc_assets.operate.survey import survey
+from cdc_assets.orchestration.checks import verdicts
+from cdc_assets.orchestration.keys import CHECK_SLO
+from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.merge.events import PLACEHOLDER, event
+from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.quarantine_world import QuarantineWorld
+from cdc_assets_tests.world import registry_of
+
+Make = Callable[..., Pipeline]
+TABLE = "public.t"
+BAD = "canary-9d2"
+
+
+def fresh(message: Message) -> Message:
+    """Committed at the source just now, so that it was merged in time."""
+    assert message.value is not None
+    value = json.loads(message.value)
+    value["source"]["ts_ms"] = int(datetime.now(UTC).timestamp() * 1000)
+    return replace(message, value=json.dumps(value).encode())
+
+
+def change(op: str, lsn: int, **row: Any) -> Message:
+    return fresh(event(op, row, lsn, commit=lsn - 5))
+
+
+@dataclass
+class User:
+    """Somebody with a configuration and a shell."""
+
+    pipeline: Pipeline
+
+    def __post_init__(self) -> None:
+        entry = self.pipeline.entry(TABLE)
+        RegistryFile(self.pipeline.config.registry).add([entry])
+        self.table = str(entry.table)
+
+    def replays(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "cdc_assets.cli", "quarantine", "replay", *arguments],
+            env={**os.environ, "CDC_ASSETS_CONFIG": str(self.pipeline.config.path)},
+            capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        assert BAD not in done.stdout + done.stderr
+        return done
+
+    @property
+    def services(self) -> Services:
+        return Services(self.pipeline.config)
+
+    def offsets(self) -> dict[int, str]:
+        """Offsets of partition 0 in quarantine, and the reasons."""
+        listing = list_quarantined(self.services, Wanted(source=self.pipeline.prefix), 100)
+        return {each.coordinate.offset: each.reason for each in listing.records}
+
+    def quarantined(self) -> int:
+        (table,) = read_status(self.services, [self.pipeline.entry(TABLE)]).tables
+        return table.quarantined
+
+    def slo_is_green(self) -> bool:
+        services = self.services
+        seen = survey(services, [self.pipeline.entry(TABLE)]).complete()
+        (slo,) = (each for each in verdicts(services, seen) if each.check == CHECK_SLO)
+        return slo.passed
+
+
+def start(pipeline: Make, *messages: Message, **source: object) -> User:
+    made = pipeline(bad_records="quarantine", **source)
+    made.create_topic(TABLE)
+    made.produce(TABLE, messages)
+    made.merge(TABLE)
+    return User(made)
+
+
+@pytest.mark.stack
+def test_a_record_that_kafka_has_lost_is_merged_once_the_configuration_is_right(
+    pipeline: Make,
+) -> None:
+    def columns(n: str) -> dict[str, object]:
+        return {"tables": {TABLE: {"columns": {"name": "string", "n": n}}}}
+
+    user = start(
+        pipeline,
+        change("c", 10, id=1, name="a", n=1),
+        change("c", 20, id=2, name="b", n=2**40),
+        change("c", 30, id=3, name="c", n=3),
+        **columns("int"),
+    )
+    made = user.pipeline
+    assert set(made.by_key(TABLE)) == {1, 3}
+    assert set(user.offsets()) == {1}
+    assert user.quarantined() == 1
+    assert not user.slo_is_green()
+
+    catalog, target = made.config.lake.catalog.name, made.entry(TABLE).target
+    made.spark().sql(f"DROP TABLE {sql.table(catalog, target)}")
+    for lost in made.admin.delete_records([TopicPartition(made.topic(TABLE), 0, 2)]).values():
+        lost.result(30)
+    source = {**made.source, **columns("bigint"), "lost_start": "accept"}
+    right = User(replace(made, source=source))
+    right.pipeline.merge(TABLE)
+    assert set(right.pipeline.by_key(TABLE)) == {3}
+
+    done = right.replays("--table", right.table)
+    assert done.returncode == 0, done.stderr
+    assert f"{right.table}: 1 merged, 0 overtaken" in done.stdout
+    assert right.pipeline.by_key(TABLE)[2] == {"id": 2, "name": "b", "n": 2**40}
+    assert right.offsets() == {}
+    assert right.quarantined() == 0
+    assert right.slo_is_green()
+
+
+@pytest.mark.stack
+def test_what_is_merged_or_overtaken_leaves_and_the_rest_stays_with_its_reason(
+    pipeline: Make,
+) -> None:
+    user = start(
+        pipeline,
+        change("c", 10, id=1, name="a", n=1),
+        change("u", 20, id=2, name=PLACEHOLDER, n=2),  # no row to complete it
+        change("u", 21, id=3, name=PLACEHOLDER, n=3),
+        Message(b'{"id":4}', f"{BAD} is not JSON".encode()),
+    )
+    made = user.pipeline
+    assert set(user.offsets()) == {1, 2, 3}
+    before = user.offsets()
+    made.produce(TABLE, [change("c", 15, id=2, name="late", n=0)])
+    made.produce(TABLE, [change("c", 40, id=3, name="newer", n=9)])
+    made.merge(TABLE)
+    assert user.quarantined() == 3
+
+    done = user.replays("--table", TABLE)
+    assert done.returncode == 1
+    assert "1 merged, 0 overtaken by newer changes, 2 rejected again" in done.stdout
+    assert f"partition=0 offset=3: {before[3]}" in done.stdout
+    assert "columns of it unchanged" in user.offsets()[2], "the new reason is kept"
+
+    done = user.replays("--table", TABLE, "--accept-overtaken")
+    assert done.returncode == 1
+    assert "0 merged, 1 overtaken by newer changes, 1 rejected again" in done.stdout
+    assert made.by_key(TABLE) == {
+        1: {"id": 1, "name": "a", "n": 1},
+        2: {"id": 2, "name": "late", "n": 2},
+        3: {"id": 3, "name": "newer", "n": 9},
+    }
+    assert user.offsets() == {3: before[3]}
+    assert user.quarantined() == 1
+    assert not user.slo_is_green()
+
+
+@pytest.mark.stack
+def test_only_the_records_that_are_named_are_replayed(pipeline: Make) -> None:
+    user = start(
+        pipeline,
+        change("c", 10, id=1, name="a", n=1),
+        change("u", 20, id=2, name=PLACEHOLDER, n=2),
+        change("u", 21, id=3, name=PLACEHOLDER, n=3),
+    )
+    made = user.pipeline
+    created = [change("c", 15 + n, id=n, name="late", n=0) for n in (2, 3)]
+    made.produce(TABLE, created)
+    made.merge(TABLE)
+
+    done = user.replays("--table", TABLE, "--offset", "0:2", "--offset", "0:77")
+    assert done.returncode == 0, done.stderr
+    assert "1 merged" in done.stdout
+    assert "offset=77: not in quarantine" in done.stdout
+    assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {1: 1, 2: 0, 3: 3}
+    assert set(user.offsets()) == {1}
+    assert user.quarantined() == 1
+
+
+@pytest.mark.stack
+def test_a_replay_moves_no_offsets_and_the_table_goes_on_after_it(pipeline: Make) -> None:
+    user = start(
+        pipeline,
+        change("c", 10, id=1, name="a", n=1),
+        change("u", 20, id=2, name=PLACEHOLDER, n=2),
+    )
+    made = user.pipeline
+    made.produce(TABLE, [change("c", 15, id=2, name="late", n=0)])
+    made.merge(TABLE)
+    made.produce(TABLE, [change("u", 50, id=1, name="unread", n=5)])
+
+    assert user.replays().returncode == 0
+    state = made.lake.state(made.entry(TABLE).target)
+    assert state is not None
+    assert state.published is not None
+    assert state.published.offsets.as_dict() == {0: 3}
+    assert made.by_key(TABLE)[1]["name"] == "a"
+    made.merge(TABLE)
+    assert made.by_key(TABLE)[1]["name"] == "unread"
+    assert made.by_key(TABLE)[2] == {"id": 2, "name": "late", "n": 2}
+
+
+@pytest.mark.stack
+def test_a_table_stops_when_more_lies_there_than_the_configuration_allows(pipeline: Make) -> None:
+    bad = [Message(b'{"id":%d}' % n, b"no JSON") for n in (2, 3, 4)]
+    good = change("c", 10, id=1, name="a", n=1)
+    user = start(pipeline, good, *bad[:2], quarantine={"max_records": 2})
+    user.pipeline.produce(TABLE, bad[2:])
+    with pytest.raises(RejectedRecordError, match="more than 2"):
+        user.pipeline.merge(TABLE)
+    assert set(user.pipeline.by_key(TABLE)) == {1}
+
+
+@pytest.mark.unit
+def test_a_table_that_cannot_be_reached_fails_and_keeps_its_records(tmp_path: Path) -> None:
+    world = QuarantineWorld(tmp_path, "127.0.0.1:1")
+    RegistryFile(world.config.registry).add(registry_of(world.config, "orders"))
+    world.set_aside("orders", [(0, 1)])
+    done = subprocess.run(
+        [sys.executable, "-m", "cdc_assets.cli", "quarantine", "replay"],
+        env={**os.environ, "CDC_ASSETS_CONFIG": str(world.config.path)},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "failed: shop.public.orders" in done.stderr
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list_quarantined(world.services, Wanted(), 1).total == 1
