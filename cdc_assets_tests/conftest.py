@@ -19,6 +19,9 @@ from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.pipeline import Pipeline, Session
+from cdc_assets_tests.toy import profiles
+
+profiles.load()
 
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
 

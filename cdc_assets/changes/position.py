@@ -91,11 +91,13 @@ def postgres(
     of emission, which is commit order. What the pair does not say by itself:
 
     - A snapshot row (``read``) has no last commit. It was read at its LSN, and every
-      transaction that it does not hold commits after that: it counts as committed there.
+      transaction that it does not hold commits after that: it counts as committed there,
+      before any change that follows that commit.
     - The first transaction after a connector's start has no last commit either. Its changes
       may have an LSN *below* that of a snapshot row (it ran while the slot was made), and are
-      newer all the same. They count as committed at the *read floor*, the highest LSN of
-      snapshot rows.
+      newer all the same. They follow the *read floor*: the LSN of the latest complete snapshot
+      that began before them in their partition. A later one would lift what is delivered
+      again, or replayed, above rows that are newer; `floor_at` says which it is.
 
     Args:
         sequence_commit: first element of ``source.sequence``; None where it is null or absent.
@@ -103,14 +105,41 @@ def postgres(
             element of ``source.sequence``.
         offset: in Kafka.
         is_read: whether the change is a row of a snapshot.
-        read_floor: highest LSN of the snapshot rows known so far.
+        read_floor: of the change's place in the log, see `floor_at`.
     """
     if is_read:
-        return (lsn, lsn, offset)
-    if sequence_commit is None or sequence_commit == read_floor:
-        at = max(lsn, read_floor)
-        return (at, at, offset)
+        return (lsn, 0, offset)
+    if sequence_commit is None:
+        return (max(lsn, read_floor), lsn, offset)
     return (sequence_commit, lsn, offset)
+
+
+Floors = Mapping[int, Sequence[tuple[int, int]]]
+"""By partition, for each complete snapshot the offset of its first row, and its LSN; rising."""
+
+
+def floor_at(floors: Floors, partition: int, offset: int) -> int:
+    """The read floor of a change; 0 if no snapshot began before it.
+
+    A partition that had no row of any snapshot was added later, or is that of no such row: there
+    the log's first snapshot counts.
+    """
+    if partition not in floors:
+        return min((lsn for begins in floors.values() for _, lsn in begins), default=0)
+    return max((lsn for begin, lsn in floors[partition] if begin < offset), default=0)
+
+
+def with_snapshot(floors: Floors, begins: Mapping[tuple[int, int], int]) -> Floors:
+    """With more snapshots, given by ``(partition, LSN)`` and the offset of the first row."""
+    found = {partition: dict[int, int]() for partition, _ in begins}
+    for partition, known in floors.items():
+        found.setdefault(partition, {}).update({lsn: offset for offset, lsn in known})
+    for (partition, lsn), offset in begins.items():
+        found[partition][lsn] = min(offset, found[partition].get(lsn, offset))
+    return {
+        partition: tuple(sorted((offset, lsn) for lsn, offset in each.items()))
+        for partition, each in sorted(found.items())
+    }
 
 
 # ── MySQL, MariaDB ────────────────────────────────────────────────────────────────────────

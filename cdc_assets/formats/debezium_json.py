@@ -27,7 +27,7 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
@@ -42,7 +42,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.position import Floors, Scheme
 from cdc_assets.formats.placeholder import is_placeholder, may_be_unset
 from cdc_assets.formats.positions import NUMBERS, Epochs, floor_columns, numbers, source_fields
 from cdc_assets.formats.usual_layout import usual_layout
@@ -65,7 +65,7 @@ class DecodeSpec:
         placeholder: the connector's ``unavailable.value.placeholder``.
         scheme: how positions are made.
         unset_able: columns that ``unset`` tells of; see `unset_able`.
-        read_floor: see `cdc_assets.changes.position`.
+        floors: see `cdc_assets.changes.position.floor_at`.
         epochs: of binlog numbering, per partition; see `cdc_assets.changes.numbering`.
         split_keys: an update may change the key, see ``old_key``.
         tombstone_keys: decode the key of records without a value.
@@ -77,7 +77,7 @@ class DecodeSpec:
     placeholder: str
     scheme: Scheme
     unset_able: tuple[str, ...] = ()
-    read_floor: int = 0
+    floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
     epochs: Epochs = field(default_factory=dict)
     split_keys: bool = False
     tombstone_keys: bool = False
@@ -165,7 +165,7 @@ def _document_type(spec: DecodeSpec) -> StructType:
         [
             StructField("before", _struct(before)),
             StructField("after", _struct(spec.schema.columns)),
-            StructField("source", StructType([*_SOURCE, *source_fields(spec.scheme)])),
+            StructField("source", source_type(spec.scheme)),
             StructField("op", StringType()),
         ]
     )
@@ -181,6 +181,11 @@ _SOURCE = (
     StructField("ts_us", LongType()),
     StructField("snapshot", StringType()),
 )
+
+
+def source_type(scheme: Scheme) -> StructType:
+    """What is read of an envelope's ``source``."""
+    return StructType([*_SOURCE, *source_fields(scheme)])
 
 
 def _struct(columns: tuple[Column, ...]) -> StructType:
@@ -201,7 +206,7 @@ def _position(envelope: Expression, spec: DecodeSpec) -> Iterator[Expression]:
         is_read=is_read,
         offset=F.col("offset"),
         partition=F.col("partition"),
-        read_floor=spec.read_floor,
+        floors=spec.floors,
         epochs=spec.epochs,
     )
     yield from (number.alias(name) for name, number in zip(NUMBERS, found, strict=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
 from collections.abc import Iterable
 
@@ -29,7 +30,8 @@ def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expre
 
     https://debezium.io/documentation/reference/stable/connectors/postgresql.html
     (``unavailable.value.placeholder``). As observed: bytes hold its UTF-8 bytes; text arrays
-    hold it as their only element, uuid arrays a hash of it, arrays of numbers its bytes.
+    hold it as their only element, uuid arrays a hash of it, arrays of numbers its bytes, and
+    ``hstore`` (as JSON text) maps it to itself.
     """
     match column.wire, column.element_wire:
         case Wire.BYTES_BASE64, _:
@@ -42,8 +44,15 @@ def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expre
             element = wire_type(column).elementType.simpleString()  # type: ignore[attr-defined]
             numbers = (F.lit(byte).cast(element) for byte in placeholder.encode())
             return value == F.array(*numbers)
+        case Wire.STRING, _:
+            return value.isin(placeholder, map_text(placeholder))
         case _:
             return value == placeholder
+
+
+def map_text(placeholder: str) -> str:
+    """What the connector writes for an unchanged map, without spaces."""
+    return json.dumps({placeholder: placeholder}, separators=(",", ":"))
 
 
 def name_uuid(name: bytes) -> uuid.UUID:

@@ -4,7 +4,7 @@ The first number is NULL where a record's position is missing or malformed; a re
 value has none. Nothing here raises on any text.
 
 Only what stays the same from one batch to the next is written into an expression as a literal,
-so that Spark finds its compiled code again: the read floor and the epochs of the binlog change
+so that Spark finds its compiled code again: read floors and the epochs of the binlog change
 seldom.
 """
 
@@ -17,7 +17,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField
 
-from cdc_assets.changes.position import LAST, Scheme
+from cdc_assets.changes.position import LAST, Floors, Scheme
 
 NUMBERS: Final = tuple(f"n{i}" for i in range(max(scheme.numbers for scheme in Scheme)))
 """Columns of a position, most significant first; a scheme has the first few of them."""
@@ -63,7 +63,7 @@ def numbers(  # noqa: PLR0913 - what a position is made of, each by its name
     is_read: Expression,
     offset: Expression,
     partition: Expression,
-    read_floor: int,
+    floors: Floors,
     epochs: Epochs | None = None,
 ) -> list[Expression]:
     """The numbers of the position, as many as ``scheme.numbers``.
@@ -74,12 +74,12 @@ def numbers(  # noqa: PLR0913 - what a position is made of, each by its name
         is_read: whether the change is a row of a snapshot.
         offset: in Kafka; the last number.
         partition: of Kafka; what ``epochs`` are found by.
-        read_floor: see `cdc_assets.changes.position.postgres`.
+        floors: see `cdc_assets.changes.position.floor_at`.
         epochs: see `cdc_assets.changes.numbering`; epoch 0 where there are none.
     """
     match scheme:
         case Scheme.POSTGRES:
-            found = _postgres(source, is_read, read_floor)
+            found = _postgres(source, is_read, _floor(partition, offset, floors))
         case Scheme.BINLOG:
             found = _binlog(source, _epoch(partition, offset, epochs or {}))
         case Scheme.SQLSERVER:
@@ -136,19 +136,25 @@ def binlog_columns(source: Expression) -> list[Expression]:
 # ── one rule per scheme ───────────────────────────────────────────────────────────────────
 
 
-def _postgres(source: Expression, is_read: Expression, read_floor: int) -> list[Expression]:
+def _postgres(source: Expression, is_read: Expression, floor: Expression) -> list[Expression]:
     sequence = source.getField("sequence")
     second = F.regexp_extract(sequence, '"([0-9]+)"\\]$', 1).try_cast("bigint")
     lsn = F.coalesce(source.getField("lsn"), second)
-    commit, floor = _last_commit(source), F.lit(read_floor)
-    floating = commit.isNull() | (commit == floor)
-    at_floor = F.greatest(lsn, floor)
+    commit, none = _last_commit(source), F.lit(0).cast("bigint")
+    follows = F.when(is_read, lsn).otherwise(F.coalesce(commit, F.greatest(lsn, floor)))
+    return [F.when((lsn >= 0) & (follows >= 0), follows), F.when(is_read, none).otherwise(lsn)]
 
-    def number(streamed: Expression) -> Expression:
-        placed = F.when(is_read, lsn).when(floating, at_floor).otherwise(streamed)
-        return F.when((lsn >= 0) & (placed >= 0), placed)
 
-    return [number(commit), number(lsn)]
+def _floor(partition: Expression, offset: Expression, floors: Floors) -> Expression:
+    """The same rule as `cdc_assets.changes.position.floor_at`."""
+    lowest = min((lsn for begins in floors.values() for _, lsn in begins), default=0)
+    found = F.lit(lowest).cast("bigint")
+    for each, begins in floors.items():
+        inside = F.lit(0).cast("bigint")
+        for begin, lsn in sorted(begins, key=lambda pair: pair[1]):
+            inside = F.when(offset > begin, F.lit(lsn).cast("bigint")).otherwise(inside)
+        found = F.when(partition == each, inside).otherwise(found)
+    return found
 
 
 def _last_commit(source: Expression) -> Expression:

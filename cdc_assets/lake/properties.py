@@ -7,12 +7,13 @@ that completes its rows, so that rows and offsets cannot part.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.position import Floors
 from cdc_assets.changes.slo import SloWindow
 
 PREFIX: Final = "cdc-assets."
@@ -35,7 +36,7 @@ class Published:
         applied: per partition, the highest position applied, as hexadecimal text.
         partitions: how many partitions the topic had at the table's first publish;
             ``partitions_seen`` at this one.
-        read_floor: the highest position at which the source read an initial snapshot.
+        floors: where complete snapshots begin, see `cdc_assets.changes.position.floor_at`.
         tombstones: the highest position of a remembered delete, as hexadecimal text.
         truncated: the highest position of a truncate, likewise: older rows are gone for good.
         numbering: how binlog files are numbered, see `cdc_assets.changes.numbering`.
@@ -55,7 +56,7 @@ class Published:
     applied: Mapping[int, str] = field(default_factory=dict)
     partitions: int = 0
     partitions_seen: int = 0
-    read_floor: int = 0
+    floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
     tombstones: str = ""
     truncated: str = ""
     numbering: str = ""
@@ -77,7 +78,7 @@ class Published:
             "applied": _compact({str(p): position for p, position in self.applied.items()}),
             "partitions": str(self.partitions),
             "partitions-seen": str(self.partitions_seen),
-            "read-floor": str(self.read_floor),
+            "read-floors": _compact({str(p): list(each) for p, each in self.floors.items()}),
             "tombstones": self.tombstones,
             "truncated": self.truncated,
             "numbering": self.numbering,
@@ -108,13 +109,18 @@ class Published:
             applied={int(p): position for p, position in json.loads(get["applied"]).items()},
             partitions=int(get["partitions"]),
             partitions_seen=int(get["partitions-seen"]),
-            read_floor=int(get["read-floor"]),
+            floors=_floors(get["read-floors"]),
             tombstones=get["tombstones"],
             truncated=get["truncated"],
             numbering=get["numbering"],
             counts={name: int(count) for name, count in json.loads(get["counts"]).items()},
             slo=SloWindow.from_json(get["slo"]),
         )
+
+
+def _floors(text: str) -> Floors:
+    said = json.loads(text)
+    return {int(p): tuple((begin, lsn) for begin, lsn in each) for p, each in said.items()}
 
 
 def _compact(value: object) -> str:

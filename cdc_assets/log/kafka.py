@@ -92,6 +92,20 @@ class KafkaLog:
         begin, end = self._offsets(partitions, [_EARLIEST, _LATEST])
         return {topic: Watermarks(begin[topic], end[topic]) for topic in partitions}
 
+    def settled_watermarks(self, topic: str) -> Watermarks | None:
+        """The same of one topic, whose partitions were counted after its ends were asked for.
+
+        What is produced once partitions are added may lie in old ones too: whoever reads any
+        of it must know of all partitions. None if the topic does not exist.
+        """
+        while True:
+            marks = self.watermarks([topic]).get(topic)
+            now = self._partitions([topic]).get(topic)
+            if marks is None or now is None:
+                return None
+            if len(now) == len(marks.end.offsets):
+                return marks
+
     def offsets_at(
         self, topics: Iterable[str], times: Sequence[datetime]
     ) -> dict[tuple[str, datetime], OffsetVector]:

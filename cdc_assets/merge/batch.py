@@ -102,7 +102,7 @@ class BatchExecution:
             RejectedRecordError: if a record cannot be merged; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
-        knowledge = Knowledge(self.plan.published.read_floor if self.plan.published else 0)
+        knowledge = Knowledge(self.plan.published.floors if self.plan.published else {})
         while True:
             with self._folded(knowledge) as (folded, figures):
                 more = self._learned(knowledge, figures)
@@ -141,9 +141,11 @@ class BatchExecution:
 
     def _learned(self, knowledge: Knowledge, figures: BatchFigures) -> Knowledge | None:
         """More than was known when the batch was folded; None if nothing changes."""
-        higher = figures.floor_needed(knowledge.read_floor)
-        if higher is not None:
-            return replace(knowledge, read_floor=higher)
+        if figures.min_floating is not None:
+            with self.steps.step("look at snapshot"):
+                floors = self._changes.floors(knowledge.floors, figures)
+            if floors != knowledge.floors:
+                return replace(knowledge, floors=floors)
         if figures.lone_tombstones and knowledge.lone_deletes is None and self.plan.schema.key:
             return replace(knowledge, lone_deletes=self._lone_deletes(knowledge))
         return None
@@ -152,12 +154,10 @@ class BatchExecution:
         """Deletes that are only a record without a value: few."""
         numbers = self.plan.numbers
         with self.steps.step("look up"):
-            decoded = self.decoder.decode(knowledge.read_floor, tombstone_keys=True)
+            decoded = self.decoder.decode(knowledge.floors, tombstone_keys=True)
             before = None
             if self.context is not None:
-                before = self.decoder.decode(
-                    knowledge.read_floor, self.context, tombstone_keys=True
-                )
+                before = self.decoder.decode(knowledge.floors, self.context, tombstone_keys=True)
             found = pinned(orphans(decoded, before, numbers))
             known = self._known()
             return pinned(as_deletes(found, known.positions(found, known.rows(found)), numbers))
@@ -173,7 +173,8 @@ class BatchExecution:
             self.refusals.take(self._changes.rejected(knowledge), self.steps)
         parts = self._parts(folded, figures, knowledge)
         branch = Branch(self.spark, Publisher(self.spark, self.catalog, self.lake, plan))
-        outcome = Outcome(figures, self._latency(figures), knowledge.read_floor)
+        floors = self._changes.floors(knowledge.floors, figures)
+        outcome = Outcome(figures, self._latency(figures), floors)
         try:
             merge = self._keyed if plan.schema.key else self._counted
             outcome = merge(folded, parts, knowledge, branch, outcome)

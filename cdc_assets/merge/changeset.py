@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.position import Floors, Scheme, with_snapshot
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.debezium_json import ROW_OPS
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.fold import position_bytes
-from cdc_assets.merge.observe import BatchObserver
+from cdc_assets.merge.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.parts import Truncate
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.rekeyed import with_old_keys_deleted
@@ -25,11 +25,11 @@ class Knowledge:
     """What must be known of a batch before it can be folded.
 
     Attributes:
-        read_floor: see `cdc_assets.changes.position`.
+        floors: see `cdc_assets.changes.position.floor_at`.
         lone_deletes: of `cdc_assets.merge.orphans`; None as long as nobody has looked.
     """
 
-    read_floor: int
+    floors: Floors
     lone_deletes: DataFrame | None = None
 
 
@@ -53,7 +53,7 @@ class ChangeSet:
         would then be done twice; each reading needs one of its own.
         """
         plan, marked = self._plan, self._decoder.unset_able
-        decoded = observer.attach(self._decoder.decode(knowledge.read_floor))
+        decoded = observer.attach(self._decoder.decode(knowledge.floors))
         changes = decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
         if knowledge.lone_deletes is not None:
             changes = changes.unionByName(knowledge.lone_deletes)
@@ -61,9 +61,27 @@ class ChangeSet:
             changes = with_old_keys_deleted(changes, marked)
         return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
 
+    def floors(self, known: Floors, figures: BatchFigures) -> Floors:
+        """With the complete snapshots that this batch has rows of.
+
+        Where each begins matters only to changes without a last commit; if the batch has none,
+        it begins for all that follows at the latest where the batch does.
+        """
+        highest = max((lsn for begins in known.values() for _, lsn in begins), default=-1)
+        read = figures.max_read
+        if read is None or (read <= highest and figures.min_floating is None):
+            return known
+        if figures.min_floating is None:
+            ranges = self._plan.ranges
+            return with_snapshot(known, {(each.partition, read): each.start - 1 for each in ranges})
+        decoded = self._decoder.decode(known).where("read_lsn IS NOT NULL")
+        rows = decoded.groupBy("partition", "read_lsn").agg(F.min("offset").alias("first"))
+        begins = {(row["partition"], row["read_lsn"]): row["first"] for row in rows.collect()}
+        return with_snapshot(known, begins)
+
     def rejected(self, knowledge: Knowledge) -> DataFrame:
         """``partition offset reason`` of the records that cannot be merged."""
-        decoded = self._decoder.decode(knowledge.read_floor)
+        decoded = self._decoder.decode(knowledge.floors)
         reason = F.col("reject").alias("reason")
         return decoded.where("reject IS NOT NULL").select("partition", "offset", reason)
 
@@ -73,7 +91,7 @@ class ChangeSet:
         Raises:
             TerminalError: if nothing tells which changes of other partitions they precede.
         """
-        decoded = self._decoder.decode(knowledge.read_floor)
+        decoded = self._decoder.decode(knowledge.floors)
         found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(
             "partition",
             "offset",

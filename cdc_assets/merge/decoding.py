@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.position import Floors
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.debezium_json import DecodeSpec, decode
 from cdc_assets.formats.placeholder import unset_able
@@ -59,12 +60,12 @@ class BatchDecoder:
         return unset_able(self.plan.schema, (each.schema for each in self.schemas))
 
     def decode(
-        self, read_floor: int, raw: DataFrame | None = None, *, tombstone_keys: bool = False
+        self, floors: Floors, raw: DataFrame | None = None, *, tombstone_keys: bool = False
     ) -> DataFrame:
         """All records, decoded; those of no known schema come with a rejection.
 
         Args:
-            read_floor: see `cdc_assets.changes.position`.
+            floors: see `cdc_assets.changes.position.floor_at`.
             raw: other records of the table; None for the batch's own.
             tombstone_keys: decode the keys of records without a value too.
         """
@@ -76,7 +77,7 @@ class BatchDecoder:
             placeholder=self.placeholder,
             scheme=plan.layout.scheme,
             unset_able=self.unset_able,
-            read_floor=read_floor,
+            floors=floors,
             epochs=plan.epochs,
             split_keys=plan.layout.split_keys,
             tombstone_keys=tombstone_keys,

@@ -34,7 +34,6 @@ from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.steps import Steps
 
 _NUMBER_DIGITS: Final = 16
-_FIRST_OFFSET: Final = "0" * _NUMBER_DIGITS
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "position", "at", "ordinal", "is_numbered", "row", "old_row",
 )  # fmt: skip
@@ -77,8 +76,12 @@ def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
 
 
 def snapshot_start(read: str) -> str:
-    """The position, hexadecimal, below which a snapshot with a row at ``read`` has everything."""
-    return read[:_NUMBER_DIGITS] + _FIRST_OFFSET * (len(read) // _NUMBER_DIGITS - 1)
+    """The highest position, hexadecimal, below all rows of the snapshot of the row at ``read``.
+
+    They differ in the Kafka offset only: what the snapshot holds is older than all of them.
+    """
+    first = int(read[:-_NUMBER_DIGITS] + "0" * _NUMBER_DIGITS, 16)
+    return f"{first - 1:0{len(read)}X}"
 
 
 def highest_read(frame: DataFrame) -> str:

@@ -66,12 +66,6 @@ class BatchFigures:
     max_read: int | None
     min_floating: int | None
 
-    def floor_needed(self, used: int) -> int | None:
-        """A higher read floor that changes the order of this batch, or None."""
-        floor = max(used, self.max_read or 0)
-        matters = self.min_floating is not None and self.min_floating <= floor
-        return floor if floor > used and matters else None
-
 
 class BatchObserver:
     """Attaches the figures to a decoded batch and gives them after an action."""

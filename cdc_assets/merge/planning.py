@@ -161,14 +161,14 @@ class Planner:
         Raises:
             LostRangeError: if the topic does not exist.
         """
-        marks = self._log.watermarks([entry.topic])
-        if entry.topic not in marks:
+        marks = self._log.settled_watermarks(entry.topic)
+        if marks is None:
             what = "the topic does not exist any more"
             remedy = "if it was removed for good, take the table out of the registry"
             raise LostRangeError(
                 what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
             )
-        return marks[entry.topic]
+        return marks
 
     # ── where it ends ────────────────────────────────────────────────────────────────────
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.position import Floors
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.lake import Published
 from cdc_assets.merge.keyed import Folded
@@ -20,7 +21,7 @@ class Outcome:
     Attributes:
         figures: of its records.
         latency: of its changes.
-        read_floor: that its positions were made with.
+        floors: that its positions were made with, and those that it adds.
         apply: how its last part was applied.
         stale: changes that the table had already, or had newer ones of.
         highest: position by partition, of all parts, hexadecimal.
@@ -31,7 +32,7 @@ class Outcome:
 
     figures: BatchFigures
     latency: LatencyHistogram
-    read_floor: int
+    floors: Floors
     apply: Apply = Apply.APPEND
     stale: int = 0
     highest: dict[int, str] = field(default_factory=dict)
@@ -96,7 +97,7 @@ def record_of(
         applied=applied,
         partitions=before.partitions if before else plan.partitions,
         partitions_seen=plan.partitions,
-        read_floor=max(outcome.read_floor, figures.max_read or 0),
+        floors=outcome.floors,
         tombstones=max(before.tombstones if before else "", deletes),
         truncated=truncated,
         numbering=plan.numbering,

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, total_length
+from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError
@@ -20,6 +21,7 @@ from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.batch import BatchExecution, Executed, UnknownColumnError
+from cdc_assets.merge.binlog import epochs_of, numberings, scanned, to_text
 from cdc_assets.merge.decoding import BatchDecoder, distinct_schemas
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.failures import translated
@@ -210,9 +212,19 @@ class Replicator:
         self, entry: TableEntry, plan: BatchPlan, raw: DataFrame
     ) -> tuple[BatchPlan, BatchDecoder]:
         """The decoder of these records; the plan with the columns that they have."""
+        if plan.layout.scheme is Scheme.BINLOG:
+            plan = self._with_epochs(plan, raw)
         placeholder = self._source(entry).connector.unavailable_value_placeholder
         decoder = BatchDecoder(raw, plan, placeholder)
         return self._evolved(entry, plan, decoder) if plan.layout.inline else (plan, decoder)
+
+    def _with_epochs(self, plan: BatchPlan, raw: DataFrame) -> BatchPlan:
+        """What was merged before is not looked at again: its epochs are known."""
+        known = numberings(plan.numbering)
+        if not plan.replay:
+            with translated("read binlog positions", plan.where):
+                known = scanned(raw, known, inline=plan.layout.inline)
+        return replace(plan, numbering=to_text(known), epochs=epochs_of(known))
 
     def _execution(
         self, plan: BatchPlan, decoder: BatchDecoder, refusals: Refusals

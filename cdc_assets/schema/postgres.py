@@ -55,13 +55,13 @@ _TEXT: Final = frozenset({
     "text", "varchar", "bpchar", "char", "name", "citext", "json", "jsonb", "xml", "uuid",
     "inet", "cidr", "macaddr", "macaddr8", "ltree", "tsvector",
 })  # fmt: skip
-_VARLENA: Final = frozenset({
-    "text", "varchar", "bpchar", "citext", "json", "jsonb", "xml", "bytea", "ltree", "tsvector",
-    "hstore", "geometry", "geography",
-})  # fmt: skip
 _RANGES: Final = frozenset({
     "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
 })  # fmt: skip
+_VARLENA: Final = _RANGES | {
+    "text", "varchar", "bpchar", "citext", "json", "jsonb", "xml", "bytea", "ltree", "tsvector",
+    "hstore", "geometry", "geography",
+}  # fmt: skip
 _TEXT_LATER: Final = "store its text by configuring it as string"
 _REFUSED: Final[dict[str, tuple[str, Wire | None]]] = {
     "timetz": (f"it arrives as UTC text and has lost its zone; {_TEXT_LATER}", Wire.STRING),

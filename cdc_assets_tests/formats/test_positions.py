@@ -20,6 +20,7 @@ from cdc_assets.changes.position import (
     binlog,
     binlog_file,
     encode,
+    floor_at,
     mongodb,
     oracle,
     postgres,
@@ -39,7 +40,7 @@ from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark
 
-READ_FLOOR = 5000
+FLOORS = {0: [(30, 5000), (60, 9000)], 1: [(-1, 5000)]}
 EPOCHS = {0: [(0, 1), (40, 2)], 2: [(25, 7)]}
 Source = dict[str, Any]
 Expected = tuple[int, ...] | None
@@ -77,7 +78,7 @@ def of_postgres(source: Source, offset: int) -> Expected:
         lsn=int(lsn),
         offset=offset,
         is_read=is_read(source),
-        read_floor=READ_FLOOR,
+        read_floor=floor_at(FLOORS, offset % 3, offset),
     )
 
 
@@ -225,7 +226,7 @@ def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Ro
         is_read=read_flag(),
         offset=F.col("offset"),
         partition=F.col("partition"),
-        read_floor=READ_FLOOR,
+        floors=FLOORS,
         epochs=epochs,
     )
     assert len(found) == scheme.numbers

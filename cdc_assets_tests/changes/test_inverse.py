@@ -1,0 +1,87 @@
+"""Each rule of the merge is needed: without it, some log is found that comes out wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+
+from cdc_assets.changes.reference import Change, Floors, Position, Rules
+from cdc_assets_tests.toy.actions import Log, keyless_logs, logs
+from cdc_assets_tests.toy.connector import PLACEHOLDER, Record, changes_of
+from cdc_assets_tests.toy.profiles import examples
+from cdc_assets_tests.toy.reading import fault, keyless_fault
+
+pytestmark = pytest.mark.property
+
+BOUNDED = settings(
+    max_examples=5000,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    # The first wrong log is enough: to make it small takes a hundred times as long.
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+def by_time(change: Change, _: Floors) -> Position:
+    return (change.ts_ms, change.offset)
+
+
+def without_floor(change: Change, _: Floors) -> Position:
+    return change.position
+
+
+def by_one_floor(change: Change, floors: Floors) -> Position:
+    """The highest snapshot known, wherever in the log it lies."""
+    floor = max((floor for _, floor in floors.first), default=0) if change.floats else 0
+    return max(change.position, (floor, *change.position[1:]))
+
+
+def placeholders_as_values(records: Iterable[Record]) -> list[Change]:
+    def taken(change: Change) -> Change:
+        text = dict.fromkeys(change.unset, PLACEHOLDER)
+        return replace(change, row={**(change.row or {}), **text}, unset=frozenset())
+
+    return [taken(change) if change.unset else change for change in changes_of(records)]
+
+
+@given(logs())
+@examples(300)
+def test_no_log_comes_out_wrong(log: Log) -> None:
+    assert fault(log) is None, log.describe()
+
+
+@given(keyless_logs())
+@examples(300)
+def test_no_log_of_a_table_without_a_key_comes_out_wrong(log: Log) -> None:
+    assert keyless_fault(log) is None, log.describe()
+
+
+BROKEN: dict[str, Callable[[Log], str | None]] = {
+    "ordered by time": lambda log: fault(log, Rules(order=by_time)),
+    "the last event as a whole": lambda log: fault(log, Rules(column_fold=False)),
+    "placeholders as values": lambda log: fault(log, decode=placeholders_as_values),
+    "deletes forgotten": lambda log: fault(log, Rules(remember_deletes=False)),
+    "truncates forgotten": lambda log: fault(log, Rules(remember_truncates=False)),
+    "no read floor": lambda log: fault(log, Rules(order=without_floor)),
+    "one read floor for all": lambda log: fault(log, Rules(order=by_one_floor)),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_rule_is_caught(broken: Callable[[Log], str | None]) -> None:
+    log = find(logs(), lambda log: broken(log) is not None, settings=BOUNDED)
+    assert fault(log) is None, log.describe()
+
+
+def test_events_counted_twice_are_caught() -> None:
+    def is_wrong(log: Log) -> bool:
+        return keyless_fault(log, remember_events=False) is not None
+
+    log = find(keyless_logs(), is_wrong, settings=BOUNDED)
+    assert keyless_fault(log) is None, log.describe()
