@@ -47,7 +47,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         brokers = self.base.kafka.bootstrap_servers
         self.admin = AdminClient({"bootstrap.servers": brokers})
-        self.producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True})
+        self.producer = self._producer()
         self.config = self._config()
         self.lake = Lake(self.config)
 
@@ -65,6 +65,7 @@ class Pipeline:
             [NewPartitions(self.topic(table), total)]
         ).values():
             future.result(30)
+        self.producer = self._producer()  # one that does not know the topic as it was
 
     def produce(self, table: str, messages: Iterable[Message]) -> None:
         failed: list[object] = []
@@ -80,7 +81,7 @@ class Pipeline:
                 **extra,
             )
         assert self.producer.flush(30) == 0
-        assert not failed
+        assert not failed, failed[0]
 
     def entry(self, table: str) -> TableEntry:
         name = TableName(self.prefix, *table.split("."))
@@ -116,6 +117,10 @@ class Pipeline:
         }
         assert len(keyed) == len(rows), "a key is there twice"
         return keyed
+
+    def _producer(self) -> Producer:
+        brokers = self.base.kafka.bootstrap_servers
+        return Producer({"bootstrap.servers": brokers, "enable.idempotence": True})
 
     def _config(self) -> ReplicationConfig:
         path = self.base.path
