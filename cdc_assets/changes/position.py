@@ -115,14 +115,17 @@ def postgres(
 
 
 Floors = Mapping[int, Sequence[tuple[int, int]]]
-"""By partition, for each complete snapshot the offset of its first row, and its LSN; rising."""
+"""By partition, for each complete snapshot the offset of its first row, and its LSN; rising.
+
+It has every partition that the topic had when the table was made, also those without rows.
+"""
 
 
 def floor_at(floors: Floors, partition: int, offset: int) -> int:
     """The read floor of a change; 0 if no snapshot began before it.
 
-    A partition that had no row of any snapshot was added later, or is that of no such row: there
-    the log's first snapshot counts.
+    A partition that is not there was added later: its rows' snapshot may lie in another one,
+    and the log's first counts.
     """
     if partition not in floors:
         return min((lsn for begins in floors.values() for _, lsn in begins), default=0)

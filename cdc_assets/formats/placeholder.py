@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, NumericType, StringType
 
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, TableSchema, Wire
@@ -33,21 +34,25 @@ def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expre
     hold it as their only element, uuid arrays a hash of it, arrays of numbers its bytes, and
     ``hstore`` (as JSON text) maps it to itself.
     """
-    match column.wire, column.element_wire:
-        case Wire.BYTES_BASE64, _:
-            return value == F.encode(F.lit(placeholder), "UTF-8")
-        case Wire.LIST, Wire.STRING:
-            hashed = str(name_uuid(placeholder.encode()))
-            only = F.get(value, F.lit(0))
-            return (F.size(value) == 1) & only.isin(placeholder, hashed)
-        case Wire.LIST, _:
-            element = wire_type(column).elementType.simpleString()  # type: ignore[attr-defined]
+    if column.wire is Wire.LIST:
+        return _is_list_placeholder(value, column, placeholder)
+    if column.wire is Wire.BYTES_BASE64:
+        return value == F.encode(F.lit(placeholder), "UTF-8")
+    return value.isin(placeholder, map_text(placeholder))
+
+
+def _is_list_placeholder(value: Expression, column: Column, placeholder: str) -> Expression:
+    only = F.when(F.size(value) == 1, F.get(value, F.lit(0)))
+    match wire_type(column).elementType:  # type: ignore[attr-defined]
+        case StringType():
+            return only.isin(placeholder, str(name_uuid(placeholder.encode())))
+        case BinaryType():
+            return only == F.encode(F.lit(placeholder), "UTF-8")
+        case NumericType() as element:
             numbers = (F.lit(byte).cast(element) for byte in placeholder.encode())
             return value == F.array(*numbers)
-        case Wire.STRING, _:
-            return value.isin(placeholder, map_text(placeholder))
         case _:
-            return value == placeholder
+            return F.lit(False)
 
 
 def map_text(placeholder: str) -> str:

@@ -102,7 +102,8 @@ class BatchExecution:
             RejectedRecordError: if a record cannot be merged; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
-        knowledge = Knowledge(self.plan.published.floors if self.plan.published else {})
+        published, partitions = self.plan.published, range(self.plan.partitions)
+        knowledge = Knowledge(published.floors if published else dict.fromkeys(partitions, ()))
         while True:
             with self._folded(knowledge) as (folded, figures):
                 more = self._learned(knowledge, figures)

@@ -107,17 +107,7 @@ class Planner:
             LostRangeError: if the log may no longer hold the hour's beginning.
             TerminalError: if the table does not exist yet, or has no key.
         """
-        state = self._lake.state(entry.target)
-        if state is None or state.published is None:
-            what = "there is nothing to replay: the table was not replicated yet"
-            raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it first")
-        if not state.key:
-            what = "a table without a key is not replayed: its rows are counted, not replaced"
-            remedy = (
-                f"drop the lake table {entry.target}; it is then built anew from the log, "
-                "or from a new snapshot if the log no longer begins with one"
-            )
-            raise TerminalError(what, where=f"table={entry.table}", remedy=remedy)
+        committed = self.require_replayable(entry, ())
         offsets = self._log.window_offsets([entry.topic], [window])[entry.topic, window]
         begin = self.marks(entry).begin.as_dict()
         lost = [f"{p}:[0,{at})" for p, at in begin.items() if at and offsets.start.get(p) <= at]
@@ -127,12 +117,37 @@ class Planner:
             )
             where = f"table={entry.table} topic={entry.topic}"
             raise LostRangeError(what, where=where, remedy="replay later hours, or re-snapshot")
-        committed = state.published.offsets
         merged = (
             replace(r, end=max(r.start, min(r.end, committed.get(r.partition))))
             for r in offsets.ranges
         )
         return tuple(each for each in merged if each.length)
+
+    def require_replayable(
+        self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
+    ) -> OffsetVector:
+        """The committed offsets of a table that can be replayed up to them.
+
+        Raises:
+            TerminalError: if it cannot be.
+        """
+        state, where = self._lake.state(entry.target), f"table={entry.table}"
+        if state is None or state.published is None:
+            what = "there is nothing to replay: the table was not replicated yet"
+            raise TerminalError(what, where=where, remedy="materialize it first")
+        if not state.key:
+            what = "a table without a key is not replayed: its rows are counted, not replaced"
+            remedy = (
+                f"drop the lake table {entry.target}; it is then built anew from the log, "
+                "or from a new snapshot if the log no longer begins with one"
+            )
+            raise TerminalError(what, where=where, remedy=remedy)
+        committed = state.published.offsets
+        ahead = [str(each) for each in ranges if each.end > committed.get(each.partition)]
+        if ahead:
+            what = f"offsets that were never merged cannot be replayed: {' '.join(ahead)}"
+            raise TerminalError(what, where=where, remedy="materialize the table first")
+        return committed
 
     def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
         """A batch of what was merged before; committed offsets stay.

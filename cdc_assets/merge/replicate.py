@@ -108,11 +108,31 @@ class Replicator:
         """
         for window in sorted(windows):
             rest = self._planner.replay_ranges(entry, window)
-            while rest:
-                now = limited(rest, self._source(entry).batch.max_records)
-                batch = partial(self._replay_batch, entry, window, now, run_id)
-                yield self._retried(batch)
-                rest = rest_of(rest, now)
+            yield from self._replayed(entry, rest, window, run_id)
+
+    def replay_offsets(
+        self, entry: TableEntry, ranges: tuple[OffsetRange, ...], *, run_id: str
+    ) -> Iterator[BatchResult]:
+        """The same for offsets, of which none may lie at or above the committed ones.
+
+        Raises:
+            TerminalError: if one does, the table does not exist yet, or it has no key.
+        """
+        self._planner.require_replayable(entry, ranges)
+        yield from self._replayed(entry, ranges, None, run_id)
+
+    def _replayed(
+        self,
+        entry: TableEntry,
+        ranges: tuple[OffsetRange, ...],
+        window: HourWindow | None,
+        run_id: str,
+    ) -> Iterator[BatchResult]:
+        rest = tuple(each for each in ranges if each.length)
+        while rest:
+            now = limited(rest, self._source(entry).batch.max_records)
+            yield self._retried(partial(self._replay_batch, entry, window, now, run_id))
+            rest = rest_of(rest, now)
 
     def replay_quarantined(
         self,
@@ -189,7 +209,11 @@ class Replicator:
                 limits *= _GROWTH
 
     def _replay_batch(
-        self, entry: TableEntry, window: HourWindow, ranges: tuple[OffsetRange, ...], run_id: str
+        self,
+        entry: TableEntry,
+        window: HourWindow | None,
+        ranges: tuple[OffsetRange, ...],
+        run_id: str,
     ) -> BatchResult:
         started = time.monotonic()
         pending = self._planner.again(entry, ranges, run_id)

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
 
 from cdc_assets.changes.reference import Change, Floors, Position, Rules
 from cdc_assets_tests.toy.actions import Log, keyless_logs, logs
+from cdc_assets_tests.toy.busy import busy_log
 from cdc_assets_tests.toy.connector import PLACEHOLDER, Record, changes_of
 from cdc_assets_tests.toy.profiles import examples
 from cdc_assets_tests.toy.reading import fault, keyless_fault
@@ -54,6 +56,16 @@ def placeholders_as_values(records: Iterable[Record]) -> list[Change]:
 @examples(300)
 def test_no_log_comes_out_wrong(log: Log) -> None:
     assert fault(log) is None, log.describe()
+
+
+@given(st.integers(0, 2**48))
+@examples(300)
+def test_no_busy_log_comes_out_wrong(seed: int) -> None:
+    log = busy_log(seed)
+    assert fault(log) is None, f"seed {seed}\n{log.describe()}"
+    assert fault(log, soft=True) is None, f"seed {seed}, soft\n{log.describe()}"
+    keyless = busy_log(seed, keyless=True)
+    assert keyless_fault(keyless) is None, f"seed {seed}, no key\n{keyless.describe()}"
 
 
 @given(keyless_logs())
