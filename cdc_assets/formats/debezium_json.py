@@ -13,6 +13,7 @@ A decoded batch has one row per record and these columns (the contract of every 
                       for tables whose key is the record's: they get a delete and a create
 ``row``               struct of all columns, decoded; NULL for deletes
 ``unset``             struct of booleans: which columns hold the "unchanged" placeholder
+``in_doubt``          a create with such a placeholder, which may be data
 ``old_row``           the row before the change, for tables without a key; NULL elsewhere
 ``ordinal``           the change's place in its transaction, likewise
 ``pair``              the same hash for a delete and for the record without a value right after it
@@ -129,10 +130,31 @@ def _changes(parsed: DataFrame, envelope: Expression, spec: DecodeSpec) -> DataF
         _old_row(envelope, spec).alias("old_row"),
         _ordinal(envelope, spec).alias("ordinal"),
         _pair(op).alias("pair"),
+        _is_late_read(envelope, spec).alias("is_late_read"),
         _rejection(envelope, op, spec).alias("reject"),
         _unknown(after, spec).alias("unknown"),
     )
-    return named.withColumn("reject", F.coalesce("reject", *_unplaced(spec)))
+    flags = (F.col("unset").getField(name) for name in spec.unset_able)
+    any_unset = reduce(lambda left, right: left | right, flags, F.lit(False))
+    return named.withColumns(
+        {
+            "reject": F.coalesce("reject", *_unplaced(spec)),
+            "in_doubt": (F.col("op") == "c") & any_unset,
+        }
+    )
+
+
+_LATE_READ: Final = (
+    "a row of a snapshot that was taken while changes were streamed: without a key it cannot be "
+    "told from them"
+)
+
+
+def _is_late_read(envelope: Expression, spec: DecodeSpec) -> Expression:
+    """A row of an ad-hoc snapshot, which holds more than what was committed at its position."""
+    if not spec.counts_rows or spec.scheme is not Scheme.POSTGRES:
+        return F.lit(False)
+    return _is_read(envelope) & envelope.getField("source").getField("sequence").startswith('["')
 
 
 def _unplaced(spec: DecodeSpec) -> Iterator[Expression]:
@@ -143,6 +165,8 @@ def _unplaced(spec: DecodeSpec) -> Iterator[Expression]:
         nameless = (op == "d") & F.col("pair").isNull() & missing
         yield F.when(nameless, "a delete with neither key nor before image")
         yield F.when(op.isin(*ROW_OPS, "d") & missing, "a key column has no value")
+    if spec.counts_rows and spec.scheme is Scheme.POSTGRES:
+        yield F.when(F.col("is_late_read"), _LATE_READ)
     if spec.split_keys:
         unknown = _any_null(F.col("old_key"), spec.schema.key)
         reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
@@ -347,15 +371,19 @@ def _unknown(after: Expression, spec: DecodeSpec) -> Expression:
 
 
 def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:
-    """Only an update can leave a column out: in ``c`` and ``r`` the same text is data."""
+    """Only an update can leave a column out, and a create that is one of a changed key.
+
+    In ``r`` the same text is data, and in any other create (`cdc_assets.merge.moved`).
+    """
     after, op = envelope.getField("after"), envelope.getField("op")
+    ops = ("u", "c") if spec.schema.key and spec.scheme is not Scheme.OFFSET else ("u",)
     marked = {column.name: column for column in spec.schema.columns if may_be_unset(column)}
 
     def is_unset(name: str) -> Expression:
         if name not in marked:
             return F.lit(False)
         held = is_placeholder(after.getField(name), marked[name], spec.placeholder)
-        return F.coalesce((op == "u") & held, F.lit(False))
+        return F.coalesce(op.isin(*ops) & held, F.lit(False))
 
     flags = [is_unset(name).alias(name) for name in spec.unset_able]
     return F.struct(*flags) if flags else F.struct(F.lit(False).alias("__none"))

@@ -41,12 +41,42 @@ class ReplicaIdentity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table as the catalog has it; generated columns included, dropped ones not."""
+    """A table as the catalog has it; generated columns included, dropped ones not.
+
+    Attributes:
+        identity_key: columns of the index that is the replica identity; () without one.
+        deferrable_key: the primary key is checked at the end of a statement or transaction.
+    """
 
     columns: tuple[PostgresColumn, ...]
     primary_key: tuple[str, ...]
     replica_identity: ReplicaIdentity
     comment: str
+    identity_key: tuple[str, ...] = ()
+    deferrable_key: bool = False
+
+    def require_told(self, key: tuple[str, ...], where: str) -> None:
+        """Refuse a table whose events do not tell which row they mean.
+
+        Raises:
+            TerminalError: if it is one.
+        """
+        by_index = self.replica_identity is ReplicaIdentity.INDEX
+        if by_index and not set(key) <= set(self.identity_key):
+            index = ", ".join(self.identity_key)
+            what = f"its replica identity is an index of ({index}), not of its key"
+            remedy = (
+                "ALTER TABLE … REPLICA IDENTITY DEFAULT or FULL, or make these columns the "
+                "record's key (message.key.columns)"
+            )
+            raise TerminalError(what, where=where, remedy=remedy)
+        if self.deferrable_key and set(key) == set(self.primary_key):
+            what = (
+                "its primary key is deferrable: two rows may have one key inside a transaction, "
+                "and nothing tells which of them a delete means"
+            )
+            remedy = "make the key NOT DEFERRABLE, or another unique key the record's"
+            raise TerminalError(what, where=where, remedy=remedy)
 
     def described(self, modes: ConnectorModes) -> Described:
         """As a connector with these modes writes it."""
@@ -105,29 +135,38 @@ WITH RECURSIVE wanted AS (
     LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
     GROUP BY a.attrelid
 ), keys AS (
-    SELECT i.indrelid, array_agg(a.attname::text ORDER BY k.place) AS key
+    SELECT i.indrelid, i.indisprimary, i.indisreplident, NOT i.indimmediate AS deferrable,
+           array_agg(a.attname::text ORDER BY k.place) AS key
     FROM wanted
-    JOIN pg_index i ON i.indrelid = wanted.oid AND i.indisprimary
+    JOIN pg_index i ON i.indrelid = wanted.oid AND (i.indisprimary OR i.indisreplident)
     CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-    GROUP BY i.indrelid
+    GROUP BY i.indexrelid
 )
 SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
-       obj_description(w.oid, 'pg_class')
+       obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false)
 FROM wanted w
 JOIN columns c ON c.attrelid = w.oid
-LEFT JOIN keys k ON k.indrelid = w.oid
+LEFT JOIN keys k ON k.indrelid = w.oid AND k.indisprimary
+LEFT JOIN keys r ON r.indrelid = w.oid AND r.indisreplident
 """
 
 
 def _table(
-    columns: list[dict[str, Any]], key: list[str] | None, identity: str, comment: str | None
+    columns: list[dict[str, Any]],
+    key: list[str] | None,
+    identity: str,
+    comment: str | None,
+    identity_key: list[str] | None,
+    deferrable_key: bool,
 ) -> CatalogTable:
     return CatalogTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
         ReplicaIdentity(identity),
         comment or "",
+        tuple(identity_key or ()),
+        deferrable_key,
     )
 
 

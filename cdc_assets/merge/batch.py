@@ -28,6 +28,7 @@ from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.fold import newest_by_key, pinned
 from cdc_assets.merge.keyed import INCOMPLETE, Folded, KeyedTable, Resolved, summarized, within
 from cdc_assets.merge.known import Known
+from cdc_assets.merge.moved import moves
 from cdc_assets.merge.multiset import CountedTable, events, highest_read, snapshot_start
 from cdc_assets.merge.observe import BatchFigures, BatchObserver, Rejection
 from cdc_assets.merge.orphans import as_deletes, orphans
@@ -149,6 +150,13 @@ class BatchExecution:
                 return replace(knowledge, floors=floors)
         if figures.lone_tombstones and knowledge.lone_deletes is None and self.plan.schema.key:
             return replace(knowledge, lone_deletes=self._lone_deletes(knowledge))
+        if figures.in_doubt and knowledge.moves is None and len(self.plan.numbers) > 1:
+            known = Known(self.spark, self.catalog, self.plan, self.decoder.unset_able)
+            with self.steps.step("look up"):
+                found = moves(
+                    self._changes.decoded(knowledge), self.plan, known, self.decoder.unset_able
+                )
+            return replace(knowledge, moves=found)
         return None
 
     def _lone_deletes(self, knowledge: Knowledge) -> DataFrame:

@@ -13,6 +13,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.debezium_json import ROW_OPS
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.fold import position_bytes
+from cdc_assets.merge.moved import settled
 from cdc_assets.merge.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.parts import Truncate
 from cdc_assets.merge.plan import BatchPlan
@@ -27,10 +28,12 @@ class Knowledge:
     Attributes:
         floors: see `cdc_assets.changes.position.floor_at`.
         lone_deletes: of `cdc_assets.merge.orphans`; None as long as nobody has looked.
+        moves: of `cdc_assets.merge.moved`, likewise.
     """
 
     floors: Floors
     lone_deletes: DataFrame | None = None
+    moves: DataFrame | None = None
 
 
 class ChangeSet:
@@ -57,9 +60,17 @@ class ChangeSet:
         changes = decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
         if knowledge.lone_deletes is not None:
             changes = changes.unionByName(knowledge.lone_deletes)
+        if knowledge.moves is not None:
+            changes = settled(changes, knowledge.moves, marked)
+            changes = changes.drop("is_moved", "from_key", "carried")
         if plan.layout.split_keys:
             changes = with_old_keys_deleted(changes, marked)
         return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
+
+    def decoded(self, knowledge: Knowledge) -> DataFrame:
+        """The changes of rows as they are written, nothing added to them."""
+        changes = self._decoder.decode(knowledge.floors)
+        return changes.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
 
     def floors(self, known: Floors, figures: BatchFigures) -> Floors:
         """With the complete snapshots that this batch has rows of.

@@ -18,7 +18,7 @@ from typing import Any, Final
 from cdc_assets.changes.position import Scheme, scheme_of
 from cdc_assets.config import SourceConfig
 from cdc_assets.errors import RejectedRecordError, TerminalError
-from cdc_assets.formats.postgres_catalog import read_tables
+from cdc_assets.formats.postgres_catalog import CatalogTable, read_tables
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import RawRecord
 from cdc_assets.merge.sql import OWN_COLUMNS
@@ -86,6 +86,8 @@ class TypeSource:
         keyed = len(keys) == len(records) and all(set(key) == set(schema.key) for key in keys)
         split = not set(schema.key) <= set(described.key)
         layout = RecordLayout(inline, keyed, split, self._scheme(documents))
+        if (table := self._catalog_table(entry)) is not None:
+            table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key:
             self._require_countable(entry, layout)
         return FirstSchema(schema, layout)
@@ -115,16 +117,26 @@ class TypeSource:
             raise TerminalError(what, where=where, remedy=remedy)
 
     def of_record(self, entry: TableEntry, value: JsonObject, key: Sequence[str]) -> TableSchema:
-        """The schema that a record carries: the parsed ``schema`` of its value, and a key."""
+        """The schema that a record carries: the parsed ``schema`` of its value, and a key.
+
+        Raises:
+            TerminalError: if it does not have the key's columns.
+        """
+        _require_key(describe_envelope(value).names, key, entry)
         return self._exact(entry, replace(describe_envelope(value), key=tuple(key)))
 
-    def column(self, entry: TableEntry, name: str) -> Column | None:
+    def column(self, entry: TableEntry, name: str, key: Sequence[str]) -> Column | None:
         """A column that the table does not have yet: from the database, or as configured.
 
         Returns:
             None if neither knows it.
+
+        Raises:
+            TerminalError: if the database no longer has the key's columns.
         """
         described = self._catalog(entry)
+        if described is not None:
+            _require_key(described.names, key, entry)
         if described is None or name not in described.names:
             unseen = Column(name, Primitive.STRING, Wire.STRING)
             described = Described((unseen,), inferred=True, unseen=frozenset({name}))
@@ -160,11 +172,14 @@ class TypeSource:
         return guessed
 
     def _catalog(self, entry: TableEntry) -> Described | None:
+        found = self._catalog_table(entry)
+        return found.described(self._source.connector.modes) if found else None
+
+    def _catalog_table(self, entry: TableEntry) -> CatalogTable | None:
         database = self._source.database
         if database is None:
             return None
-        found = read_tables(database.dsn.reveal(), [entry.table]).get(entry.table)
-        return found.described(self._source.connector.modes) if found else None
+        return read_tables(database.dsn.reveal(), [entry.table]).get(entry.table)
 
     def _exact(self, entry: TableEntry, described: Described) -> TableSchema:
         where = f"table={entry.table} topic={entry.topic}"
@@ -186,6 +201,15 @@ def _require_usable(schema: TableSchema, where: str) -> None:
     if taken:
         what = f"columns {', '.join(taken)} carry names that the lake tables reserve"
         raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
+
+
+def _require_key(names: Sequence[str], key: Sequence[str], entry: TableEntry) -> None:
+    """A renamed key column and a new one look alike; only one of them is the same row's."""
+    gone = [name for name in key if name not in names]
+    if gone:
+        what = f"the records have no key column {', '.join(gone)} any more"
+        remedy = "renamed or replaced, the rows' keys have changed: build the table anew"
+        raise TerminalError(what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy)
 
 
 def _envelopes(records: Sequence[RawRecord], entry: TableEntry) -> list[JsonObject]:

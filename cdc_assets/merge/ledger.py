@@ -24,6 +24,7 @@ EVENT: Final = ("at", "ordinal")
 _COLUMNS: Final = (
     ("at", "binary"),
     ("ordinal", "bigint"),
+    ("content", "bigint"),
     ("partition", "int"),
     ("offset", "bigint"),
 )
@@ -45,9 +46,15 @@ class Ledger:
         )
 
     def record(self, events: DataFrame) -> None:
-        """Append events (``at ordinal partition offset``)."""
+        """Append events (``at ordinal content partition offset``)."""
         rows = events.select(*(name for name, _ in _COLUMNS))
         rows.writeTo(sql.table(self._catalog, self._name)).append()
+
+    def entries(self, events: DataFrame) -> DataFrame:
+        """What is written of these events, by batches that were published or not."""
+        table = self._spark.table(sql.table(self._catalog, self._name))
+        wanted = F.broadcast(events.select(*EVENT).distinct())
+        return table.join(wanted, list(EVENT), "left_semi")
 
     def uncounted(self, events: DataFrame, committed: OffsetVector) -> DataFrame:
         """Those of the events that no batch below the committed offsets has counted."""

@@ -35,7 +35,8 @@ from cdc_assets.merge.steps import Steps
 
 _NUMBER_DIGITS: Final = 16
 _KEPT: Final = (
-    "op", "partition", "offset", "ts", "position", "at", "ordinal", "is_numbered", "row", "old_row",
+    "op", "partition", "offset", "ts", "position", "at", "ordinal", "is_numbered", "content",
+    "row", "old_row",
 )  # fmt: skip
 
 
@@ -63,13 +64,15 @@ def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
     """The changes as events: with ``position``, and ``at`` and ``ordinal``, which tell repeats."""
     numbers = plan.numbers
     unique = plan.layout.scheme is not Scheme.POSTGRES
-    own = F.lit(0).cast("bigint") if unique else F.xxhash64("op", "row", "old_row")
+    content = F.xxhash64("op", "row", "old_row")
+    own = F.lit(0).cast("bigint") if unique else content
     named = changes.withColumns(
         {
             "position": position_bytes(numbers),
             "at": position_bytes(numbers[:-1]),
             "is_numbered": F.col("ordinal").isNotNull() | F.lit(unique),
             "ordinal": F.coalesce("ordinal", own),
+            "content": content,
         }
     )
     return named.select(*_KEPT, F.lit(False).alias("partial"))
@@ -125,6 +128,7 @@ class CountedTable:
             else:
                 new, repeats = once, ranked.where("nth > 1").drop("nth")
             self._require_told(repeats)
+            self._require_same(streamed, may_repeat=may_repeat)
             return pinned(above.where("ts IS NULL").unionByName(new))
 
     def write(self, counted: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
@@ -203,6 +207,19 @@ class CountedTable:
         )
         remedy = "set the connector's provide.transaction.metadata=true, or give the table a key"
         raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
+
+    def _require_same(self, streamed: DataFrame, *, may_repeat: bool) -> None:
+        """A connector that resumes inside a transaction may number its events anew."""
+        both = streamed.select(*EVENT, "content")
+        if may_repeat:
+            both = both.unionByName(self._ledger.entries(streamed).select(*EVENT, "content"))
+        differing = both.groupBy(*EVENT).agg(F.count_distinct("content").alias("n")).where("n > 1")
+        asked = streamed.join(F.broadcast(differing), list(EVENT), "left_semi")
+        found = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()[0]
+        if found["first"] is not None:
+            what = "two events have one number in one transaction: it was numbered anew when sent"
+            remedy = "which of them count twice cannot be told: re-create the table"
+            raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
 
     def _missing(
         self, surplus: DataFrame, found: DataFrame, counted: DataFrame, count: int

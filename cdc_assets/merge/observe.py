@@ -24,7 +24,8 @@ from cdc_assets.errors import TransientError
 from cdc_assets.formats.debezium_json import ROW_OPS, TOMBSTONE
 
 _REJECTED: Final = "rejected"
-_OPS: Final = (*ROW_OPS, "d", "t", TOMBSTONE, _REJECTED)
+_IN_DOUBT: Final = "c with a placeholder"
+_OPS: Final = (*ROW_OPS, "d", "t", TOMBSTONE, _IN_DOUBT, _REJECTED)
 _TRACKED: Final = 1 << 16
 _STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
 """Ages are rounded up to these steps, which every bound of the histogram is a multiple of."""
@@ -50,6 +51,7 @@ class BatchFigures:
         rejected: how many cannot be merged; ``first_rejected`` is one of the lowest partition.
         unknown_column: a field of a row that the schema does not have, and where.
         ages: latencies at ``asked_at``; shift them by the time until the publish.
+        in_doubt: creates that hold a placeholder, see `cdc_assets.merge.moved`.
         lone_tombstones: whether a record without a value may follow no delete event.
         max_read, min_floating: see `cdc_assets.changes.position`, None if there are none.
     """
@@ -62,6 +64,7 @@ class BatchFigures:
     unknown_column: Rejection | None
     ages: LatencyHistogram
     asked_at: datetime
+    in_doubt: int
     lone_tombstones: bool
     max_read: int | None
     min_floating: int | None
@@ -118,6 +121,7 @@ class BatchObserver:
         for kind, count in kinds.items():
             op, age = divmod(kind, _AGES)
             by_op[_OPS[op]] += count
+            by_op["c"] += count if _OPS[op] == _IN_DOUBT else 0
             if age != _UNTIMED:
                 ages[bucket_of(_seconds(age))] += count
         return BatchFigures(
@@ -129,6 +133,7 @@ class BatchObserver:
             unknown_column=self._rejection(got["unknown_column"]),
             ages=LatencyHistogram.from_counts(ages),
             asked_at=self._asked_at,
+            in_doubt=by_op[_IN_DOUBT],
             lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
             max_read=got["max_read"],
             min_floating=got["min_floating"],
@@ -171,9 +176,9 @@ def _metrics() -> list[Expression]:
 def _op_number() -> Expression:
     ok = F.col("reject").isNull()
     number = F.lit(_OPS.index(_REJECTED))
-    for i, op in enumerate(_OPS[:-1]):
+    for i, op in enumerate(_OPS[:-2]):
         number = F.when(ok & (F.col("op") == op), i).otherwise(number)
-    return number
+    return F.when(ok & F.col("in_doubt"), _OPS.index(_IN_DOUBT)).otherwise(number)
 
 
 def _age_number(age: Expression) -> Expression:

@@ -281,7 +281,9 @@ class Replicator:
         self, entry: TableEntry, schema: TableSchema, unknown: UnknownColumnError
     ) -> TableSchema:
         """The schema with a column that only the records have shown."""
-        column = TypeSource(self._source(entry), self._log).column(entry, unknown.column)
+        column = TypeSource(self._source(entry), self._log).column(
+            entry, unknown.column, schema.key
+        )
         if column is None:
             raise unknown
         wider = replace(schema, columns=(*schema.columns, column))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -60,6 +61,30 @@ def test_chains_and_swaps_of_keys_in_one_batch_and_in_many(pipeline: Make) -> No
     assert names(singly) == expected
 
 
+def test_a_changed_key_takes_large_values_along_that_the_update_left_alone(pipeline: Make) -> None:
+    def row(id_: int, name: str, n: int) -> dict[str, Any]:
+        return {"id": id_, "name": name, "n": n}
+
+    made = start(
+        pipeline,
+        event("c", row(1, "large", 1), 10, commit=9),
+        event("c", row(5, "five", 1), 11, commit=9),
+        event("c", row(9, PLACEHOLDER, 1), 12, commit=9),
+    )
+    chain = [*moved(1, 2, PLACEHOLDER, 20), *moved(2, 3, PLACEHOLDER, 21)]
+    renamed = event("u", {"id": 5, "name": "new"}, 22, commit=19)
+    made.produce(TABLE, [*chain, renamed, *moved(5, 6, PLACEHOLDER, 23)])
+    made.merge(TABLE)
+    assert names(made) == {3: "large", 6: "new", 9: PLACEHOLDER}
+    made.produce(TABLE, [*chain, event("c", {"id": 7, "name": PLACEHOLDER}, 30, commit=29)])
+    made.merge(TABLE)
+    assert names(made) == {3: "large", 6: "new", 7: PLACEHOLDER, 9: PLACEHOLDER}
+
+    made.produce(TABLE, moved(4, 8, PLACEHOLDER, 40))
+    with pytest.raises(RejectedRecordError, match="without its unchanged columns"):
+        made.merge(TABLE)
+
+
 def test_a_configured_key_that_an_update_changes_moves_the_row(pipeline: Make) -> None:
     def row(id_: int, code: str | None, n: int) -> dict[str, Any]:
         return {"id": id_, "code": code, "n": n}
@@ -105,6 +130,24 @@ def test_null_in_a_configured_key_is_rejected(pipeline: Make, key: dict[str, Any
     made.produce(TABLE, [event("c", {"id": 2, "code": None}, 20, commit=19)])
     with pytest.raises(RejectedRecordError, match=r"a key column has no value.*offset=1"):
         made.merge(TABLE)
+
+
+def test_a_renamed_key_column_stops_the_table_before_anything_is_written(pipeline: Make) -> None:
+    def with_schema(column: str, lsn: int) -> Message:
+        fields = [{"field": name, "type": "int64", "optional": False} for name in (column, "n")]
+        row = {"type": "struct", "fields": fields, "optional": True, "field": "after"}
+        plain = event("c", {column: 1, "n": lsn}, lsn, commit=lsn - 1, key=(column,))
+        envelope = {"type": "struct", "fields": [row], "name": "t.Envelope"}
+        text = b'{"schema":%s,"payload":%s}' % (json.dumps(envelope).encode(), plain.value or b"")
+        key = {"type": "struct", "fields": fields[:1], "optional": False}
+        named = b'{"schema":%s,"payload":%s}' % (json.dumps(key).encode(), plain.key or b"")
+        return Message(named, text)
+
+    made = start(pipeline, with_schema("id", 10))
+    made.produce(TABLE, [with_schema("ident", 20)])
+    with pytest.raises(TerminalError, match="no key column id any more"):
+        made.merge(TABLE)
+    assert made.rows(TABLE) == [{"id": 1, "n": 10}]
 
 
 # ── without a key ─────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,7 @@
 """The source database as the oracle: each row of each table against the lake's.
 
+Rows of tables without a key are counted: so many equal ones here, so many there.
+
 PostgreSQL is read by psycopg and Iceberg by PyIceberg: neither takes the way of the
 replication. Values are compared as the types of the source mean them.
 """
@@ -8,12 +10,15 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import psycopg
 from psycopg import sql
+from psycopg.types.json import set_json_loads
+from psycopg.types.range import Range
 from pyiceberg.catalog import load_catalog
 
 from cdc_assets.changes.names import LakeName
@@ -42,12 +47,13 @@ class SourceTable:
 
     types: Mapping[str, str]
     key: tuple[str, ...]
-    rows: Rows
+    rows: Sequence[Row]
 
 
 def source_table(dsn: str, name: str) -> SourceTable:
     """Read ``schema.name``, types and key included, in one transaction."""
     with psycopg.connect(dsn) as connection:
+        set_json_loads(_text, connection)
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         types = dict(connection.execute(_COLUMNS, (name,)).fetchall())
         key = tuple(column for (column,) in connection.execute(_KEY, (name,)).fetchall())
@@ -56,7 +62,7 @@ def source_table(dsn: str, name: str) -> SourceTable:
             {column: _plain(value, types[column]) for column, value in zip(types, row, strict=True)}
             for row in connection.execute(everything)
         ]
-    return SourceTable(types, key, _keyed(found, key)[0])
+    return SourceTable(types, key, found)
 
 
 def lake_rows(config: ReplicationConfig, target: LakeName) -> list[dict[str, object]]:
@@ -81,16 +87,30 @@ def difference(dsn: str, table: str, config: ReplicationConfig, target: LakeName
     if foreign:
         return f"{target}: columns that the source has not: {foreign}"
     plain = [{c: _plain(value, source.types[c]) for c, value in row.items()} for row in raw]
+    found = _by_key(source, plain) if source.key else _by_count(source, plain)
+    return "; ".join(f"{target}: {what}" for what in found if what)
+
+
+def _by_key(source: SourceTable, plain: Sequence[Row]) -> tuple[str, ...]:
+    expected, _ = _keyed(source.rows, source.key)
     rows, twice = _keyed(plain, source.key)
-    return "; ".join(
-        f"{target}: {what}"
-        for what in (
-            _named("keys missing", source.rows.keys() - rows.keys()),
-            _named("keys too many", rows.keys() - source.rows.keys()),
-            _named("keys twice", twice),
-            _named("rows that differ", _unequal(source.rows, rows)),
-        )
-        if what
+    return (
+        _named("keys missing", expected.keys() - rows.keys()),
+        _named("keys too many", rows.keys() - expected.keys()),
+        _named("keys twice", twice),
+        _named("rows that differ", _unequal(expected, rows)),
+    )
+
+
+def _by_count(source: SourceTable, plain: Sequence[Row]) -> tuple[str, ...]:
+    def counted(rows: Sequence[Row]) -> Counter[str]:
+        return Counter(repr([row.get(column, "absent") for column in source.types]) for row in rows)
+
+    here, there = counted(source.rows), counted(plain)
+    missing, extra = here - there, there - here
+    return (
+        _named("rows missing", [f"{row:.80} {count}x" for row, count in missing.items()]),
+        _named("rows too many", [f"{row:.80} {count}x" for row, count in extra.items()]),
     )
 
 
@@ -139,6 +159,12 @@ def _plain(value: object, source_type: str) -> object:
     match value, source_type:
         case None, _:
             return None
+        case list(), _:
+            return [_plain(each, source_type.removesuffix("[]")) for each in value]
+        case Range(), _:
+            return str(value).replace(" ", "")
+        case str(), "hstore":
+            return json.loads(value if value.startswith("{") else _as_json(value))
         case uuid.UUID(), _:
             return str(value)
         case bytes(), "uuid":
@@ -153,3 +179,13 @@ def _plain(value: object, source_type: str) -> object:
             return value.astimezone(UTC)
         case _:
             return value
+
+
+def _as_json(pairs: str) -> str:
+    """``"k"=>"v", …`` without anything that needs an escape."""
+    return "{" + pairs.replace('"=>"', '": "') + "}"
+
+
+def _text(document: str | bytes) -> str:
+    """JSON as its text, like the lake has it: a text in it cannot be told from a document."""
+    return document if isinstance(document, str) else document.decode()

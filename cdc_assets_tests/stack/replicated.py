@@ -175,6 +175,7 @@ def replicated(
     name: str,
     dsn: str,
     document: Mapping[str, Any] = MappingProxyType({}),
+    debezium: Mapping[str, str] = MappingProxyType({}),
     **source: object,
 ) -> Iterator[Replicated]:
     """Register the connector of a database and write a configuration that replicates it.
@@ -185,6 +186,7 @@ def replicated(
         name: of the source, its connector and its topics' prefix.
         dsn: of the database.
         document: top-level keys of the configuration to replace.
+        debezium: settings of the connector to replace.
         source: keys of the source to add.
     """
     config = write_config(base, name, document, **source)
@@ -192,9 +194,8 @@ def replicated(
     instance.mkdir(parents=True, exist_ok=True)
     shutil.copy(CHECKOUT / "dagster.yaml", instance)
     database = psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]
-    stack.register_connector(
-        name, connector_config(stack.layout, database=str(database), prefix=name)
-    )
+    connector = connector_config(stack.layout, database=str(database), prefix=name)
+    stack.register_connector(name, {**connector, **debezium})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(_variable(name), dsn)
         shop = Replicated(stack, config, name, dsn, instance)

@@ -1,0 +1,114 @@
+"""Creates of changed keys that left large values alone.
+
+A changed key is a delete of the old key and a create of the new one, at one position. A large
+value that the update left alone is not logged: the create then holds the placeholder, and the
+value is that of the row of the old key. In any other create the same text is data.
+
+A *move* is told by its position without the Kafka offset, so that one that is sent again is the
+same move.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.merge.fold import FOLDED, completed, pinned, position_bytes, set_values
+from cdc_assets.merge.known import Known
+from cdc_assets.merge.plan import BatchPlan
+
+_CHAIN: Final = 8
+"""So often a key may change in one batch while a large value is left alone."""
+
+
+def moves(
+    changes: DataFrame, plan: BatchPlan, known: Known, unset_able: tuple[str, ...]
+) -> DataFrame:
+    """What the creates with a placeholder are: data, or moves, and the rows of those.
+
+    Args:
+        changes: decoded ones that can be merged.
+        plan: of the batch.
+        known: look-ups.
+        unset_able: columns that may be unset.
+
+    Returns:
+        The numbers of the position without the offset; ``is_moved``; ``from_key``, NULL if it is
+        not one; ``carried``: the row made whole, NULL if it cannot be.
+    """
+    source = plan.numbers[:-1]
+    creates = changes.where("in_doubt").select(*source).distinct()
+    gone = (
+        changes.where("op = 'd'")
+        .groupBy(*source)
+        .agg(F.count_distinct("key").alias("keys"), F.any_value("key").alias("from_key"))
+    )
+    row_type = changes.schema["row"].dataType
+    found = pinned(
+        creates.join(gone, list(source), "left").select(
+            *source,
+            F.col("keys").isNotNull().alias("is_moved"),
+            F.when(F.col("keys") == 1, F.col("from_key")).alias("from_key"),
+            F.lit(None).cast(row_type).alias("carried"),
+        )
+    )
+    for _ in range(_CHAIN):
+        whole = pinned(_carried(changes, found, plan, known, unset_able))
+        if whole.isEmpty():
+            break
+        made = found.join(whole, list(source), "left")
+        row = F.coalesce("carried", "carried_now").alias("carried")
+        found = pinned(made.select(*source, "is_moved", "from_key", row))
+    return found
+
+
+def settled(changes: DataFrame, found: DataFrame, unset_able: tuple[str, ...]) -> DataFrame:
+    """The changes with what `moves` found: rows of moves made whole, data as data."""
+    source = [name for name in found.columns if name not in ("is_moved", "from_key", "carried")]
+    own = found.withColumn("in_doubt", F.lit(True))
+    joined = changes.join(F.broadcast(own), [*source, "in_doubt"], "left")
+    keeps = F.col("is_moved").isNull() | (F.col("is_moved") & F.col("carried").isNull())
+    flags = ((F.col("unset").getField(name) & keeps).alias(name) for name in unset_able)
+    return joined.withColumns({"row": F.coalesce("carried", "row"), "unset": F.struct(*flags)})
+
+
+def _carried(
+    changes: DataFrame,
+    found: DataFrame,
+    plan: BatchPlan,
+    known: Known,
+    unset_able: tuple[str, ...],
+) -> DataFrame:
+    """``carried_now`` of moves that can be completed by what their old keys had then.
+
+    A key that was given away twice is left out: its rows are told apart by nothing here.
+    """
+    source = plan.numbers[:-1]
+    history = settled(changes, found, unset_able).withColumn(
+        "position", position_bytes(plan.numbers)
+    )
+    asked = history.where("from_key IS NOT NULL AND carried IS NULL").dropDuplicates(list(source))
+    times = F.count(F.lit(1)).over(Window.partitionBy("from_key"))
+    todo = pinned(asked.withColumn("times", times).where("times = 1").drop("times"))
+    as_old = todo.withColumn("key", F.col("from_key")).withColumn("partial", F.lit(True))
+    partial = as_old.select(*FOLDED)
+    until = as_old.select(F.col("key").alias("moved_key"), F.col("position").alias("moved_at"))
+    before = history.join(F.broadcast(until), history["key"] == until["moved_key"])
+    # The delete of the old key stands at the move's own position, but for the offset.
+    mine = before.where(
+        "NOT (op = 'd' AND substring(position, 1, length(position) - 8) = "
+        "substring(moved_at, 1, length(moved_at) - 8)) AND position < moved_at"
+    )
+    rows = known.rows(partial)
+    positions = rows.select("known_key", "known_position")
+    values = set_values(
+        mine.drop("moved_key", "moved_at"), partial, positions, unset_able, keep_deleted=plan.soft
+    )
+    existing = rows.select("known_key", "known_row")
+    made = completed(partial, values, existing, unset_able, plan.schema.names)
+    place = ["partition", "offset"]
+    back = todo.select(*place, *source)
+    whole = made.where("NOT incomplete").select(*place, F.col("row").alias("carried_now"))
+    return back.join(whole, place).select(*source, "carried_now")
