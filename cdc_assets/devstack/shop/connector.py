@@ -44,6 +44,7 @@ def connector_config(
         "publication.autocreate.mode": "all_tables",
         "schema.include.list": "public",
         "provide.transaction.metadata": "true",
+        "skipped.operations": "none",  # by default truncates are not sent
         "heartbeat.interval.ms": "5000",
         "poll.interval.ms": "100",
         "topic.creation.default.partitions": "4",
