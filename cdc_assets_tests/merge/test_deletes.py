@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.sql import DataFrame
 
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.log.hours import hour_of
+from cdc_assets.merge.tombstones import side_name
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.pipeline import Message, Pipeline
 
@@ -119,6 +121,42 @@ def test_a_delete_beside_an_older_change_is_carried_out_where_deletes_are_rememb
     table.produce(TABLE, [late, event("d", {"id": 2, "name": None}, 40, commit=39)])
     table.merge(TABLE)
     assert names(table) == {1: "a"}
+
+
+def test_in_steady_state_a_batch_with_deletes_writes_them_once_and_reads_nothing(
+    pipeline: Make,
+) -> None:
+    table = start(pipeline, *(made(n, "a", 10 + n) for n in range(3)))
+    for n in range(2):
+        at = 50 + 20 * n
+        gone = event("d", {"id": n, "name": None}, at, commit=at - 1)
+        table.produce(TABLE, [gone, tombstone(n), made(7 + n, "b", at + 10)])
+        (result,) = table.merge(TABLE)
+        assert "remember deletes" in result.steps
+        assert "look up" not in result.steps
+    files = remembered(table).inputFiles()
+    assert len(files) == 2, "one small file for each batch"
+
+
+def test_remembered_deletes_survive_the_compaction_of_their_table(pipeline: Make) -> None:
+    table = start(pipeline, made(1, "a", 10), made(2, "b", 20))
+    for n in (1, 2):
+        gone = event("d", {"id": n, "name": None}, 30 + n, commit=29 + n)
+        table.produce(TABLE, [gone, made(9, "c", 40 + n)])
+        table.merge(TABLE)
+    side = side_name(table.entry(TABLE).target)
+    rewritten = table.spark().sql(
+        f"CALL lake.system.rewrite_data_files(table => '{side}', "
+        "options => map('rewrite-all', 'true'))"
+    )
+    assert rewritten.collect()[0]["rewritten_data_files_count"] == 2
+    table.produce(TABLE, [event("u", {"id": 1, "name": "late"}, 15, commit=14)])
+    table.merge(TABLE)
+    assert names(table) == {9: "c"}
+
+
+def remembered(pipeline: Pipeline) -> DataFrame:
+    return pipeline.spark().table(f"lake.{side_name(pipeline.entry(TABLE).target)}")
 
 
 def test_a_delete_sent_again_with_its_tombstone_takes_no_newer_row_away(pipeline: Make) -> None:
