@@ -281,11 +281,23 @@ def _held(after: Expression, before: Expression, column: Column, spec: DecodeSpe
 
 
 def _old_key(envelope: Expression, spec: DecodeSpec) -> Expression:
+    """The key before an update; a ``before`` of changed columns only says nothing of the rest.
+
+    A column that is there and NULL was not logged (an index as replica identity): not known.
+    """
     if not spec.split_keys:
         return F.lit(None).cast("struct<none:string>")
-    before = envelope.getField("before")
-    columns = spec.key_columns
-    old = F.struct(*(decoded(before.getField(c.name), c).alias(c.name) for c in columns))
+    after, before = envelope.getField("after"), envelope.getField("before")
+    path = "$.payload.before" if spec.inline else "$.before"
+    logged = F.json_object_keys(F.get_json_object(F.col("text"), path))
+
+    def value(column: Column) -> Expression:
+        held = before.getField(column.name)
+        unchanged = before.isNotNull() & ~F.array_contains(logged, column.name)
+        wire = F.when(held.isNotNull(), held).when(unchanged, after.getField(column.name))
+        return decoded(wire, column).alias(column.name)
+
+    old = F.struct(*(value(column) for column in spec.key_columns))
     return F.when(envelope.getField("op") == "u", old)
 
 

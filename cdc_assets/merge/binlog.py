@@ -117,10 +117,11 @@ def _turns(placed: DataFrame) -> DataFrame:
             "ends": F.lead("offset").over(in_run).isNull(),
             "newest_ts_ms": F.max("ts_ms").over(in_run),
             "last_gtid": F.max_by("gtid", "offset").over(whole_run),
+            "is_new_gtid": _differs("gtid", in_run),
         }
     )
-    begins = (F.col("gtid") == F.col("last_gtid")) & _differs("gtid", in_run)
-    return marked.where(F.col("starts") | F.col("ends") | begins)
+    begins = (F.col("gtid") == F.col("last_gtid")) & F.col("is_new_gtid")
+    return marked.where(F.col("starts") | F.col("ends") | F.coalesce(begins, F.lit(False)))
 
 
 def _differs(name: str, window: object) -> Expression:
