@@ -37,11 +37,6 @@ class Part:
     before: str = ""
     truncate: Truncate | None = None
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it leaves nothing of its batch out."""
-        return not (self.floor or self.before)
-
     def describe(self) -> str:
         """One line for plans."""
         cut = f"truncate at {self.truncate.position}" if self.truncate else "begin"
