@@ -43,7 +43,8 @@ def metered(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Repl
 def test_of_two_threads_exactly_one_publishes_each_range(
     metered: Replicated, spark_endpoint: SparkEndpoint
 ) -> None:
-    metered.execute(INSERT.format(1, 1200))
+    for first in range(1, 1201, 100):  # one transaction each: a batch ends between two
+        metered.execute(INSERT.format(first, first + 99))
     metered.execute(UPDATE.format(1), DELETE.format(2))
     metered.wait_until_delivered()
 
