@@ -11,13 +11,15 @@ the newest value set after the last delete, else the value that the table has.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 _KEPT: Final = ("op", "partition", "offset", "ts", "key", "row", "unset")
 FOLDED: Final = (*_KEPT, "position", "partial")
@@ -160,4 +162,22 @@ def pinned(frame: DataFrame) -> DataFrame:
     A cached frame would be made anew after a write to one of those: a delete that was just
     remembered would then make itself look old.
     """
-    return frame.localCheckpoint(eager=True)
+    with _active(frame.sparkSession):
+        return frame.localCheckpoint(eager=True)
+
+
+@contextmanager
+def _active(session: SparkSession) -> Iterator[None]:
+    """With this session as the thread's active one.
+
+    The client of PySpark 4.1 looks for a checkpointed frame in the active session, or else in
+    the first of the process, not in the one that made it (``proto_to_remote_cached_dataframe``
+    in ``pyspark/sql/connect/conversion.py``); there is no public way to say which is active.
+    """
+    threads = ConnectSession._active_session  # noqa: SLF001
+    before = getattr(threads, "session", None)
+    threads.session = session
+    try:
+        yield
+    finally:
+        threads.session = before

@@ -8,7 +8,9 @@ from itertools import pairwise
 from threading import Barrier
 
 import pytest
+from pyspark.sql import SparkSession
 
+from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.errors import ConflictError
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline
@@ -54,3 +56,22 @@ def test_each_range_is_published_by_exactly_one_of_two_writers(
         assert newer.start == older.offsets
     expected = {n % 100: n for n in range(CHANGES)}
     assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == expected
+
+
+def test_a_second_session_of_the_process_takes_no_frame_from_the_first(
+    pipeline: Callable[..., Pipeline], spark_endpoint: SparkEndpoint
+) -> None:
+    """A batch that looks at the lake keeps what it found in its own session, active or not."""
+    made = pipeline()
+    made.create_topic(TABLE)
+    made.produce(TABLE, [event("c", {"id": 1, "n": 1}, 10, commit=9)])
+    made.merge(TABLE)
+    active = SparkSession.active()
+    other = SparkSession.builder.remote(spark_endpoint.url).create()
+    assert SparkSession.active() is active
+    made.spark = lambda: other
+    made.produce(TABLE, [event("u", {"id": 1, "n": 0}, 5, commit=4)])
+    (result,) = made.merge(TABLE)
+    assert result.stale == 1
+    assert SparkSession.active() is active
+    other.stop()
