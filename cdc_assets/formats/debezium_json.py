@@ -28,8 +28,7 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import reduce
 from typing import Final
 
@@ -43,55 +42,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from cdc_assets.changes.position import Floors, Scheme
+from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.placeholder import is_placeholder, may_be_unset
-from cdc_assets.formats.positions import NUMBERS, Epochs, floor_columns, numbers, source_fields
+from cdc_assets.formats.positions import NUMBERS, floor_columns, numbers, source_fields
+from cdc_assets.formats.record_keys import any_null, key_of, old_key
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, DecodeSpec, wire_struct
 from cdc_assets.formats.usual_layout import usual_layout
-from cdc_assets.formats.values import decoded, unfit, wire_type
-from cdc_assets.schema.types import Column, TableSchema, Wire
+from cdc_assets.formats.values import decoded, unfit
+from cdc_assets.schema.types import Column, Wire
 
-TOMBSTONE: Final = "tombstone"
-ROW_OPS: Final = ("c", "u", "r")
 _BAD: Final = "__unreadable"
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeSpec:
-    """How to read one batch's records of one table.
-
-    Attributes:
-        schema: columns with their wire encodings, and the key.
-        inline: records carry their schema: the envelope is under ``payload``.
-        target: the lake's columns; those that the record does not have become NULL.
-        placeholder: the connector's ``unavailable.value.placeholder``.
-        scheme: how positions are made.
-        unset_able: columns that ``unset`` tells of; see `unset_able`.
-        floors: see `cdc_assets.changes.position.floor_at`.
-        epochs: of binlog numbering, per partition; see `cdc_assets.changes.numbering`.
-        split_keys: an update may change the key, see ``old_key``.
-        tombstone_keys: decode the key of records without a value.
-    """
-
-    schema: TableSchema
-    inline: bool
-    target: TableSchema
-    placeholder: str
-    scheme: Scheme
-    unset_able: tuple[str, ...] = ()
-    floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
-    epochs: Epochs = field(default_factory=dict)
-    split_keys: bool = False
-    tombstone_keys: bool = False
-
-    @property
-    def counts_rows(self) -> bool:
-        """Without a key, rows are told apart by all their columns."""
-        return not self.schema.key
-
-    @property
-    def key_columns(self) -> tuple[Column, ...]:
-        """The columns of the key, in key order."""
-        return tuple(self.schema.column(name) for name in self.schema.key)
 
 
 def decode(raw: DataFrame, spec: DecodeSpec) -> DataFrame:
@@ -123,8 +83,8 @@ def _changes(parsed: DataFrame, envelope: Expression, spec: DecodeSpec) -> DataF
         "partition",
         "offset",
         _commit_time(envelope).alias("ts"),
-        _key(envelope, op, spec).alias("key"),
-        _old_key(envelope, spec).alias("old_key"),
+        key_of(envelope, op, spec).alias("key"),
+        old_key(envelope, spec).alias("old_key"),
         F.when(has_row, _row(envelope, spec)).alias("row"),
         _unset(envelope, spec).alias("unset"),
         _old_row(envelope, spec).alias("old_row"),
@@ -161,23 +121,18 @@ def _unplaced(spec: DecodeSpec) -> Iterator[Expression]:
     """Rejections of changes without a complete key, or without a position."""
     op = F.col("op")
     if spec.schema.key:
-        missing = _any_null(F.col("key"), spec.schema.key)
+        missing = any_null(F.col("key"), spec.schema.key)
         nameless = (op == "d") & F.col("pair").isNull() & missing
         yield F.when(nameless, "a delete with neither key nor before image")
         yield F.when(op.isin(*ROW_OPS, "d") & missing, "a key column has no value")
     if spec.counts_rows and spec.scheme is Scheme.POSTGRES:
         yield F.when(F.col("is_late_read"), _LATE_READ)
     if spec.split_keys:
-        unknown = _any_null(F.col("old_key"), spec.schema.key)
+        unknown = any_null(F.col("old_key"), spec.schema.key)
         reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
         yield F.when((op == "u") & unknown, reason)
     no_position = (op != TOMBSTONE) & F.col("n0").isNull()
     yield F.when(no_position, f"no source position ({spec.scheme})")
-
-
-def _any_null(struct: Expression, names: tuple[str, ...]) -> Expression:
-    nulls = (struct.getField(name).isNull() for name in names)
-    return reduce(lambda left, right: left | right, nulls)
 
 
 # ── shapes ────────────────────────────────────────────────────────────────────────────────
@@ -187,8 +142,8 @@ def _document_type(spec: DecodeSpec) -> StructType:
     before = spec.schema.columns if spec.counts_rows else spec.key_columns
     envelope = StructType(
         [
-            StructField("before", _struct(before)),
-            StructField("after", _struct(spec.schema.columns)),
+            StructField("before", wire_struct(before)),
+            StructField("after", wire_struct(spec.schema.columns)),
             StructField("source", source_type(spec.scheme)),
             StructField("op", StringType()),
         ]
@@ -210,12 +165,6 @@ _SOURCE = (
 def source_type(scheme: Scheme) -> StructType:
     """What is read of an envelope's ``source``."""
     return StructType([*_SOURCE, *source_fields(scheme)])
-
-
-def _struct(columns: tuple[Column, ...]) -> StructType:
-    if not columns:
-        return StructType([StructField("__none", StringType())])
-    return StructType([StructField(column.name, wire_type(column)) for column in columns])
 
 
 # ── parts of a change ─────────────────────────────────────────────────────────────────────
@@ -252,55 +201,6 @@ def _commit_time(envelope: Expression) -> Expression:
     return F.when(~_is_read(envelope), F.timestamp_micros(micros))
 
 
-def _key(envelope: Expression, op: Expression, spec: DecodeSpec) -> Expression:
-    """From the row; of a delete from ``before``, else from the record's key."""
-    if not spec.schema.key:
-        return F.lit(None).cast("struct<none:string>")
-    after, before = envelope.getField("after"), envelope.getField("before")
-    columns = spec.key_columns
-    wanted = (op == "d") & before.getField(columns[0].name).isNull()
-    if spec.tombstone_keys:
-        wanted = wanted | (op == TOMBSTONE)
-    from_record = F.when(wanted, _record_key(spec))
-
-    def value(column: Column) -> Expression:
-        deleted = F.coalesce(before.getField(column.name), from_record.getField(column.name))
-        now = _held(after, before, column, spec)
-        wire = F.when(op.isin("d", TOMBSTONE), deleted).otherwise(now)
-        return decoded(wire, column).alias(column.name)
-
-    return F.struct(*(value(column) for column in columns))
-
-
-def _held(after: Expression, before: Expression, column: Column, spec: DecodeSpec) -> Expression:
-    """A column of a configured key may be large and unchanged: then ``before`` holds it."""
-    value = after.getField(column.name)
-    if not spec.split_keys or column.wire is not Wire.STRING:
-        return value
-    return F.when(value == spec.placeholder, before.getField(column.name)).otherwise(value)
-
-
-def _old_key(envelope: Expression, spec: DecodeSpec) -> Expression:
-    """The key before an update; a ``before`` of changed columns only says nothing of the rest.
-
-    A column that is there and NULL was not logged (an index as replica identity): not known.
-    """
-    if not spec.split_keys:
-        return F.lit(None).cast("struct<none:string>")
-    after, before = envelope.getField("after"), envelope.getField("before")
-    path = "$.payload.before" if spec.inline else "$.before"
-    logged = F.json_object_keys(F.get_json_object(F.col("text"), path))
-
-    def value(column: Column) -> Expression:
-        held = before.getField(column.name)
-        unchanged = before.isNotNull() & ~F.array_contains(logged, column.name)
-        wire = F.when(held.isNotNull(), held).when(unchanged, after.getField(column.name))
-        return decoded(wire, column).alias(column.name)
-
-    old = F.struct(*(value(column) for column in spec.key_columns))
-    return F.when(envelope.getField("op") == "u", old)
-
-
 def _old_row(envelope: Expression, spec: DecodeSpec) -> Expression:
     before = envelope.getField("before")
     if not spec.counts_rows:
@@ -321,17 +221,6 @@ def _pair(op: Expression) -> Expression:
     tombstone = F.xxhash64(F.col("key_text"), F.col("partition"), F.col("offset"))
     known = F.col("key_text").isNotNull()
     return F.when(known & (op == "d"), after_delete).when(known & (op == TOMBSTONE), tombstone)
-
-
-def _record_key(spec: DecodeSpec) -> Expression:
-    """The Kafka key, with or without a schema around it."""
-    bare = _struct(spec.key_columns)
-    wrapped = StructType([StructField("payload", bare)])
-    text = F.col("key_text")
-    is_wrapped = text.startswith('{"schema":')
-    return F.when(is_wrapped, F.from_json(text, wrapped).getField("payload")).otherwise(
-        F.from_json(text, bare)
-    )
 
 
 def _row(envelope: Expression, spec: DecodeSpec) -> Expression:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,7 +31,7 @@ from cdc_assets.merge.keyed import INCOMPLETE, Folded, KeyedTable, Resolved, sum
 from cdc_assets.merge.known import Known
 from cdc_assets.merge.moved import moves
 from cdc_assets.merge.multiset import CountedTable, events, highest_read, snapshot_start
-from cdc_assets.merge.observe import BatchFigures, BatchObserver, Rejection
+from cdc_assets.merge.observe import BatchFigures, BatchObserver, UnknownColumn
 from cdc_assets.merge.orphans import as_deletes, orphans
 from cdc_assets.merge.parts import Part, Truncate, split
 from cdc_assets.merge.plan import Apply, BatchPlan
@@ -46,8 +47,8 @@ from cdc_assets.schema.types import TableSchema
 class UnknownColumnError(TerminalError):
     """A record without a schema has a column that the table lacks."""
 
-    def __init__(self, entry: TableEntry, found: Rejection) -> None:
-        self.column = found.reason
+    def __init__(self, entry: TableEntry, found: UnknownColumn) -> None:
+        self.column = found.name
         what = f"the source has a column {self.column!r} that the table has not"
         where = f"table={entry.table} {found.coordinate}"
         remedy = "give its type under tables.<schema.table>.columns, or configure database:"
@@ -96,8 +97,8 @@ class BatchExecution:
     def run(self) -> Executed:
         """Do all of it; see the module.
 
-        What a first look at the batch teaches (a higher read floor, deletes without an event)
-        changes positions or adds changes: then it is folded again.
+        What a first look at the batch teaches (a snapshot in it, deletes without an event,
+        creates that are changed keys) changes what is to be folded: then it is folded again.
 
         Raises:
             RejectedRecordError: if a record cannot be merged; nothing was published.
@@ -185,8 +186,10 @@ class BatchExecution:
         floors = self._changes.floors(knowledge.floors, figures)
         outcome = Outcome(figures, self._latency(figures), floors)
         try:
-            merge = self._keyed if plan.schema.key else self._counted
-            outcome = merge(folded, parts, knowledge, branch, outcome)
+            if plan.schema.key:
+                outcome = self._keyed(folded, parts, knowledge, branch, outcome)
+            else:
+                outcome = self._counted(folded, parts, branch, outcome)
         except UnreachableError:  # the branch stays; the next publish finds and drops it
             raise
         except Exception:
@@ -242,7 +245,7 @@ class BatchExecution:
                     stale = mine.keys - resolved.kept - incomplete
                     outcome = outcome.after(mine, apply, stale, incomplete)
                     if part is parts[-1]:
-                        self._settle(knowledge, part, resolved)
+                        self._settle(partial(self._applied, knowledge, part, resolved))
                         nothing = not (resolved.kept or branch.identifier)
                         if plan.replay and nothing and self.refusals.quarantined is None:
                             return outcome
@@ -254,7 +257,6 @@ class BatchExecution:
         self,
         folded: Folded,
         parts: tuple[Part, ...],
-        _knowledge: Knowledge,
         branch: Branch,
         outcome: Outcome,
     ) -> Outcome:
@@ -268,21 +270,23 @@ class BatchExecution:
         if part.truncate is not None and before is not None:
             with self.steps.step("truncate"):
                 branch.truncate(part.truncate, keep_deleted=False)
-        if isinstance(self.refusals, Reported):
-            self.refusals.settle(counted, self.steps)
+        self._settle(lambda: counted)
         outcome = self._recorded(outcome.after(folded, Apply.COUNT, stale, 0), parts)
         table.write(counted, branch, outcome.properties)
         return outcome
 
-    def _settle(self, knowledge: Knowledge, part: Part, resolved: Resolved) -> None:
-        if not isinstance(self.refusals, Reported):
-            return
+    def _settle(self, applied: Callable[[], DataFrame]) -> None:
+        """Records out of the quarantine are few: for those it is asked what became of each."""
+        if isinstance(self.refusals, Reported):
+            self.refusals.settle(applied(), self.steps)
+
+    def _applied(self, knowledge: Knowledge, part: Part, resolved: Resolved) -> DataFrame:
+        """All changes of the keys that the last part writes."""
         # Read again: the client cannot join two plans that hold one observation.
         again = self._changes.mergeable(knowledge, self._observer())
         changes = within(again, part, self.plan.numbers)
         kept = resolved.final.select(F.col("key").alias("kept"))
-        applied = changes.join(F.broadcast(kept), changes["key"] == kept["kept"], "left_semi")
-        self.refusals.settle(applied, self.steps)
+        return changes.join(F.broadcast(kept), changes["key"] == kept["kept"], "left_semi")
 
     def _refused(self, resolved: Resolved) -> int:
         """How many updates cannot be completed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,7 +11,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Floors, Scheme, with_snapshot
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.debezium_json import ROW_OPS
+from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.fold import position_bytes
 from cdc_assets.merge.moved import settled
@@ -56,12 +57,11 @@ class ChangeSet:
         would then be done twice; each reading needs one of its own.
         """
         plan, marked = self._plan, self._decoder.unset_able
-        decoded = observer.attach(self._decoder.decode(knowledge.floors))
-        changes = decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
+        changes = _of_rows(observer.attach(self._decoder.decode(knowledge.floors)))
         if knowledge.lone_deletes is not None:
             changes = changes.unionByName(knowledge.lone_deletes)
         if knowledge.moves is not None:
-            changes = settled(changes, knowledge.moves, marked)
+            changes = settled(changes, knowledge.moves, plan.numbers[:-1], marked)
             changes = changes.drop("is_moved", "from_key", "carried")
         if plan.layout.split_keys:
             changes = with_old_keys_deleted(changes, marked)
@@ -69,8 +69,7 @@ class ChangeSet:
 
     def decoded(self, knowledge: Knowledge) -> DataFrame:
         """The changes of rows as they are written, nothing added to them."""
-        changes = self._decoder.decode(knowledge.floors)
-        return changes.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
+        return _of_rows(self._decoder.decode(knowledge.floors))
 
     def floors(self, known: Floors, figures: BatchFigures) -> Floors:
         """With the complete snapshots that this batch has rows of.
@@ -85,10 +84,14 @@ class ChangeSet:
         if figures.min_floating is None:
             ranges = self._plan.ranges
             return with_snapshot(known, {(each.partition, read): each.start - 1 for each in ranges})
-        decoded = self._decoder.decode(known).where("read_lsn IS NOT NULL")
+        return with_snapshot(known, self._begins)
+
+    @cached_property
+    def _begins(self) -> dict[tuple[int, int], int]:
+        """The first offset of each partition's rows of each snapshot."""
+        decoded = self._decoder.decode({}).where("read_lsn IS NOT NULL")
         rows = decoded.groupBy("partition", "read_lsn").agg(F.min("offset").alias("first"))
-        begins = {(row["partition"], row["read_lsn"]): row["first"] for row in rows.collect()}
-        return with_snapshot(known, begins)
+        return {(row["partition"], row["read_lsn"]): row["first"] for row in rows.collect()}
 
     def rejected(self, knowledge: Knowledge) -> DataFrame:
         """``partition offset reason`` of the records that cannot be merged."""
@@ -124,3 +127,7 @@ class ChangeSet:
 
     def _coordinate(self, partition: int, offset: int) -> Coordinate:
         return Coordinate(self._plan.entry.topic, partition, offset)
+
+
+def _of_rows(decoded: DataFrame) -> DataFrame:
+    return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))

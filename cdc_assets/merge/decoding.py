@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Floors
 from cdc_assets.errors import RejectedRecordError
-from cdc_assets.formats.debezium_json import DecodeSpec, decode
+from cdc_assets.formats.debezium_json import decode
 from cdc_assets.formats.placeholder import unset_able
+from cdc_assets.formats.spec import DecodeSpec
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema
 

@@ -10,6 +10,16 @@ from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.tombstones import Tombstones
 
 
+def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
+    """The lake's rows as a batch finds them: on its branch, or at the head of its plan if None."""
+    if branch is not None:
+        return spark.table(branch)
+    reader = spark.read
+    if plan.head is not None:
+        reader = reader.option("versionAsOf", str(plan.head))
+    return reader.table(sql.table(catalog, plan.entry.target))
+
+
 class Known:
     """Look-ups by key, for one batch.
 
@@ -38,7 +48,8 @@ class Known:
         plan = self._plan
         key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
         values = [F.col(sql.quote(each)) for each in self._columns]
-        packed = self._table(branch).select(
+        table = lake_table(self._spark, self._catalog, plan, branch)
+        packed = table.select(
             key.alias("known_key"),
             F.coalesce(F.col(sql.POSITION), F.lit(b"")).alias("known_position"),
             F.struct(*(values or [F.lit(1)])).alias("known_row"),
@@ -56,11 +67,3 @@ class Known:
             )
             found = found.unionByName(side.known(wanted))
         return found.groupBy("known_key").agg(F.max("known_position").alias("known_position"))
-
-    def _table(self, branch: str | None) -> DataFrame:
-        if branch is not None:
-            return self._spark.table(branch)
-        reader = self._spark.read
-        if self._plan.head is not None:
-            reader = reader.option("versionAsOf", str(self._plan.head))
-        return reader.table(sql.table(self._catalog, self._plan.entry.target))

@@ -50,21 +50,19 @@ class Ledger:
         rows = events.select(*(name for name, _ in _COLUMNS))
         rows.writeTo(sql.table(self._catalog, self._name)).append()
 
-    def entries(self, events: DataFrame) -> DataFrame:
-        """What is written of these events, by batches that were published or not."""
-        table = self._spark.table(sql.table(self._catalog, self._name))
-        wanted = F.broadcast(events.select(*EVENT).distinct())
-        return table.join(wanted, list(EVENT), "left_semi")
+    def entries(self, events: DataFrame, committed: OffsetVector) -> DataFrame:
+        """What is written of these events, by batches that were published or not.
 
-    def uncounted(self, events: DataFrame, committed: OffsetVector) -> DataFrame:
-        """Those of the events that no batch below the committed offsets has counted."""
+        Returns:
+            The columns of the side table, and ``is_counted``: a published batch wrote it, since
+            it lies below the committed offsets.
+        """
         table = self._spark.table(sql.table(self._catalog, self._name))
-        ends = F.create_map(*(F.lit(number) for pair in committed for number in pair))
-        holds = (
-            table.where(F.col("offset") < ends[F.col("partition")])
-            if committed.offsets
-            else (table.limit(0))
-        )
         wanted = F.broadcast(events.select(*EVENT).distinct())
-        known = holds.join(wanted, list(EVENT), "left_semi").select(*EVENT).distinct()
-        return events.join(F.broadcast(known), list(EVENT), "left_anti")
+        ends = (
+            F.when(F.col("partition") == partition, F.lit(end).cast("bigint"))
+            for partition, end in committed
+        )
+        end = F.coalesce(*ends, F.lit(0).cast("bigint"))
+        mine = table.join(wanted, list(EVENT), "left_semi")
+        return mine.withColumn("is_counted", F.col("offset") < end)

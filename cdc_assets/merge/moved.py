@@ -64,9 +64,10 @@ def moves(
     return found
 
 
-def settled(changes: DataFrame, found: DataFrame, unset_able: tuple[str, ...]) -> DataFrame:
+def settled(
+    changes: DataFrame, found: DataFrame, source: tuple[str, ...], unset_able: tuple[str, ...]
+) -> DataFrame:
     """The changes with what `moves` found: rows of moves made whole, data as data."""
-    source = [name for name in found.columns if name not in ("is_moved", "from_key", "carried")]
     own = found.withColumn("in_doubt", F.lit(True))
     joined = changes.join(F.broadcast(own), [*source, "in_doubt"], "left")
     keeps = F.col("is_moved").isNull() | (F.col("is_moved") & F.col("carried").isNull())
@@ -86,21 +87,19 @@ def _carried(
     A key that was given away twice is left out: its rows are told apart by nothing here.
     """
     source = plan.numbers[:-1]
-    history = settled(changes, found, unset_able).withColumn(
-        "position", position_bytes(plan.numbers)
-    )
+    history = settled(changes, found, source, unset_able)
+    history = history.withColumn("position", position_bytes(plan.numbers))
     asked = history.where("from_key IS NOT NULL AND carried IS NULL").dropDuplicates(list(source))
     times = F.count(F.lit(1)).over(Window.partitionBy("from_key"))
     todo = pinned(asked.withColumn("times", times).where("times = 1").drop("times"))
     as_old = todo.withColumn("key", F.col("from_key")).withColumn("partial", F.lit(True))
     partial = as_old.select(*FOLDED)
-    until = as_old.select(F.col("key").alias("moved_key"), F.col("position").alias("moved_at"))
+    # Without the offset: the delete of the old key is at the move's own position, and no part of
+    # what the old key had.
+    moved_at = F.concat(position_bytes(source), F.lit(bytes(8))).alias("moved_at")
+    until = as_old.select(F.col("key").alias("moved_key"), moved_at)
     before = history.join(F.broadcast(until), history["key"] == until["moved_key"])
-    # The delete of the old key stands at the move's own position, but for the offset.
-    mine = before.where(
-        "NOT (op = 'd' AND substring(position, 1, length(position) - 8) = "
-        "substring(moved_at, 1, length(moved_at) - 8)) AND position < moved_at"
-    )
+    mine = before.where("position < moved_at")
     rows = known.rows(partial)
     positions = rows.select("known_key", "known_position")
     values = set_values(

@@ -29,6 +29,7 @@ from cdc_assets.merge import sql
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.fold import pinned, position_bytes
+from cdc_assets.merge.known import lake_table
 from cdc_assets.merge.ledger import EVENT, Ledger
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.steps import Steps
@@ -120,15 +121,16 @@ class CountedTable:
             nth = F.row_number().over(Window.partitionBy(*EVENT).orderBy("partition", "offset"))
             ranked = streamed.withColumn("nth", nth)
             once = ranked.where("nth = 1").drop("nth")
+            new, repeats = once, ranked.where("nth > 1").drop("nth")
+            both = streamed.select(*EVENT, "content")
             if may_repeat:
-                new = self._ledger.uncounted(once, self._committed)
-                repeats = streamed.join(
-                    new.select("partition", "offset"), ["partition", "offset"], "left_anti"
-                )
-            else:
-                new, repeats = once, ranked.where("nth > 1").drop("nth")
+                entries = pinned(self._ledger.entries(streamed, self._committed))
+                counted = F.broadcast(entries.where("is_counted").select(*EVENT).distinct())
+                new = once.join(counted, list(EVENT), "left_anti")
+                repeats = repeats.unionByName(once.join(counted, list(EVENT), "left_semi"))
+                both = both.unionByName(entries.select(*EVENT, "content"))
             self._require_told(repeats)
-            self._require_same(streamed, may_repeat=may_repeat)
+            self._require_same(streamed, both)
             return pinned(above.where("ts IS NULL").unionByName(new))
 
     def write(self, counted: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
@@ -161,7 +163,8 @@ class CountedTable:
     def _found(self, surplus: DataFrame, branch: str | None) -> DataFrame:
         """``_row_id`` and ``row`` of as many of the lake's rows as are too many."""
         names = self._plan.schema.names
-        table = self._table(branch).select(
+        rows = lake_table(self._spark, self._catalog, self._plan, branch)
+        table = rows.select(
             F.col(sql.ROW_ID),
             F.col(sql.POSITION),
             F.struct(*(F.col(sql.quote(name)) for name in names)).alias("row"),
@@ -171,14 +174,6 @@ class CountedTable:
         oldest = Window.partitionBy("row").orderBy(sql.POSITION, sql.ROW_ID)
         ranked = mine.withColumn("nth", F.row_number().over(oldest))
         return ranked.where("nth <= -n").select(sql.ROW_ID, "row")
-
-    def _table(self, branch: str | None) -> DataFrame:
-        if branch is not None:
-            return self._spark.table(branch)
-        reader = self._spark.read
-        if self._plan.head is not None:
-            reader = reader.option("versionAsOf", str(self._plan.head))
-        return reader.table(sql.table(self._catalog, self._plan.entry.target))
 
     def _rows(self, missing: DataFrame) -> DataFrame:
         copies = missing.withColumn("copy", F.explode(F.sequence(F.lit(1), F.col("n"))))
@@ -208,11 +203,8 @@ class CountedTable:
         remedy = "set the connector's provide.transaction.metadata=true, or give the table a key"
         raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
 
-    def _require_same(self, streamed: DataFrame, *, may_repeat: bool) -> None:
+    def _require_same(self, streamed: DataFrame, both: DataFrame) -> None:
         """A connector that resumes inside a transaction may number its events anew."""
-        both = streamed.select(*EVENT, "content")
-        if may_repeat:
-            both = both.unionByName(self._ledger.entries(streamed).select(*EVENT, "content"))
         differing = both.groupBy(*EVENT).agg(F.count_distinct("content").alias("n")).where("n > 1")
         asked = streamed.join(F.broadcast(differing), list(EVENT), "left_semi")
         found = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()[0]

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.latency import LatencyHistogram, bucket_of
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.errors import TransientError
-from cdc_assets.formats.debezium_json import ROW_OPS, TOMBSTONE
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
 
 _REJECTED: Final = "rejected"
 _IN_DOUBT: Final = "c with a placeholder"
@@ -34,11 +34,11 @@ _UNTIMED: Final = _AGES - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
-    """A record that cannot be merged: where and why, never what it holds."""
+class UnknownColumn:
+    """A column that the schema does not have, and a record that has it."""
 
+    name: str
     coordinate: Coordinate
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class BatchFigures:
     Attributes:
         records: with a value; tombstones are counted apart.
         by_op: changes per operation.
-        rejected: how many cannot be merged; ``first_rejected`` is one of the lowest partition.
-        unknown_column: a field of a row that the schema does not have, and where.
+        rejected: how many cannot be merged.
+        unknown_column: one of those in the lowest partition; None if there are none.
         ages: latencies at ``asked_at``; shift them by the time until the publish.
         in_doubt: creates that hold a placeholder, see `cdc_assets.merge.moved`.
         lone_tombstones: whether a record without a value may follow no delete event.
@@ -60,8 +60,7 @@ class BatchFigures:
     tombstones: int
     by_op: dict[str, int]
     rejected: int
-    first_rejected: Rejection | None
-    unknown_column: Rejection | None
+    unknown_column: UnknownColumn | None
     ages: LatencyHistogram
     asked_at: datetime
     in_doubt: int
@@ -90,12 +89,11 @@ class BatchObserver:
         prepared = decoded.select(
             "*",
             kind.cast("int").alias("kind"),
-            _coordinate_of("reject").alias("rejected"),
-            _coordinate_of("unknown").alias("unknown_at"),
+            _place_of_unknown().alias("unknown_at"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
         )
         observed = prepared.observe(self._observation, *_metrics())
-        return observed.drop("kind", "rejected", "unknown_at", "paired", "pair")
+        return observed.drop("kind", "unknown_at", "paired", "pair")
 
     def _ends_range(self) -> Expression:
         """Whether a delete is the last record of its range: what follows it is not here."""
@@ -129,8 +127,7 @@ class BatchObserver:
             tombstones=by_op[TOMBSTONE],
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
             rejected=by_op[_REJECTED],
-            first_rejected=self._rejection(got["first_rejected"]),
-            unknown_column=self._rejection(got["unknown_column"]),
+            unknown_column=self._unknown(got["unknown_column"]),
             ages=LatencyHistogram.from_counts(ages),
             asked_at=self._asked_at,
             in_doubt=by_op[_IN_DOUBT],
@@ -139,10 +136,11 @@ class BatchObserver:
             min_floating=got["min_floating"],
         )
 
-    def _rejection(self, found: Any) -> Rejection | None:
+    def _unknown(self, found: Any) -> UnknownColumn | None:
         if found is None:
             return None
-        return Rejection(Coordinate(self._topic, found["partition"], found["offset"]), found["why"])
+        at = Coordinate(self._topic, found["partition"], found["offset"])
+        return UnknownColumn(found["unknown"], at)
 
 
 def _by_reference(value: float) -> Expression:
@@ -165,7 +163,6 @@ def _metrics() -> list[Expression]:
     return [
         F.count(F.lit(1)).alias("total"),
         counted.alias("kinds"),
-        F.min("rejected").alias("first_rejected"),
         F.min("unknown_at").alias("unknown_column"),
         F.bit_xor("paired").alias("paired"),
         F.max("read_lsn").alias("max_read"),
@@ -200,7 +197,6 @@ def _seconds(number: int) -> float:
     return math.inf
 
 
-def _coordinate_of(column: str) -> Expression:
-    """Where a record with a reason lies, and the reason; NULL for the others."""
-    at = F.struct(F.col("partition"), F.col("offset"), F.col(column).alias("why"))
-    return F.when(F.col(column).isNotNull(), at)
+def _place_of_unknown() -> Expression:
+    """Where a record with an unknown column lies, and which; NULL for the others."""
+    return F.when(F.col("unknown").isNotNull(), F.struct("partition", "offset", "unknown"))

@@ -12,7 +12,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_assets.formats.debezium_json import ROW_OPS, TOMBSTONE
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
 
 _NUMBER_BYTES = 8
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -47,16 +48,13 @@ class Outcome:
 
     def after(self, part: Folded, apply: Apply, stale: int, incomplete: int) -> Outcome:
         """With one part more."""
-        highest = dict(self.highest)
-        for partition, position in part.highest.items():
-            highest[partition] = max(highest.get(partition, ""), position)
         rejected = self.figures.rejected + incomplete
         return replace(
             self,
             figures=replace(self.figures, rejected=rejected),
             apply=apply,
             stale=self.stale + stale,
-            highest=highest,
+            highest=_higher(self.highest, part.highest),
             highest_delete=max(self.highest_delete, part.highest_delete),
         )
 
@@ -74,9 +72,6 @@ def record_of(
         slo_hours: how long latencies are kept.
     """
     before, figures = plan.published, outcome.figures
-    applied = dict(before.applied) if before else {}
-    for partition, position in outcome.highest.items():
-        applied[partition] = max(applied.get(partition, ""), position)
     slo = before.slo if before else SloWindow()
     if not plan.replay:
         slo = slo.add(now, outcome.latency)
@@ -94,7 +89,7 @@ def record_of(
         run=plan.run_id,
         kind="replay" if plan.replay else "tail",
         published_at=now,
-        applied=applied,
+        applied=_higher(before.applied if before else {}, outcome.highest),
         partitions=before.partitions if before else plan.partitions,
         partitions_seen=plan.partitions,
         floors=outcome.floors,
@@ -109,3 +104,8 @@ def record_of(
         },
         slo=slo.trim(now, slo_hours),
     )
+
+
+def _higher(one: Mapping[int, str], other: Mapping[int, str]) -> dict[int, str]:
+    """The higher position of each partition."""
+    return {each: max(one.get(each, ""), other.get(each, "")) for each in {**one, **other}}

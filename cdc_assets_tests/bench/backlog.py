@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import total_length
 from cdc_assets.changes.position import Scheme
-from cdc_assets.formats.debezium_json import DecodeSpec, decode
+from cdc_assets.formats.debezium_json import decode
 from cdc_assets.formats.positions import NUMBERS
+from cdc_assets.formats.spec import DecodeSpec
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.fold import newest_by_key
 from cdc_assets.merge.observe import BatchObserver

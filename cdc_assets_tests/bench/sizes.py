@@ -19,7 +19,8 @@ from datetime import UTC, datetime
 from statistics import median
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import LakeName, TableName
@@ -118,12 +119,15 @@ class GrownTable:
         count = self.rows - FIRST
         files = max(2, count // _ROWS_PER_FILE)
         scattered = F.pmod(F.col("id") * _STRIDE, F.lit(count)) + FIRST
-        rows = self._world.session.range(0, count, 1, files).select(
+        numbered = self._world.session.range(0, count, 1, files).withColumns(
+            {"commit": before, "lsn": before, "offset": F.col("id")}
+        )
+        rows = numbered.select(
             scattered.cast("int").alias("aid"),
             F.pmod(scattered, F.lit(10)).cast("int").alias("bid"),
             F.lit(0).alias("abalance"),
             F.rpad(F.lit(""), 84, " ").alias("filler"),
-            position_bytes((before, before, F.col("id"))).alias(sql.POSITION),
+            position_bytes(("commit", "lsn", "offset")).alias(sql.POSITION),
             F.lit(None).cast("timestamp").alias(sql.COMMIT_TIME),
         )
         rows.writeTo(sql.table(self.accounts.config.lake.catalog.name, self._entry.target)).append()

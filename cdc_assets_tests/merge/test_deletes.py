@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -12,25 +11,12 @@ from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.log.hours import hour_of
 from cdc_assets.merge.tombstones import side_name
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
+from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.stack
 
-Make = Callable[..., Pipeline]
-TABLE = "public.t"
 SOFT = {TABLE: {"deletes": "soft"}}
-
-
-def start(pipeline: Make, *messages: Message, partitions: int = 1, **source: object) -> Pipeline:
-    made = pipeline(**source)
-    made.create_topic(TABLE, partitions)
-    made.produce(TABLE, messages)
-    made.merge(TABLE)
-    return made
-
-
-def names(pipeline: Pipeline) -> dict[object, object]:
-    return {key: row["name"] for key, row in pipeline.by_key(TABLE).items()}
 
 
 def replay(pipeline: Pipeline) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from cdc_assets.changes import reference_keyless
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.changes.reference import Rules, fold
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.multiset import MissingRowError
 from cdc_assets_tests.changes.test_inverse import by_time
-from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Log
 from cdc_assets_tests.toy.busy import busy_log
@@ -25,6 +27,7 @@ from cdc_assets_tests.toy.reading import fault, keyless_fault
 pytestmark = pytest.mark.stack
 
 Make = Callable[..., Pipeline]
+Cases = Mapping[str, Future[None]]
 TABLE = "public.t"
 BATCHES = 2
 KEYED = (2, 3, 6, 7, 9, 10, 13, 15, 18, 21, 23, 31, 32, 35, 37, 39)
@@ -51,15 +54,51 @@ def test_the_logs_tell_events_that_are_counted_twice() -> None:
     assert sum(keyless_fault(log, remember_events=False) is not None for log in logs) >= 1
 
 
+@pytest.fixture(scope="module")
+def cases(
+    request: pytest.FixtureRequest,
+    stack_config: ReplicationConfig,
+    kafka_bootstrap: str,
+    spark: Session,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Cases]:
+    """All chosen cases by the names of their tests, two at work: one leaves a core idle."""
+    assert kafka_bootstrap
+
+    def run(item: pytest.Function) -> None:
+        folder = tmp_path_factory.mktemp("case")
+        seed, deletes = item.callspec.params["seed"], item.callspec.params.get("deletes")
+        log = busy_log(seed, batches=BATCHES, keyless=deletes is None)
+
+        def made(**source: object) -> Pipeline:
+            return Pipeline(stack_config, spark, folder, source)
+
+        case = Run(made, log, deletes or "hard")
+        case.keyed() if deletes else case.keyless()
+
+    with ThreadPoolExecutor(2) as pool:
+        chosen = [
+            item
+            for item in request.session.items
+            if isinstance(item, pytest.Function)
+            and item.module is request.module
+            and "cases" in item.fixturenames
+        ]
+        yield {item.name: pool.submit(run, item) for item in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.parametrize("seed", KEYED)
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
-def test_a_table_with_a_key(pipeline: Make, deletes: str, seed: int) -> None:
-    Run(pipeline, busy_log(seed, batches=BATCHES), deletes).keyed()
+def test_a_table_with_a_key(
+    request: pytest.FixtureRequest, cases: Cases, deletes: str, seed: int
+) -> None:
+    cases[request.node.name].result()
 
 
 @pytest.mark.parametrize("seed", KEYLESS)
-def test_a_table_without_a_key(pipeline: Make, seed: int) -> None:
-    Run(pipeline, busy_log(seed, batches=BATCHES, keyless=True), "hard").keyless()
+def test_a_table_without_a_key(request: pytest.FixtureRequest, cases: Cases, seed: int) -> None:
+    cases[request.node.name].result()
 
 
 class Run:

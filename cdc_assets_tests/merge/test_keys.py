@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,32 +12,19 @@ import pytest
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.log.hours import hour_of
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
+from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.stack
 
-Make = Callable[..., Pipeline]
-TABLE = "public.t"
 BY_CODE = {TABLE: {"primary_key": ["code"]}}
 BY_BOTH = {TABLE: {"primary_key": ["code", "id"]}}
-
-
-def start(pipeline: Make, *messages: Message, partitions: int = 1, **source: object) -> Pipeline:
-    made = pipeline(**source)
-    made.create_topic(TABLE, partitions)
-    made.produce(TABLE, messages)
-    made.merge(TABLE)
-    return made
 
 
 def moved(old: int, new: int, name: str, lsn: int) -> list[Message]:
     """A changed key, as Debezium sends it."""
     gone = event("d", {"id": old, "name": None}, lsn, commit=lsn - 1)
     return [gone, tombstone(old), event("c", {"id": new, "name": name}, lsn, commit=lsn - 1)]
-
-
-def names(pipeline: Pipeline) -> dict[object, object]:
-    return {key: row["name"] for key, row in pipeline.by_key(TABLE).items()}
 
 
 def test_chains_and_swaps_of_keys_in_one_batch_and_in_many(pipeline: Make) -> None:

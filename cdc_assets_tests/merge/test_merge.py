@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -14,25 +13,12 @@ from cdc_assets.log.hours import hour_of
 from cdc_assets.merge import sql
 from cdc_assets.merge.plan import OWN_BRANCH
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
-from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.pipeline import Message
 
 pytestmark = pytest.mark.stack
 
-Make = Callable[..., Pipeline]
-TABLE = "public.t"
 NAMED = {TABLE: {"columns": {"name": "string", "n": "bigint"}}}
-
-
-def start(pipeline: Make, *messages: Message, partitions: int = 1, **source: object) -> Pipeline:
-    made = pipeline(**source)
-    made.create_topic(TABLE, partitions)
-    made.produce(TABLE, messages)
-    made.merge(TABLE)
-    return made
-
-
-def names(pipeline: Pipeline) -> dict[object, object]:
-    return {key: row["name"] for key, row in pipeline.by_key(TABLE).items()}
 
 
 def test_a_late_update_never_revives_a_deleted_row(pipeline: Make) -> None:

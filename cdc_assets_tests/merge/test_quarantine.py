@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,12 +24,11 @@ from cdc_assets.orchestration.checks import verdicts
 from cdc_assets.orchestration.keys import CHECK_SLO
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
+from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.quarantine_world import QuarantineWorld
 from cdc_assets_tests.world import registry_of
 
-Make = Callable[..., Pipeline]
-TABLE = "public.t"
 BAD = "canary-9d2"
 
 

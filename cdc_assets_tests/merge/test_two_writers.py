@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.errors import ConflictError
 from cdc_assets_tests.merge.events import event
+from cdc_assets_tests.merge.one_table import TABLE
 from cdc_assets_tests.pipeline import Pipeline
 
-TABLE = "public.t"
 CHANGES = 1200
 
 

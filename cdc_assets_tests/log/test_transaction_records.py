@@ -1,0 +1,105 @@
+"""What records tell of transactions: whether one is whole, its order, its end."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.log.transaction_records import LogRecord, Transaction, ended, transaction_order
+from cdc_assets.log.transactions import transaction_topic
+from cdc_assets.log.unfinished import Tail, Verdict, verdict
+from cdc_assets.log.values import RawRecord
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def tail(*places, id_="t", is_whole=False):
+    records = [LogRecord(n, NOW, Transaction(id_, (5,)), place) for n, place in enumerate(places)]
+    return Tail(tuple(records), is_whole)
+
+
+LATER = Tail((LogRecord(9, NOW, Transaction("u", (6,)), 1),), False)
+EARLIER = Tail((LogRecord(9, NOW, Transaction("s", (4,)), 1),), False)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("tails", "count", "expected"),
+    [
+        ([tail(1, 3, is_whole=True), tail(2, 4, is_whole=True)], 4, Verdict.WHOLE),
+        ([tail(1, 3, is_whole=True), tail(2, is_whole=True)], 4, Verdict.OPEN),
+        ([tail(97, 99), tail(98, 100)], 100, Verdict.WHOLE),
+        ([tail(97, 99), tail(96, 98)], 100, Verdict.OPEN),
+        ([tail(97, 98, 99, 100), tail(1, 2, 3)], 100, Verdict.UNKNOWN),
+        ([tail(99, 100), EARLIER], 100, Verdict.UNKNOWN),
+        ([tail(1, 2, is_whole=True), EARLIER], 2, Verdict.WHOLE),
+        ([tail(1, 2, is_whole=True), LATER], 2, Verdict.UNKNOWN),
+        ([tail(1, 2, is_whole=True), Tail((), False)], 2, Verdict.UNKNOWN),
+        ([tail(1, 2, 3, is_whole=True)], 2, Verdict.WHOLE),
+        ([tail(1, is_whole=True)], None, Verdict.WHOLE),
+    ],
+    ids=[
+        "all places",
+        "a place is missing",
+        "all that was sent after a place that each partition has reached",
+        "the last place is missing",
+        "a partition may lack what was sent before the tails",
+        "a partition without changes so far may lack any",
+        "a partition that has only older ones and lacks nothing",
+        "changes may lie before a tail",
+        "a tail without records tells nothing",
+        "counters that began anew",
+        "an end that does not count this table",
+    ],
+)
+def test_verdicts(tails, count, expected):
+    assert verdict(Transaction("t", (5,)), dict(enumerate(tails)), count) is expected
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "order"),
+    [
+        ({"lsn": 30, "sequence": '["20","30"]'}, (20,)),
+        ({"lsn": 30, "sequence": '[null,"30"]'}, (30,)),
+        ({"lsn": 30}, (30,)),
+        ({"lsn": None, "sequence": None}, ()),
+        ({"file": "mysql-bin.000010", "pos": 4}, (10, 4)),
+        ({"file": "", "pos": 0}, ()),
+        ({"commit_lsn": "00000027:00000758:0005"}, ()),
+        ({}, ()),
+    ],
+)
+def test_the_order_of_transactions_is_that_of_commits(source, order):
+    assert transaction_order(source) == order
+
+
+@pytest.mark.unit
+def test_an_end_record_names_its_tables():
+    value = (
+        b'{"schema":{},"payload":{"status":"END","id":"571:53","event_count":3,"data_collections":'
+        b'[{"data_collection":"db.public.a","event_count":2},'
+        b'{"data_collection":"public.b","event_count":1}]}}'
+    )
+    found = ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, value))
+    assert found is not None
+    assert found.ids == {"571:53", "571"}
+    counts = [found.count(name) for name in ("public.a", "public.b", "lic.b", "public.c")]
+    assert counts == [2, 1, None, None]
+    begin = value.replace(b"END", b"BEGIN")
+    assert ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, begin)) is None
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("topic", "found"),
+    [
+        ("eu.west.public.orders", "eu.west.transaction"),
+        ("eu.east.public.orders", "eu.transaction"),
+        ("us.public.orders", None),
+        ("euro.public.orders", None),
+    ],
+)
+def test_the_metadata_topic_is_that_of_the_longest_prefix(topic, found):
+    topics = ["eu.transaction", "eu.west.transaction", "public.transaction"]
+    assert transaction_topic(topic, topics) == found
