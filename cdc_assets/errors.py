@@ -36,6 +36,10 @@ class ConflictError(TransientError):
     """Another writer published first; start again from the table's new head."""
 
 
+class CutShortError(TransientError):
+    """A batch ends amid something whose rest may lie beyond its end: a longer one may have it."""
+
+
 class TerminalError(CdcError):
     """Trying again cannot help; the table stops until a person has acted."""
 

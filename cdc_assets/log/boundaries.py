@@ -6,7 +6,7 @@ and a tombstone stays with the delete before it.
 
 Changes lie in a partition in order of commit, so cuts are searched by halving. What a
 connector sends again after a restart disturbs that order, and what lies close before a cut is
-looked at again: a longer disturbance, met exactly by a search, is not noticed.
+looked at again. A longer disturbance may not be noticed here: `cdc_assets.log.resent`.
 """
 
 from __future__ import annotations

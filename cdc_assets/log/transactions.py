@@ -14,7 +14,8 @@ from typing import Final
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import align
 from cdc_assets.log.reader import Cursor, Reader
-from cdc_assets.log.transaction_records import LogRecord, ended, log_record
+from cdc_assets.log.resent import Newest, newest_of
+from cdc_assets.log.transaction_records import LogRecord, Transaction, ended, log_record
 from cdc_assets.log.unfinished import MAX_READ
 
 _SUFFIX: Final = ".transaction"
@@ -36,9 +37,9 @@ def transaction_topic(topic: str, topics: Iterable[str]) -> str | None:
 class TransactionLog:
     """One table's topic, beside the transaction metadata of its source.
 
-    Guaranteed: what a batch holds are whole transactions of the table. Not guaranteed where
-    the connector sent the same records again around an end (`boundaries`), and for what
-    `unfinished` takes as whole.
+    Guaranteed: what a batch holds are whole transactions of the table. Where the connector sent
+    the same records again that takes both: `aligned` before the batch is read, and `newest_of`
+    once it is. Not guaranteed for what `unfinished` takes as whole.
 
     Args:
         reader: of the cluster.
@@ -75,6 +76,21 @@ class TransactionLog:
             return align(
                 records, ranges, lambda wanted: self._counts(cursor, wanted), forward=forward
             )
+
+    def newest_of(
+        self,
+        ranges: tuple[OffsetRange, ...],
+        log_end: OffsetVector,
+        newest: Mapping[int, int],
+    ) -> tuple[Newest, Transaction | None]:
+        """What ranges hold of a transaction that older ones follow; see `resent.newest_of`.
+
+        Raises:
+            UnreachableError: if Kafka does not answer in time.
+        """
+        with self._reader.cursor() as cursor:
+            records = TopicRecords(cursor, self._topic, log_end.as_dict())
+            return newest_of(records, ranges, newest, lambda wanted: self._counts(cursor, wanted))
 
     def _counts(self, cursor: Cursor, wanted: Mapping[str, datetime]) -> dict[str, int | None]:
         """Changes of this table in those of the wanted transactions that have ended.

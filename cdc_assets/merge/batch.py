@@ -10,7 +10,7 @@ The steps and their order are those of docs/ARCHITECTURE.md from step 3 on:
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -76,6 +76,7 @@ class BatchExecution:
         slo_hours: how long latencies are kept.
         refusals: takes what cannot be merged.
         context: the record before each range, raw; None if there are none.
+        require_whole: of `Pending`.
         steps: seconds per step, filled as the work goes on.
     """
 
@@ -88,6 +89,7 @@ class BatchExecution:
     decoder: BatchDecoder
     context: DataFrame | None
     clock: Callable[[], datetime]
+    require_whole: Callable[[Mapping[int, int]], None]
     steps: Steps = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,6 +104,7 @@ class BatchExecution:
 
         Raises:
             RejectedRecordError: if a record cannot be merged; nothing was published.
+            CutShortError: if it holds a part of a transaction; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
         published, partitions = self.plan.published, range(self.plan.partitions)
@@ -179,6 +182,7 @@ class BatchExecution:
 
     def _merged(self, folded: Folded, figures: BatchFigures, knowledge: Knowledge) -> Executed:
         plan = self.plan
+        self._require_whole(folded)
         if figures.rejected:
             self.refusals.take(self._changes.rejected(knowledge), self.steps)
         parts = self._parts(folded, figures, knowledge)
@@ -207,6 +211,14 @@ class BatchExecution:
             outcome.latency if outcome.published else LatencyHistogram(),
             plan.schema,
         )
+
+    def _require_whole(self, folded: Folded) -> None:
+        """Only if something follows the newest change of a partition: a delete has a tombstone."""
+        ends = {each.partition: each.end for each in self.plan.ranges}
+        newest = folded.newest.items()
+        if any(offset + 1 + is_delete < ends[p] for p, (offset, is_delete) in newest):
+            with self.steps.step("look at transactions"):
+                self.require_whole({p: offset for p, (offset, _) in newest})
 
     def _parts(
         self, folded: Folded, figures: BatchFigures, knowledge: Knowledge

@@ -38,6 +38,8 @@ class Folded:
         keys, deletes, partial: how many there are.
         lowest, highest: positions by partition, hexadecimal.
         highest_delete: likewise; empty without deletes.
+        newest: by partition the offset of the streamed change with the highest position, and
+            whether it is a delete.
     """
 
     frame: DataFrame
@@ -47,6 +49,7 @@ class Folded:
     lowest: Mapping[int, str]
     highest: Mapping[int, str]
     highest_delete: str
+    newest: Mapping[int, tuple[int, bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Resolved:
 def summarized(newest: DataFrame) -> Folded:
     """Count the folded changes."""
     is_delete = F.col("op") == "d"
+    streamed = F.when(F.col("ts").isNotNull(), F.col("position"))
     by_partition = newest.groupBy("partition").agg(
         F.count(F.lit(1)).alias("keys"),
         F.count_if(is_delete).alias("deletes"),
@@ -68,6 +72,7 @@ def summarized(newest: DataFrame) -> Folded:
         F.hex(F.min("position")).alias("lowest"),
         F.hex(F.max("position")).alias("highest"),
         F.hex(F.max(F.when(is_delete, F.col("position")))).alias("highest_delete"),
+        F.max_by(F.struct("offset", is_delete.alias("is_delete")), streamed).alias("newest"),
     )
     rows = by_partition.collect()
     return Folded(
@@ -78,6 +83,7 @@ def summarized(newest: DataFrame) -> Folded:
         lowest={row["partition"]: row["lowest"] for row in rows},
         highest={row["partition"]: row["highest"] for row in rows},
         highest_delete=max((row["highest_delete"] or "" for row in rows), default=""),
+        newest={row["partition"]: tuple(row["newest"]) for row in rows if row["newest"]},
     )
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import ConflictError, LostRangeError, TerminalError
+from cdc_assets.errors import ConflictError, CutShortError, LostRangeError, TerminalError
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.log.transactions import transaction_topic
+from cdc_assets.log.resent import Newest
+from cdc_assets.log.transactions import TransactionLog, transaction_topic
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.plan import (
@@ -38,11 +39,36 @@ class Pending:
         plan: of the batch.
         unread: offsets that were not merged when it was planned.
         may_grow: whether the log holds more that a longer batch would take.
+        transactions: of its topic; None if nothing tells where they end.
+        log_end: per partition.
     """
 
     plan: BatchPlan
     unread: int
     may_grow: bool = False
+    transactions: TransactionLog | None = None
+    log_end: OffsetVector = field(default_factory=OffsetVector)
+
+    def require_whole(self, newest: Mapping[int, int]) -> None:
+        """The batch must not end while its newest transaction is being sent again.
+
+        Args:
+            newest: per partition the offset of the change with the highest position.
+
+        Raises:
+            CutShortError: if it may; nothing was published.
+        """
+        if self.transactions is None:
+            return
+        holds, transaction = self.transactions.newest_of(self.plan.ranges, self.log_end, newest)
+        if holds is Newest.WHOLE or transaction is None:
+            return
+        what = (
+            f"the connector sends records again after a restart, and transaction {transaction.id} "
+            "is not complete yet in this batch"
+        )
+        remedy = "nothing was published; try again when the connector has come that far again"
+        raise CutShortError(what, where=self.plan.where, remedy=remedy)
 
 
 class Planner:
@@ -92,13 +118,17 @@ class Planner:
             require_whole(entry, marks)
         require_kept(entry, start, marks)
         unread = start.ranges_to(marks.end)
-        ranges = self._ended(entry, unread, window, marks, self._limit(entry, state, marks, limits))
+        transactions = self._transactions(entry)
+        limit = self._limit(entry, state, marks, limits)
+        ranges = self._ended(
+            transactions, unread, self._within(entry, unread, window), marks, limit
+        )
         if not ranges:
             return None
         end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
         plan = self._plan(entry, state, ranges, run_id, (start, end), marks)
         left = total_length(unread)
-        return Pending(plan, left, may_grow=total_length(ranges) < left)
+        return Pending(plan, left, total_length(ranges) < left, transactions, marks.end)
 
     def replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
         """An hour's offsets, as far as they were merged.
@@ -201,23 +231,26 @@ class Planner:
 
     def _ended(
         self,
-        entry: TableEntry,
+        transactions: TransactionLog | None,
         unread: tuple[OffsetRange, ...],
-        window: HourWindow | None,
+        within: tuple[OffsetRange, ...],
         marks: Watermarks,
         limit: int | None,
     ) -> tuple[OffsetRange, ...]:
         """The unread ranges up to the hour's end, the limit, and a transaction's end."""
-        within = self._within(entry, unread, window)
         cut = within if limit is None else limited(within, limit)
         if not total_length(cut):
             return ()
+        if transactions is None:
+            return tuple(each for each in cut if each.length)
+        by_hour = total_length(cut) == total_length(within) < total_length(unread)
+        return transactions.aligned(cut, marks.end, forward=by_hour)
+
+    def _transactions(self, entry: TableEntry) -> TransactionLog | None:
         topic = transaction_topic(entry.topic, self._log.topics())
         if topic is None:
-            return tuple(each for each in cut if each.length)
-        log = self._log.transactions(entry.topic, topic, entry.table.qualified)
-        by_hour = total_length(cut) == total_length(within) < total_length(unread)
-        return log.aligned(cut, marks.end, forward=by_hour)
+            return None
+        return self._log.transactions(entry.topic, topic, entry.table.qualified)
 
     def _within(
         self, entry: TableEntry, unread: tuple[OffsetRange, ...], window: HourWindow | None

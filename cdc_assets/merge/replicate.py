@@ -16,7 +16,7 @@ from cdc_assets.changes.offsets import Coordinate, OffsetRange, total_length
 from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import ConflictError
+from cdc_assets.errors import ConflictError, CutShortError
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
@@ -185,7 +185,7 @@ class Replicator:
         plan, decoder = self._decoder(entry, plan, raw.where(F.col("topic") == entry.topic))
         partial_images = bool(decoder.unset_able) and not accept_overtaken
         refusals = Reported(taken, total, _OVERTAKEN if partial_images else None)
-        self._execution(plan, decoder, refusals).run()
+        self._execution(pending, plan, decoder, refusals).run()
         with translated("remove from quarantine", f"table={entry.table}"):
             quarantine.remove(entry.topic, [*refusals.merged, *refusals.overtaken])
         rejected = tuple(sorted(refusals.found.items()))
@@ -194,7 +194,7 @@ class Replicator:
     def _tail_batch(
         self, entry: TableEntry, window: HourWindow | None, run_id: str
     ) -> BatchResult | None:
-        """One batch; a longer one if it deletes rows whose creates lie beyond its end."""
+        """One batch; a longer one if the rest of what it has begun lies beyond its end."""
         limits = 1
         while True:
             started = time.monotonic()
@@ -203,7 +203,7 @@ class Replicator:
                 return None
             try:
                 return self._execute(entry, pending, window, started)
-            except MissingRowError:
+            except (MissingRowError, CutShortError):
                 if not pending.may_grow:
                     raise
                 limits *= _GROWTH
@@ -223,7 +223,7 @@ class Replicator:
         self, entry: TableEntry, pending: Pending, window: HourWindow | None, started: float
     ) -> BatchResult:
         plan, decoder = self._decoder(entry, pending.plan, self._read(entry, pending.plan.ranges))
-        execution = self._execution(plan, decoder, self._refusals(plan, decoder.raw))
+        execution = self._execution(pending, plan, decoder, self._refusals(plan, decoder.raw))
         try:
             done = execution.run()
         except UnknownColumnError as unknown:
@@ -251,7 +251,7 @@ class Replicator:
         return replace(plan, numbering=to_text(known), epochs=epochs_of(known))
 
     def _execution(
-        self, plan: BatchPlan, decoder: BatchDecoder, refusals: Refusals
+        self, pending: Pending, plan: BatchPlan, decoder: BatchDecoder, refusals: Refusals
     ) -> BatchExecution:
         return BatchExecution(
             spark=self._spark(),
@@ -263,6 +263,7 @@ class Replicator:
             decoder=decoder,
             context=self._read(plan.entry, plan.context) if plan.context else None,
             clock=self._clock,
+            require_whole=pending.require_whole,
         )
 
     def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:

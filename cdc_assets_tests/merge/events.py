@@ -42,12 +42,29 @@ def event(
             "table": "t",
             "lsn": lsn,
         },
-        "transaction": None if order is None else {"id": f"7:{commit}", "total_order": order},
+        "transaction": None if order is None else _transaction(commit, lsn, order),
         "op": op,
     }
     text = json.dumps(value, separators=(",", ":"))
     named = {name: row[name] for name in key} if row is not None else {}
     return Message(json.dumps(named).encode() if named else None, text.encode(), partition)
+
+
+def _transaction(commit: int | None, lsn: int, order: int) -> dict[str, object]:
+    """Of a transaction that changes this table only."""
+    return {"id": f"{commit}:{lsn}", "total_order": order, "data_collection_order": order}
+
+
+def transaction_end(commit: int, lsn: int, count: int) -> Message:
+    """What Debezium sends to its transaction topic after the last of ``count`` changes."""
+    counted = [{"data_collection": "public.t", "event_count": count}]
+    value = {
+        "status": "END",
+        "id": f"{commit}:{lsn}",
+        "event_count": count,
+        "data_collections": counted,
+    }
+    return Message(None, json.dumps(value).encode())
 
 
 def truncate(lsn: int, *, commit: int, partition: int = 0) -> Message:

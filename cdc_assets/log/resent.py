@@ -1,0 +1,85 @@
+"""Whether a batch ends while a connector sends again what lies in it already.
+
+After a crash amid a transaction, a connector sends everything since some earlier commit again,
+however much that is, and the rest of the transaction comes last. Until then its first part is
+the newest that there is, far from the end of the log: no look at the ends shows it
+(`cdc_assets.log.boundaries`). Whoever has read the batch knows where its newest change lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+
+from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.log.boundaries import next_change
+from cdc_assets.log.transaction_records import LogRecord, Transaction
+from cdc_assets.log.unfinished import Counts, Records
+
+
+class Newest(Enum):
+    """What a batch holds of its newest transaction."""
+
+    WHOLE = auto()
+    CUT = auto()
+    """It has ended, but a part may lie behind the batch: a longer one has all of it."""
+    UNFINISHED = auto()
+    """The connector has not come to its end."""
+
+
+def newest_of(
+    records: Records,
+    ranges: Sequence[OffsetRange],
+    newest: Mapping[int, int],
+    counts: Counts,
+) -> tuple[Newest, Transaction | None]:
+    """What ranges hold of a transaction that older ones follow.
+
+    Args:
+        records: of the topic.
+        ranges: of the batch.
+        newest: per partition the offset of the change with the highest position in its range;
+            partitions without changes are absent.
+        counts: tells which transactions have ended.
+
+    Returns:
+        Also the transaction, None if nothing is sent again.
+    """
+    last = {p: record for p, offset in newest.items() if (record := records.at(p, offset))}
+    ends = {each.partition: each.end for each in ranges}
+    behind = [
+        record
+        for partition, record in last.items()
+        if _is_followed_by_older(records, partition, record, ends[partition])
+    ]
+    if not behind:
+        return Newest.WHOLE, None
+    first = max(behind, key=lambda record: record.transaction.order)
+    transaction = first.transaction
+    ended = counts({transaction.id: first.timestamp})
+    if transaction.id not in ended:
+        return Newest.UNFINISHED, transaction
+    mine = [record for record in last.values() if record.transaction.id == transaction.id]
+    has_last = _has_last(mine, ended[transaction.id])
+    following = (
+        next_change(records, each.partition, each.end)
+        for each in ranges
+        if each.partition not in {p for p, record in last.items() if record in mine}
+    )
+    others = all(each is None or transaction.precedes(each.transaction) for each in following)
+    return (Newest.WHOLE if has_last and others else Newest.CUT), transaction
+
+
+def _is_followed_by_older(records: Records, partition: int, record: LogRecord, end: int) -> bool:
+    if record.place is None:
+        return False
+    after = next_change(records, partition, record.offset + 1)
+    return (
+        after is not None and after.offset < end and after.transaction.precedes(record.transaction)
+    )
+
+
+def _has_last(mine: Sequence[LogRecord], count: int | None) -> bool:
+    """Places above the count say that its counters began anew: then nothing can be counted."""
+    highest = max((record.place or 0 for record in mine), default=0)
+    return count is None or highest >= count
