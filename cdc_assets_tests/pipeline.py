@@ -19,6 +19,7 @@ from cdc_assets.config import ReplicationConfig, load_config
 from cdc_assets.lake import Lake
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
+from cdc_assets_tests.stack.waiting import until
 
 Session = Callable[[], SparkSession]
 
@@ -65,7 +66,13 @@ class Pipeline:
             [NewPartitions(self.topic(table), total)]
         ).values():
             future.result(30)
+        # The broker answers before its metadata has them; a producer that asks now refuses them.
+        until(lambda: self._partitions(table) == total, f"{total} partitions", every_seconds=0.01)
         self.producer = self._producer()  # one that does not know the topic as it was
+
+    def _partitions(self, table: str) -> int:
+        topic = self.topic(table)
+        return len(self.admin.list_topics(topic, timeout=30).topics[topic].partitions)
 
     def produce(self, table: str, messages: Iterable[Message]) -> None:
         failed: list[object] = []

@@ -8,7 +8,7 @@ the newest that there is, far from the end of the log: no look at the ends shows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 from cdc_assets.changes.offsets import OffsetRange
@@ -59,12 +59,12 @@ def newest_of(
     ended = counts({transaction.id: first.timestamp})
     if transaction.id not in ended:
         return Newest.UNFINISHED, transaction
-    mine = [record for record in last.values() if record.transaction.id == transaction.id]
-    has_last = _has_last(mine, ended[transaction.id])
+    mine = {p: record for p, record in last.items() if record.transaction.id == transaction.id}
+    has_last = _has_last(mine.values(), ended[transaction.id])
     following = (
         next_change(records, each.partition, each.end)
         for each in ranges
-        if each.partition not in {p for p, record in last.items() if record in mine}
+        if each.partition not in mine
     )
     others = all(each is None or transaction.precedes(each.transaction) for each in following)
     return (Newest.WHOLE if has_last and others else Newest.CUT), transaction
@@ -79,7 +79,7 @@ def _is_followed_by_older(records: Records, partition: int, record: LogRecord, e
     )
 
 
-def _has_last(mine: Sequence[LogRecord], count: int | None) -> bool:
+def _has_last(mine: Iterable[LogRecord], count: int | None) -> bool:
     """Places above the count say that its counters began anew: then nothing can be counted."""
     highest = max((record.place or 0 for record in mine), default=0)
     return count is None or highest >= count

@@ -118,11 +118,12 @@ class Planner:
             require_whole(entry, marks)
         require_kept(entry, start, marks)
         unread = start.ranges_to(marks.end)
+        within = self._within(entry, unread, window)
+        if not total_length(within):
+            return None
         transactions = self._transactions(entry)
         limit = self._limit(entry, state, marks, limits)
-        ranges = self._ended(
-            transactions, unread, self._within(entry, unread, window), marks, limit
-        )
+        ranges = self._ended(transactions, unread, within, marks, limit)
         if not ranges:
             return None
         end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
@@ -239,8 +240,6 @@ class Planner:
     ) -> tuple[OffsetRange, ...]:
         """The unread ranges up to the hour's end, the limit, and a transaction's end."""
         cut = within if limit is None else limited(within, limit)
-        if not total_length(cut):
-            return ()
         if transactions is None:
             return tuple(each for each in cut if each.length)
         by_hour = total_length(cut) == total_length(within) < total_length(unread)

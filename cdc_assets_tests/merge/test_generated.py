@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -15,6 +15,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.multiset import MissingRowError
 from cdc_assets_tests.changes.test_inverse import by_time
+from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Log
@@ -26,9 +27,7 @@ from cdc_assets_tests.toy.reading import fault, keyless_fault
 
 pytestmark = pytest.mark.stack
 
-Make = Callable[..., Pipeline]
 Cases = Mapping[str, Future[None]]
-TABLE = "public.t"
 BATCHES = 2
 KEYED = (2, 3, 6, 7, 9, 10, 13, 15, 18, 21, 23, 31, 32, 35, 37, 39)
 """Among them logs that come out wrong if deletes or truncates are forgotten: few do."""
