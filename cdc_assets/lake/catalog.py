@@ -16,8 +16,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import LakeConfig, ReplicationConfig
+from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.lake.properties import Published
+from cdc_assets.lake.side import SideState, read_side, side_name
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes, read_state
 
 _SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
@@ -44,6 +46,12 @@ class Lake:
         """
         table = self._load(name)
         return read_state(name, table) if table else None
+
+    def side(self, target: LakeName) -> SideState | None:
+        """The side table of a lake table; None if it does not exist."""
+        name = side_name(target)
+        table = self._load(name)
+        return read_side(name, table) if table else None
 
     def history(self, name: LakeName, limit: int) -> tuple[Published, ...]:
         """Up to ``limit`` of our publishes, newest first."""
@@ -117,7 +125,7 @@ class Lake:
         return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()
 
     def _load(self, name: LakeName) -> Table | None:
-        with self._reachable():
+        with self._reachable(), effect("lake: load table"):
             try:
                 return self._open().load_table((name.namespace, name.name))
             except (NoSuchTableError, NoSuchNamespaceError):

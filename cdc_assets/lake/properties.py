@@ -7,14 +7,15 @@ that completes its rows, so that rows and offsets cannot part.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.position import Floors
 from cdc_assets.changes.slo import SloWindow
+from cdc_assets.lake.carried import PROPERTY as CARRIED
+from cdc_assets.lake.carried import Carried
 
 PREFIX: Final = "cdc-assets."
 OFFSETS: Final = PREFIX + "offsets"
@@ -31,15 +32,9 @@ class Published:
         topic, topic_id, cluster_id: the log that the offsets belong to.
         attempt: unique per try; found in ``main``'s ancestry, the try succeeded.
         run: the Dagster run, for people.
-        kind: ``create``, ``tail`` or ``replay``.
+        kind: ``tail`` or ``replay``.
         published_at: when the commit was written, aware.
-        applied: per partition, the highest position applied, as hexadecimal text.
-        partitions: how many partitions the topic had at the table's first publish;
-            ``partitions_seen`` at this one.
-        floors: where complete snapshots begin, see `cdc_assets.changes.position.floor_at`.
-        tombstones: the highest position of a remembered delete, as hexadecimal text.
-        truncated: the highest position of a truncate, likewise: older rows are gone for good.
-        numbering: how binlog files are numbered, see `cdc_assets.changes.numbering`.
+        carried: what the next batch must know.
         counts: records, inserted, updated, deleted and others, of this publish.
         slo: latencies of the hours that the SLO looks at, this publish included.
     """
@@ -53,14 +48,8 @@ class Published:
     run: str
     kind: str
     published_at: datetime
-    applied: Mapping[int, str] = field(default_factory=dict)
-    partitions: int = 0
-    partitions_seen: int = 0
-    floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
-    tombstones: str = ""
-    truncated: str = ""
-    numbering: str = ""
-    counts: Mapping[str, int] = field(default_factory=dict)
+    carried: Carried = field(default_factory=Carried)
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
     slo: SloWindow = field(default_factory=SloWindow)
 
     def to_properties(self) -> dict[str, str]:
@@ -75,27 +64,23 @@ class Published:
             "run": self.run,
             "kind": self.kind,
             "published-at": self.published_at.astimezone(UTC).isoformat(timespec="milliseconds"),
-            "applied": _compact({str(p): position for p, position in self.applied.items()}),
-            "partitions": str(self.partitions),
-            "partitions-seen": str(self.partitions_seen),
-            "read-floors": _compact({str(p): list(each) for p, each in self.floors.items()}),
-            "tombstones": self.tombstones,
-            "truncated": self.truncated,
-            "numbering": self.numbering,
-            "counts": _compact(dict(self.counts)),
+            CARRIED: self.carried.to_json(),
+            "counts": json.dumps(dict(self.counts), separators=(",", ":"), sort_keys=True),
             "slo": self.slo.to_json(),
         }
         return {PREFIX + name: text for name, text in values.items()}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Published:
-        """Read what `to_properties` wrote.
+        """Reads what `to_properties` wrote, of this version or an older one.
 
         Raises:
             KeyError: if this is not the summary of one of our publishes.
+            TerminalError: if a newer version wrote what this one must not overlook.
         """
         ours = (item for item in properties.items() if item[0].startswith(PREFIX))
         get = {key.removeprefix(PREFIX): text for key, text in ours}
+        carried = get.get(CARRIED)
         return cls(
             offsets=OffsetVector.from_json(get["offsets"]),
             start=OffsetVector.from_json(get["start"]),
@@ -103,25 +88,10 @@ class Published:
             topic_id=get["topic-id"],
             cluster_id=get["cluster-id"],
             attempt=get["attempt"],
-            run=get["run"],
-            kind=get["kind"],
+            run=get.get("run", ""),
+            kind=get.get("kind", "tail"),
             published_at=datetime.fromisoformat(get["published-at"]),
-            applied={int(p): position for p, position in json.loads(get["applied"]).items()},
-            partitions=int(get["partitions"]),
-            partitions_seen=int(get["partitions-seen"]),
-            floors=_floors(get["read-floors"]),
-            tombstones=get["tombstones"],
-            truncated=get["truncated"],
-            numbering=get["numbering"],
-            counts={name: int(count) for name, count in json.loads(get["counts"]).items()},
-            slo=SloWindow.from_json(get["slo"]),
+            carried=Carried.from_0_1(get) if carried is None else Carried.from_json(carried),
+            counts={name: int(n) for name, n in json.loads(get.get("counts", "{}")).items()},
+            slo=SloWindow.from_json(get.get("slo", "{}")),
         )
-
-
-def _floors(text: str) -> Floors:
-    said = json.loads(text)
-    return {int(p): tuple((begin, lsn) for begin, lsn in each) for p, each in said.items()}
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.properties import OFFSETS, Published
+
+_DELETES_GO_WITH_THEIR_FILES: Final = 3
+"""From this format version on a data file that goes takes its deletion vector with it, so that
+deletes never count rows which are not there. https://iceberg.apache.org/spec/#deletion-vectors"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,11 @@ class TableState:
         key: names of the identifier fields, in column order.
         properties: of the table.
         location: of its files.
+        is_empty: the head has no data files at all. Counting rows would not prove it: deletes
+            of format version 2 may outlive the files that they belong to.
         total_records: rows by the head's own count, deleted ones taken off; None if unknown.
+        head_columns: names of the columns that the head was written with. Reading a snapshot
+            takes its own columns, and some may have been added since.
     """
 
     name: LakeName
@@ -45,7 +54,9 @@ class TableState:
     key: tuple[str, ...]
     properties: Mapping[str, str]
     location: str
+    is_empty: bool
     total_records: int | None
+    head_columns: frozenset[str]
 
 
 def read_state(name: LakeName, table: Table) -> TableState:
@@ -64,7 +75,9 @@ def read_state(name: LakeName, table: Table) -> TableState:
         key=tuple(f.name for f in schema.fields if f.name in keys),
         properties=dict(table.properties),
         location=table.location(),
-        total_records=_total_records(head),
+        is_empty=head is None or _summary(head).get("total-data-files") == "0",
+        total_records=_total_records(head, table.metadata.format_version),
+        head_columns=frozenset(_columns_of(table, head)),
     )
 
 
@@ -95,10 +108,18 @@ def _summary(snapshot: Snapshot) -> Mapping[str, str]:
     return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
-def _total_records(head: Snapshot | None) -> int | None:
+def _columns_of(table: Table, head: Snapshot | None) -> Iterator[str]:
+    written = table.schemas().get(head.schema_id) if head and head.schema_id is not None else None
+    yield from (written or table.schema()).column_names
+
+
+def _total_records(head: Snapshot | None, format_version: int) -> int | None:
     if head is None:
         return 0
     summary = _summary(head)
     if "total-records" not in summary or int(summary.get("total-equality-deletes", "0")):
         return None
-    return int(summary["total-records"]) - int(summary.get("total-position-deletes", "0"))
+    deleted = int(summary.get("total-position-deletes", "0"))
+    if deleted and format_version < _DELETES_GO_WITH_THEIR_FILES:
+        return None
+    return int(summary["total-records"]) - deleted

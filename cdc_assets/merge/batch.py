@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram
-from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.changeset import ChangeSet, Knowledge
@@ -29,6 +28,7 @@ from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.fold import newest_by_key, pinned
 from cdc_assets.merge.keyed import INCOMPLETE, Folded, KeyedTable, Resolved, summarized, within
 from cdc_assets.merge.known import Known
+from cdc_assets.merge.ledger import Ledger
 from cdc_assets.merge.moved import moves
 from cdc_assets.merge.multiset import CountedTable, events, highest_read, snapshot_start
 from cdc_assets.merge.observe import BatchFigures, BatchObserver, UnknownColumn
@@ -38,21 +38,11 @@ from cdc_assets.merge.plan import Apply, BatchPlan
 from cdc_assets.merge.publish import Publisher
 from cdc_assets.merge.record import Outcome, record_of
 from cdc_assets.merge.refusals import Refusals, Reported
+from cdc_assets.merge.side import SideTable
 from cdc_assets.merge.steps import Steps
+from cdc_assets.merge.tables import execute_steps
 from cdc_assets.merge.tombstones import Tombstones
-from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import TableSchema
-
-
-class UnknownColumnError(TerminalError):
-    """A record without a schema has a column that the table lacks."""
-
-    def __init__(self, entry: TableEntry, found: UnknownColumn) -> None:
-        self.column = found.name
-        what = f"the source has a column {self.column!r} that the table has not"
-        where = f"table={entry.table} {found.coordinate}"
-        remedy = "give its type under tables.<schema.table>.columns, or configure database:"
-        super().__init__(what, where=where, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +67,7 @@ class BatchExecution:
         refusals: takes what cannot be merged.
         context: the record before each range, raw; None if there are none.
         require_whole: of `Pending`.
+        require_same_topic: of `Planner`.
         steps: seconds per step, filled as the work goes on.
     """
 
@@ -90,31 +81,46 @@ class BatchExecution:
     context: DataFrame | None
     clock: Callable[[], datetime]
     require_whole: Callable[[Mapping[int, int]], None]
+    require_same_topic: Callable[[BatchPlan], None]
     steps: Steps = field(init=False)
 
     def __post_init__(self) -> None:
-        self.steps = Steps(self.plan.where)
-        self._changes = ChangeSet(self.decoder, self.plan)
+        plan = self.plan
+        self.steps = Steps(plan.where)
+        self._changes = ChangeSet(self.decoder, plan)
+        self._side = SideTable(
+            self.spark, self.catalog, self.lake, plan.entry.target, plan.published
+        )
 
-    def run(self) -> Executed:
+    def run(self) -> Executed | UnknownColumn:
         """Do all of it; see the module.
 
-        What a first look at the batch teaches (a snapshot in it, deletes without an event,
-        creates that are changed keys) changes what is to be folded: then it is folded again.
+        The first pass may find facts that change the fold (a snapshot in the batch, deletes
+        without an event, creates that are changed keys); the batch is then folded again.
+
+        Returns:
+            An unknown column if a record without a schema has one: nothing was written then.
 
         Raises:
             RejectedRecordError: if a record cannot be merged; nothing was published.
-            CutShortError: if it holds a part of a transaction; nothing was published.
+            CutShortError, MissingRowError: if the rest of what it has begun may lie behind its
+                end; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
-        published, partitions = self.plan.published, range(self.plan.partitions)
-        knowledge = Knowledge(published.floors if published else dict.fromkeys(partitions, ()))
-        while True:
-            with self._folded(knowledge) as (folded, figures):
-                more = self._learned(knowledge, figures)
-                if more is None:
-                    return self._merged(folded, figures, knowledge)
-                knowledge = more
+        plan = self.plan
+        if plan.steps:
+            with self.steps.step("make or change the table"):
+                execute_steps(self.spark, self.catalog, plan)
+        starts = plan.published.carried.snapshot_starts if plan.published else None
+        first = Knowledge(dict.fromkeys(range(plan.partitions), ()) if starts is None else starts)
+        with self._folded(first) as (folded, figures):
+            if figures.unknown_column is not None:
+                return figures.unknown_column
+            learned = self._learned(first, figures)
+            if learned is first:
+                return self._merged(folded, figures, first)
+        with self._folded(learned) as (folded, figures):
+            return self._merged(folded, figures, learned)
 
     # ── 3. read, decode, refuse ──────────────────────────────────────────────────────────
 
@@ -141,27 +147,25 @@ class BatchExecution:
             with self.steps.step("read, decode, fold"):
                 summary = summarized(observed)
                 figures = observer.figures()
-            if figures.unknown_column is not None:
-                raise UnknownColumnError(plan.entry, figures.unknown_column)
             yield replace(summary, frame=self.spark.table(view)), figures
 
-    def _learned(self, knowledge: Knowledge, figures: BatchFigures) -> Knowledge | None:
-        """More than was known when the batch was folded; None if nothing changes."""
+    def _learned(self, knowledge: Knowledge, figures: BatchFigures) -> Knowledge:
+        """With what a first pass has found; the same object if that is nothing."""
         if figures.min_floating is not None:
             with self.steps.step("look at snapshot"):
                 floors = self._changes.floors(knowledge.floors, figures)
             if floors != knowledge.floors:
-                return replace(knowledge, floors=floors)
-        if figures.lone_tombstones and knowledge.lone_deletes is None and self.plan.schema.key:
-            return replace(knowledge, lone_deletes=self._lone_deletes(knowledge))
-        if figures.in_doubt and knowledge.moves is None and len(self.plan.numbers) > 1:
-            known = Known(self.spark, self.catalog, self.plan, self.decoder.unset_able)
+                knowledge = replace(knowledge, floors=floors)
+        if figures.lone_tombstones and self.plan.schema.key:
+            knowledge = replace(knowledge, lone_deletes=self._lone_deletes(knowledge))
+        if figures.in_doubt and len(self.plan.numbers) > 1:
+            known = self._known(self.decoder.unset_able)
             with self.steps.step("look up"):
                 found = moves(
                     self._changes.decoded(knowledge), self.plan, known, self.decoder.unset_able
                 )
-            return replace(knowledge, moves=found)
-        return None
+            knowledge = replace(knowledge, moves=found)
+        return knowledge
 
     def _lone_deletes(self, knowledge: Knowledge) -> DataFrame:
         """Deletes that are only a record without a value: few."""
@@ -189,16 +193,12 @@ class BatchExecution:
         branch = Branch(self.spark, Publisher(self.spark, self.catalog, self.lake, plan))
         floors = self._changes.floors(knowledge.floors, figures)
         outcome = Outcome(figures, self._latency(figures), floors)
-        try:
+        with branch.dropped_on_failure():
             if plan.schema.key:
                 outcome = self._keyed(folded, parts, knowledge, branch, outcome)
             else:
                 outcome = self._counted(folded, parts, branch, outcome)
-        except UnreachableError:  # the branch stays; the next publish finds and drops it
-            raise
-        except Exception:
-            branch.discard()
-            raise
+            self.require_same_topic(plan)
         if outcome.published is not None:
             with self.steps.step("publish"):
                 branch.publish()
@@ -241,7 +241,7 @@ class BatchExecution:
         branch: Branch,
         outcome: Outcome,
     ) -> Outcome:
-        plan, rows = self.plan, _rows(self.lake, self.plan)
+        plan = self.plan
         table = KeyedTable(plan, self._known(), self._tombstones(), self.steps,
                            self._changes.unset_able)  # fmt: skip
         for part in parts:
@@ -251,7 +251,7 @@ class BatchExecution:
                 if part.truncate is not None and (plan.head or branch.identifier):
                     with self.steps.step("truncate"):
                         branch.truncate(part.truncate, keep_deleted=plan.soft)
-                apply = table.choose(mine, rows, branch)
+                apply = table.choose(mine, branch)
                 with table.resolved(mine, changes, apply, branch) as resolved:
                     incomplete = self._refused(resolved)
                     stale = mine.keys - resolved.kept - incomplete
@@ -261,8 +261,9 @@ class BatchExecution:
                         nothing = not (resolved.kept or branch.identifier)
                         if plan.replay and nothing and self.refusals.quarantined is None:
                             return outcome
+                        outcome = replace(outcome, side=table.remember(resolved, mine))
                         outcome = self._recorded(outcome, parts)
-                    table.write(resolved, mine, apply, branch, outcome.properties)
+                    table.write(resolved, apply, branch, outcome.properties)
         return outcome
 
     def _counted(
@@ -273,9 +274,10 @@ class BatchExecution:
         outcome: Outcome,
     ) -> Outcome:
         part, before = parts[-1], self.plan.published
-        highest = max(before.applied.values(), default="") if before else ""
+        highest = max(before.carried.applied.values(), default="") if before else ""
         may_repeat = min(folded.lowest.values(), default="") <= highest
-        table = CountedTable(self.spark, self.catalog, self.plan, self.steps)
+        ledger = Ledger(self._side)
+        table = CountedTable(self.spark, self.catalog, self.plan, self.steps, ledger)
         counted = table.counted(folded.frame, part.floor, may_repeat=may_repeat)
         with self.steps.step("count events"):
             stale = folded.keys - counted.count()
@@ -283,6 +285,7 @@ class BatchExecution:
             with self.steps.step("truncate"):
                 branch.truncate(part.truncate, keep_deleted=False)
         self._settle(lambda: counted)
+        outcome = replace(outcome, side=table.remember(counted))
         outcome = self._recorded(outcome.after(folded, Apply.COUNT, stale, 0), parts)
         table.write(counted, branch, outcome.properties)
         return outcome
@@ -321,15 +324,9 @@ class BatchExecution:
         elapsed = (self.clock() - figures.asked_at).total_seconds()
         return figures.ages.shifted(elapsed)
 
-    def _known(self) -> Known:
-        return Known(self.spark, self.catalog, self.plan, self._changes.unset_able)
+    def _known(self, columns: tuple[str, ...] | None = None) -> Known:
+        wanted = self._changes.unset_able if columns is None else columns
+        return Known(self.spark, self.catalog, self.plan, wanted, self._tombstones())
 
     def _tombstones(self) -> Tombstones:
-        return Tombstones(self.spark, self.catalog, self.plan.entry.target, self.plan.schema)
-
-
-def _rows(lake: Lake, plan: BatchPlan) -> int | None:
-    if plan.head is None:
-        return 0
-    state = lake.state(plan.entry.target)
-    return state.total_records if state and state.snapshot_id == plan.head else None
+        return Tombstones(self._side, self.plan.schema.key)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_assets.effects import effect
+from cdc_assets.errors import UnreachableError
 from cdc_assets.merge import sql
 from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.parts import Truncate
@@ -38,9 +41,9 @@ class Branch:
     def truncate(self, at: Truncate, *, keep_deleted: bool) -> None:
         """Delete, or mark, all rows older than a truncate."""
         if keep_deleted:
-            self._run(sql.mark_older(self._open(), at.position, at.at_micros))
+            self._run("truncate", sql.mark_older(self._open(), at.position, at.at_micros))
         else:
-            self._run(sql.delete_older(self._open(), at.position))
+            self._run("truncate", sql.delete_older(self._open(), at.position))
 
     def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
         """Delete the rows of the keys of these changes (``count`` of them)."""
@@ -57,17 +60,28 @@ class Branch:
         for name, value in properties.items():
             writer = writer.option(f"snapshot-property.{name}", value)
         self._statements += 1
-        writer.append()
+        with effect("spark: append rows"):
+            writer.append()
 
     def publish(self) -> None:
         """Make it visible, and drop the branch."""
         self.publisher.publish(self._statements)
         self.publisher.close_branch()
 
-    def discard(self) -> None:
-        """Drop the branch, if there is one."""
-        if self._identifier is not None:
-            self.publisher.close_branch()
+    @contextmanager
+    def dropped_on_failure(self) -> Generator[None]:
+        """Drop the branch if the block fails, and there is one.
+
+        Not if Spark cannot be reached: then the next publish finds and drops it.
+        """
+        try:
+            yield
+        except UnreachableError:
+            raise
+        except Exception:
+            if self._identifier is not None:
+                self.publisher.close_branch()
+            raise
 
     def _open(self) -> str:
         if self._identifier is None:
@@ -78,8 +92,10 @@ class Branch:
         view = f"keys_{uuid.uuid4().hex}"
         keys.createOrReplaceTempView(view)
         with released_after(lambda: self._spark.catalog.dropTempView(view)):
-            self._run(sql.delete_keys(self._open(), view, names, broadcast=broadcast))
+            statement = sql.delete_keys(self._open(), view, names, broadcast=broadcast)
+            self._run("delete rows", statement)
 
-    def _run(self, statement: str) -> None:
+    def _run(self, name: str, statement: str) -> None:
         self._statements += 1
-        self._spark.sql(statement)
+        with effect(f"spark: {name}"):
+            self._spark.sql(statement)

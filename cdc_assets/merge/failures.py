@@ -17,6 +17,10 @@ _CONFLICTS = (
     "ValidationException",
     "Branch does not exist",
     "Cannot commit",
+    # Another writer has just made or altered the table in the same way.
+    "FIELD_ALREADY_EXISTS",
+    "TABLE_OR_VIEW_ALREADY_EXISTS",
+    "NAMESPACE_ALREADY_EXISTS",
 )
 _LOST_SERVER = (
     "UNAVAILABLE",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge import sql
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.failures import released_after
@@ -131,11 +132,11 @@ class KeyedTable:
                 counted = summarized(cached)
             yield counted
 
-    def choose(self, folded: Folded, rows: int | None, branch: Branch) -> Apply:
+    def choose(self, folded: Folded, branch: Branch) -> Apply:
         """How to apply it; once something was written the branch says what is there."""
         if branch.identifier is not None:
             return Apply.GUARDED
-        return choose(self._plan, rows, folded.lowest)
+        return choose(self._plan, folded.lowest)
 
     @contextmanager
     def resolved(
@@ -172,15 +173,18 @@ class KeyedTable:
         lost = final.where("incomplete") if kept.get(True) else None
         yield Resolved(final.where("NOT incomplete"), kept.get(False, 0), lost)
 
+    def remember(self, resolved: Resolved, folded: Folded) -> SideMark | None:
+        """Remember the deletes; None if there are none to remember."""
+        if not folded.deletes or self._plan.soft:
+            return None
+        with self._steps.step("remember deletes"):
+            return self._tombstones.remember(resolved.final.where("op = 'd'"), self._plan.attempt)
+
     def write(
-        self, resolved: Resolved, folded: Folded, apply: Apply, branch: Branch,
-        properties: Mapping[str, str],
-    ) -> None:  # fmt: skip
-        """Remember deletes, delete the keys, append the rows."""
+        self, resolved: Resolved, apply: Apply, branch: Branch, properties: Mapping[str, str]
+    ) -> None:
+        """Delete the keys, append the rows."""
         final, plan = resolved.final, self._plan
-        if folded.deletes and not plan.soft:
-            with self._steps.step("remember deletes"):
-                self._tombstones.remember(final.where("op = 'd'"))
         if apply is not Apply.APPEND:
             with self._steps.step("delete keys"):
                 branch.delete_keys(final, plan.schema.key, resolved.kept)

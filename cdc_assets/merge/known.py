@@ -11,13 +11,20 @@ from cdc_assets.merge.tombstones import Tombstones
 
 
 def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
-    """The lake's rows as a batch finds them: on its branch, or at the head of its plan if None."""
+    """The lake's rows as a batch finds them: on its branch, or at the head of its plan if None.
+
+    A snapshot is read with the columns that it was written with: those that were added since
+    are empty in it.
+    """
     if branch is not None:
         return spark.table(branch)
-    reader = spark.read
-    if plan.head is not None:
-        reader = reader.option("versionAsOf", str(plan.head))
-    return reader.table(sql.table(catalog, plan.entry.target))
+    name = sql.table(catalog, plan.entry.target)
+    if plan.head is None:
+        return spark.read.table(name)
+    rows = spark.read.option("versionAsOf", str(plan.head)).table(name)
+    added = (each for each in plan.schema.columns if each.name not in plan.head_columns)
+    empty = {each.name: F.lit(None).cast(str(each.type)) for each in added}
+    return rows.withColumns(empty) if empty else rows
 
 
 class Known:
@@ -28,15 +35,22 @@ class Known:
         catalog: name of the lake's catalog.
         plan: of the batch.
         columns: which columns of a row may be asked for.
+        tombstones: remembered deletes; None for a table that has none.
     """
 
     def __init__(
-        self, spark: SparkSession, catalog: str, plan: BatchPlan, columns: tuple[str, ...]
+        self,
+        spark: SparkSession,
+        catalog: str,
+        plan: BatchPlan,
+        columns: tuple[str, ...],
+        tombstones: Tombstones | None,
     ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._plan = plan
         self._columns = columns
+        self._tombstones = tombstones
 
     def rows(self, wanted: DataFrame, branch: str | None = None) -> DataFrame:
         """``known_key known_position known_row`` of the lake's rows with these keys.
@@ -61,9 +75,7 @@ class Known:
         """``known_key known_position``, at most one for each key: of its row or its delete."""
         found = rows.select("known_key", "known_position")
         published = self._plan.published
-        if published and published.tombstones:
-            side = Tombstones(
-                self._spark, self._catalog, self._plan.entry.target, self._plan.schema
-            )
-            found = found.unionByName(side.known(wanted))
+        if self._tombstones and published and published.carried.max_tombstone:
+            deleted = self._tombstones.known(wanted)
+            found = found if deleted is None else found.unionByName(deleted)
         return found.groupBy("known_key").agg(F.max("known_position").alias("known_position"))

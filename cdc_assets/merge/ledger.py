@@ -1,27 +1,26 @@
 """Events that a table without a key has counted: a side table, so that a repeat counts once.
 
 Counting is not idempotent as replacing a row by its key is. Each streamed event is written
-here with its coordinate before the rows are published. An entry holds once the committed
-offsets are beyond its coordinate: those of a batch that failed do not hold, and the batch may
-be tried again. It is read only when a batch has an event that is not newer than everything
-applied.
+here before the rows are published, and counts once they are (`cdc_assets.merge.side`): what a
+batch that failed has written holds for nobody, and the batch may be tried again. It is read only
+when a batch has an event that is not newer than everything applied.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge import sql
-from cdc_assets.merge.tombstones import side_name
+from cdc_assets.merge.side import SideTable
 
 EVENT: Final = ("at", "ordinal")
 """What tells events apart: position without the offset, and the place in the transaction."""
-_COLUMNS: Final = (
+COLUMNS: Final = (
     ("at", "binary"),
     ("ordinal", "bigint"),
     ("content", "bigint"),
@@ -33,36 +32,27 @@ _COLUMNS: Final = (
 class Ledger:
     """The counted events of one lake table."""
 
-    def __init__(self, spark: SparkSession, catalog: str, target: LakeName) -> None:
-        self._spark = spark
-        self._catalog = catalog
-        self._name = side_name(target)
+    def __init__(self, side: SideTable) -> None:
+        self._side = side
 
-    def create(self) -> None:
-        """Make the side table, if it is not there."""
-        self._spark.sql(sql.create_namespace(self._catalog, self._name))
-        self._spark.sql(
-            sql.create_side_table(self._catalog, self._name, _COLUMNS, {"format-version": "2"})
-        )
+    def record(self, events: DataFrame, attempt: str, committed: OffsetVector) -> SideMark:
+        """Append events (``at ordinal content partition offset``).
 
-    def record(self, events: DataFrame) -> None:
-        """Append events (``at ordinal content partition offset``)."""
-        rows = events.select(*(name for name, _ in _COLUMNS))
-        rows.writeTo(sql.table(self._catalog, self._name)).append()
+        Up to version 0.1.0 entries counted once the committed offsets were beyond them.
 
-    def entries(self, events: DataFrame, committed: OffsetVector) -> DataFrame:
-        """What is written of these events, by batches that were published or not.
-
-        Returns:
-            The columns of the side table, and ``is_counted``: a published batch wrote it, since
-            it lies below the committed offsets.
+        Raises:
+            ConflictError: see `SideTable.append`.
         """
-        table = self._spark.table(sql.table(self._catalog, self._name))
+        if self._side.counts_all:
+            self._side.remove(sql.at_or_after(committed.as_dict()))
+        return self._side.append(events.select(*(name for name, _ in COLUMNS)), attempt)
+
+    def counted(self, events: DataFrame, committed: OffsetVector) -> DataFrame | None:
+        """The entries of those of these events that were counted; None if none ever was."""
+        table = self._side.entries()
+        if table is None:
+            return None
+        if self._side.counts_all:
+            table = table.where(f"NOT ({sql.at_or_after(committed.as_dict())})")
         wanted = F.broadcast(events.select(*EVENT).distinct())
-        ends = (
-            F.when(F.col("partition") == partition, F.lit(end).cast("bigint"))
-            for partition, end in committed
-        )
-        end = F.coalesce(*ends, F.lit(0).cast("bigint"))
-        mine = table.join(wanted, list(EVENT), "left_semi")
-        return mine.withColumn("is_counted", F.col("offset") < end)
+        return table.join(wanted, list(EVENT), "left_semi")

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import RejectedRecordError, TerminalError
+from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge import sql
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.failures import released_after
@@ -97,12 +98,14 @@ def highest_read(frame: DataFrame) -> str:
 class CountedTable:
     """The lake table of a table without a key while a batch is applied to it."""
 
-    def __init__(self, spark: SparkSession, catalog: str, plan: BatchPlan, steps: Steps) -> None:
+    def __init__(
+        self, spark: SparkSession, catalog: str, plan: BatchPlan, steps: Steps, ledger: Ledger
+    ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._plan = plan
         self._steps = steps
-        self._ledger = Ledger(spark, catalog, plan.entry.target)
+        self._ledger = ledger
 
     def counted(self, frame: DataFrame, floor: str, *, may_repeat: bool) -> DataFrame:
         """The events above ``floor`` (hexadecimal), each once.
@@ -123,9 +126,10 @@ class CountedTable:
             once = ranked.where("nth = 1").drop("nth")
             new, repeats = once, ranked.where("nth > 1").drop("nth")
             both = streamed.select(*EVENT, "content")
-            if may_repeat:
-                entries = pinned(self._ledger.entries(streamed, self._committed))
-                counted = F.broadcast(entries.where("is_counted").select(*EVENT).distinct())
+            entries = self._ledger.counted(streamed, self._committed) if may_repeat else None
+            if entries is not None:
+                entries = pinned(entries)
+                counted = F.broadcast(entries.select(*EVENT).distinct())
                 new = once.join(counted, list(EVENT), "left_anti")
                 repeats = repeats.unionByName(once.join(counted, list(EVENT), "left_semi"))
                 both = both.unionByName(entries.select(*EVENT, "content"))
@@ -133,14 +137,18 @@ class CountedTable:
             self._require_same(streamed, both)
             return pinned(above.where("ts IS NULL").unionByName(new))
 
+    def remember(self, counted: DataFrame) -> SideMark:
+        """Record the events."""
+        with self._steps.step("record events"):
+            streamed = counted.where("ts IS NOT NULL")
+            return self._ledger.record(streamed, self._plan.attempt, self._committed)
+
     def write(self, counted: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Record the events, delete surplus rows, append missing ones.
+        """Delete surplus rows, append missing ones.
 
         Raises:
             MissingRowError: if a row that is to go is not there.
         """
-        with self._steps.step("record events"):
-            self._ledger.record(counted.where("ts IS NOT NULL"))
         net = _net(counted).persist()
         with released_after(net.unpersist):
             surplus = net.where("n < 0")

@@ -12,9 +12,11 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.positions import NUMBERS, Epochs
 from cdc_assets.lake.properties import Published
+from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.describe import RecordLayout
 from cdc_assets.merge.parts import Part
+from cdc_assets.merge.table_steps import TableStep, describe
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import TableSchema
 
@@ -38,6 +40,7 @@ class BatchPlan:
     Attributes:
         entry: the table.
         head: the snapshot that ``main`` must still have when the batch publishes.
+        state: the table as it was planned on; None if it is yet to be made.
         published: what the newest publish recorded; None for the first.
         identity: of the topic.
         start: committed offsets before the batch.
@@ -47,6 +50,8 @@ class BatchPlan:
         context: for each range the offset before it, if the log still holds it.
         schema: the table's columns and how they arrive.
         layout: what its records are like.
+        is_empty: the head has no rows at all; ``head_columns`` are those that it has.
+        steps: what the table lacks, done before anything is read.
         soft: deleted rows stay in the table, marked.
         numbering: of binlog files after the batch, as text; ``epochs`` of its records.
         replay: the ranges were merged before; committed offsets stay.
@@ -64,10 +69,14 @@ class BatchPlan:
     context: tuple[OffsetRange, ...]
     schema: TableSchema
     layout: RecordLayout
+    is_empty: bool
+    head_columns: frozenset[str]
     soft: bool
     replay: bool
     run_id: str
     attempt: str
+    state: TableState | None = None
+    steps: tuple[TableStep, ...] = ()
     numbering: str = ""
     epochs: Epochs = field(default_factory=dict)
 
@@ -79,7 +88,7 @@ class BatchPlan:
     @property
     def floor(self) -> str:
         """Position of the newest truncate that was merged, hexadecimal; empty without one."""
-        return self.published.truncated if self.published else ""
+        return self.published.carried.max_truncate if self.published else ""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -96,6 +105,7 @@ class BatchPlan:
         """For people: what is read, where it is cut, how it is applied, where it goes."""
         lines = [
             f"{'replay' if self.replay else 'tail'} of {self.entry.topic} into {self.entry.target}",
+            *(f"  table: {describe(step)}" for step in self.steps),
             *(f"  read partition {r.partition} [{r.start}, {r.end})" for r in self.ranges),
             f"  in all {total_length(self.ranges)} offsets, positions: {self.layout.scheme}",
             *(f"  {part.describe()}" for part in parts if part.truncate or part.before),
@@ -169,7 +179,7 @@ def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, .
     )
 
 
-def choose(plan: BatchPlan, rows: int | None, lowest: Mapping[int, str]) -> Apply:
+def choose(plan: BatchPlan, lowest: Mapping[int, str]) -> Apply:
     """How to apply a batch whose lowest newest positions per partition are known.
 
     A batch needs no look-up if everything it holds is newer than whatever was applied. Where
@@ -178,14 +188,13 @@ def choose(plan: BatchPlan, rows: int | None, lowest: Mapping[int, str]) -> Appl
 
     Args:
         plan: of the batch.
-        rows: rows in the table, None if unknown.
         lowest: per partition the lowest position among the folded changes, hexadecimal.
     """
     published = plan.published
-    if published is None or (rows == 0 and not published.tombstones):
+    if published is None or (plan.is_empty and not published.carried.max_tombstone):
         return Apply.APPEND
-    applied = published.applied
-    if not plan.layout.keyed or plan.partitions != published.partitions:
+    applied = published.carried.applied
+    if not plan.layout.keyed or plan.partitions != published.carried.partitions:
         highest = max(applied.values(), default="")
         applied = dict.fromkeys(lowest, highest)
     newer = all(position > applied.get(p, "") for p, position in lowest.items())

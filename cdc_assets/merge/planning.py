@@ -1,4 +1,7 @@
-"""Steps 1 and 2 of a batch: look at the table and at the log, choose where the batch ends."""
+"""Steps 1 and 2 of a batch: look at the table and at the log, choose where the batch ends.
+
+Planning changes nothing, neither in the lake nor in the log.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from pyspark.sql import SparkSession
-
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import ConflictError, CutShortError, LostRangeError, TerminalError
+from cdc_assets.errors import (
+    ConflictError,
+    CutShortError,
+    LogReplacedError,
+    LostRangeError,
+    TerminalError,
+)
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
@@ -71,6 +78,15 @@ class Pending:
         raise CutShortError(what, where=self.plan.where, remedy=remedy)
 
 
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What is read, and the committed offsets before and after."""
+
+    ranges: tuple[OffsetRange, ...]
+    start: OffsetVector
+    end: OffsetVector
+
+
 class Planner:
     """Plans batches of the tables of one configuration."""
 
@@ -79,13 +95,11 @@ class Planner:
         config: ReplicationConfig,
         lake: Lake,
         log: KafkaLog,
-        spark: Callable[[], SparkSession],
         clock: Callable[[], datetime],
     ) -> None:
         self._config = config
         self._lake = lake
         self._log = log
-        self._spark = spark
         self._clock = clock
 
     def tail(
@@ -103,7 +117,7 @@ class Planner:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
         """
         state = self._lake.state(entry.target)
-        marks = self.marks(entry)
+        identity, marks = self._log_now(entry)
         published = state.published if state else None
         if state and state.snapshot_id is not None and published is None:
             what = "the lake table exists but was not made by cdc_assets, or lost its history"
@@ -113,7 +127,7 @@ class Planner:
             )
         start = published.offsets if published else marks.begin
         if published:
-            require_same_log(entry, published, self._identity(entry))
+            require_same_log(entry, published, identity)
         elif self._source(entry).lost_start == "fail":
             require_whole(entry, marks)
         require_kept(entry, start, marks)
@@ -127,7 +141,7 @@ class Planner:
         if not ranges:
             return None
         end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
-        plan = self._plan(entry, state, ranges, run_id, (start, end), marks)
+        plan = self._plan(entry, state, _Cut(ranges, start, end), run_id, (identity, marks))
         left = total_length(unread)
         return Pending(plan, left, total_length(ranges) < left, transactions, marks.end)
 
@@ -166,12 +180,9 @@ class Planner:
         if state is None or state.published is None:
             what = "there is nothing to replay: the table was not replicated yet"
             raise TerminalError(what, where=where, remedy="materialize it first")
-        if not state.key:
+        if not self.tables(entry).plan(state).first.schema.key:
             what = "a table without a key is not replayed: its rows are counted, not replaced"
-            remedy = (
-                f"drop the lake table {entry.target}; it is then built anew from the log, "
-                "or from a new snapshot if the log no longer begins with one"
-            )
+            remedy = f"build it anew: cdc-assets rebuild {entry.table}"
             raise TerminalError(what, where=where, remedy=remedy)
         committed = state.published.offsets
         ahead = [str(each) for each in ranges if each.end > committed.get(each.partition)]
@@ -186,20 +197,34 @@ class Planner:
         Raises:
             ConflictError: if the table is not there any more.
         """
-        state, marks = self._lake.state(entry.target), self.marks(entry)
+        state, (identity, marks) = self._lake.state(entry.target), self._log_now(entry)
         if state is None or state.published is None:
             what = "the table vanished while it was replayed"
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
-        require_same_log(entry, state.published, self._identity(entry))
+        require_same_log(entry, state.published, identity)
         committed = state.published.offsets
-        plan = self._plan(entry, state, ranges, run_id, (committed, committed), marks)
+        cut = _Cut(ranges, committed, committed)
+        plan = self._plan(entry, state, cut, run_id, (identity, marks))
         plan = replace(plan, replay=True)
         return Pending(plan, total_length(committed.ranges_to(marks.end)))
 
     def tables(self, entry: TableEntry) -> LakeTables:
-        """Creating and changing the lake table."""
+        """Planning the lake table."""
         types = TypeSource(self._source(entry), self._log)
-        return LakeTables(self._config, self._spark(), types, entry)
+        return LakeTables(self._config, self._lake, types, entry)
+
+    def require_same_topic(self, plan: BatchPlan) -> None:
+        """The topic must still be the one that was planned for, once it has been read.
+
+        Raises:
+            LogReplacedError: if it was recreated meanwhile.
+        """
+        now = self._log.identity([plan.entry.topic]).get(plan.entry.topic)
+        if now != plan.identity:
+            what = "the topic was recreated while it was read"
+            where = f"{plan.where} was={plan.identity} is={now}"
+            remedy = "nothing was published; build the table anew: cdc-assets rebuild"
+            raise LogReplacedError(what, where=where, remedy=remedy)
 
     def marks(self, entry: TableEntry) -> Watermarks:
         """The log's bounds.
@@ -226,7 +251,7 @@ class Planner:
         Keys move when partitions are added. Their older changes must not be left for later.
         """
         published = state.published if state else None
-        if published and published.partitions_seen != len(marks.end.offsets):
+        if published and published.carried.partitions_seen != len(marks.end.offsets):
             return None
         return self._source(entry).batch.max_records * limits
 
@@ -268,44 +293,57 @@ class Planner:
         self,
         entry: TableEntry,
         state: TableState | None,
-        ranges: tuple[OffsetRange, ...],
+        cut: _Cut,
         run_id: str,
-        offsets: tuple[OffsetVector, OffsetVector],
-        marks: Watermarks,
+        log: tuple[TopicIdentity, Watermarks],
     ) -> BatchPlan:
-        tables = self.tables(entry)
-        first = tables.stored(state) if state else tables.create()
+        table, (identity, marks) = self.tables(entry).plan(state), log
         published = state.published if state else None
         begin = marks.begin
         context = (
             OffsetRange(r.partition, r.start - 1, r.start)
-            for r in ranges
+            for r in cut.ranges
             if r.start > begin.get(r.partition)
         )
         return BatchPlan(
             entry=entry,
             head=state.snapshot_id if state else None,
             published=published,
-            identity=self._identity(entry),
-            start=offsets[0],
-            ranges=ranges,
-            end=offsets[1],
+            identity=identity,
+            start=cut.start,
+            ranges=cut.ranges,
+            end=cut.end,
             partitions=len(marks.end.offsets),
             context=tuple(context),
-            schema=first.schema,
-            layout=first.layout,
+            schema=table.first.schema,
+            layout=table.first.layout,
+            is_empty=state.is_empty if state else True,
+            head_columns=state.head_columns if state else frozenset(),
             soft=self._source(entry).overrides(entry.table).deletes == "soft",
             replay=False,
             run_id=run_id,
             attempt=str(uuid.uuid4()),
-            numbering=published.numbering if published else "",
+            state=state,
+            steps=table.steps,
+            numbering=published.carried.numbering if published else "",
         )
 
     def _source(self, entry: TableEntry) -> SourceConfig:
         return self._config.source(entry.table.source)
 
-    def _identity(self, entry: TableEntry) -> TopicIdentity:
-        return self._log.identity([entry.topic])[entry.topic]
+    def _log_now(self, entry: TableEntry) -> tuple[TopicIdentity, Watermarks]:
+        """The topic's identity, and bounds that are no older: see `require_same_topic`.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+            ConflictError: if it has just come into being.
+        """
+        identity = self._log.identity([entry.topic]).get(entry.topic)
+        marks = self.marks(entry)
+        if identity is None:
+            what = "the topic was created while it was looked at"
+            raise ConflictError(what, where=f"topic={entry.topic}", remedy="it is looked at again")
+        return identity, marks
 
 
 def rest_of(ranges: Sequence[OffsetRange], done: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:

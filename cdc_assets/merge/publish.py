@@ -19,6 +19,7 @@ import logging
 
 from pyspark.sql import SparkSession
 
+from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, TransientError
 from cdc_assets.lake import Lake
 from cdc_assets.merge import sql
@@ -41,7 +42,10 @@ class Publisher:
         """Step 1; returns the branch as a table identifier for SQL."""
         plan = self._plan
         with translated("create branch", plan.where):
-            self._run(sql.create_branch(self._catalog, plan.entry.target, plan.branch, plan.head))
+            self._run(
+                "create branch",
+                sql.create_branch(self._catalog, plan.entry.target, plan.branch, plan.head),
+            )
         return sql.table(self._catalog, plan.entry.target, plan.branch)
 
     def publish(self, statements: int) -> None:
@@ -64,7 +68,7 @@ class Publisher:
             raise ConflictError(what, where=plan.where, remedy=remedy)
         try:
             with translated("publish", plan.where):
-                self._run(sql.fast_forward(self._catalog, plan.entry.target, plan.branch))
+                self._run("fast-forward main", sql.fast_forward(self._catalog, target, branch))
         except ConflictError:
             self.close_branch()
             raise
@@ -78,7 +82,8 @@ class Publisher:
             dead = self._lake.dead_branches(plan.entry.target, OWN_BRANCH)
             with translated("drop branch", plan.where):
                 for branch in dict.fromkeys((plan.branch, *dead)):
-                    self._run(sql.drop_branch(self._catalog, plan.entry.target, branch))
+                    name = plan.entry.target
+                    self._run("drop branch", sql.drop_branch(self._catalog, name, branch))
         except TransientError as error:
             _log.warning("branch %s was left behind: %s", plan.branch, error)
 
@@ -93,5 +98,6 @@ class Publisher:
         if not published:
             raise lost
 
-    def _run(self, statement: str) -> None:
-        self._spark.sql(statement)
+    def _run(self, name: str, statement: str) -> None:
+        with effect(f"spark: {name}"):
+            self._spark.sql(statement)

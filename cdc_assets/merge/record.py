@@ -10,6 +10,7 @@ from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.position import Floors
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.lake import Published
+from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.merge.keyed import Folded
 from cdc_assets.merge.observe import BatchFigures
 from cdc_assets.merge.plan import Apply, BatchPlan
@@ -27,6 +28,7 @@ class Outcome:
         stale: changes that the table had already, or had newer ones of.
         highest: position by partition, of all parts, hexadecimal.
         highest_delete: likewise, of the remembered deletes.
+        side: what of the side table counts from here on; None as before.
         quarantined: how many records of the table lie in quarantine now; None as before.
         published: what the snapshot says; None before the last part, and if there is none.
     """
@@ -38,6 +40,7 @@ class Outcome:
     stale: int = 0
     highest: dict[int, str] = field(default_factory=dict)
     highest_delete: str = ""
+    side: SideMark | None = None
     quarantined: int | None = None
     published: Published | None = None
 
@@ -72,6 +75,7 @@ def record_of(
         slo_hours: how long latencies are kept.
     """
     before, figures = plan.published, outcome.figures
+    carried = before.carried if before else Carried(partitions=plan.partitions, side=SideMark())
     slo = before.slo if before else SloWindow()
     if not plan.replay:
         slo = slo.add(now, outcome.latency)
@@ -89,13 +93,16 @@ def record_of(
         run=plan.run_id,
         kind="replay" if plan.replay else "tail",
         published_at=now,
-        applied=_higher(before.applied if before else {}, outcome.highest),
-        partitions=before.partitions if before else plan.partitions,
-        partitions_seen=plan.partitions,
-        floors=outcome.floors,
-        tombstones=max(before.tombstones if before else "", deletes),
-        truncated=truncated,
-        numbering=plan.numbering,
+        carried=replace(
+            carried,
+            applied=_higher(carried.applied, outcome.highest),
+            partitions_seen=plan.partitions,
+            snapshot_starts=outcome.floors,
+            max_tombstone=max(carried.max_tombstone, deletes),
+            max_truncate=truncated,
+            numbering=plan.numbering,
+            side=outcome.side or carried.side,
+        ),
         counts={
             "records": figures.records,
             **figures.by_op,

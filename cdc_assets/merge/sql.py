@@ -120,6 +120,24 @@ def fast_forward(catalog: str, name: LakeName, branch: str) -> str:
     return f"{called}(table => {own}, branch => 'main', to => {text(branch)})"
 
 
+def set_current_snapshot(catalog: str, name: LakeName, snapshot_id: int) -> str:
+    """Make a snapshot the head of ``main``, whatever that is."""
+    own = text(f"{quote(name.namespace)}.{quote(name.name)}")
+    called = f"CALL {quote(catalog)}.system.set_current_snapshot"
+    return f"{called}(table => {own}, snapshot_id => {snapshot_id:d})"
+
+
+def delete_where(catalog: str, name: LakeName, condition: str = "true") -> str:
+    """Delete rows of one of our own tables; without a condition all, by metadata alone."""
+    return f"DELETE FROM {table(catalog, name)} WHERE {condition}"  # noqa: S608 - ours
+
+
+def at_or_after(offsets: Mapping[int, int]) -> str:
+    """The entries of these partitions with no lower offset, and all of other partitions."""
+    below = (f"(partition = {p:d} AND offset < {at:d})" for p, at in offsets.items())
+    return f"NOT ({' OR '.join(below) or 'false'})"
+
+
 def delete_keys(target: str, view: str, key: Sequence[str], *, broadcast: bool = True) -> str:
     """Delete the rows whose key is in the view.
 

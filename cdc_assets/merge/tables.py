@@ -1,23 +1,35 @@
-"""Creating and changing the lake's tables."""
+"""What the lake's tables are to be: planned here as steps, and carried out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
-from cdc_assets.lake import TableState
-from cdc_assets.merge import sql
+from cdc_assets.lake import Lake, TableState
+from cdc_assets.lake.side import side_name
+from cdc_assets.merge import ledger, sql, tombstones
 from cdc_assets.merge.describe import FirstSchema, RecordLayout, TypeSource
 from cdc_assets.merge.failures import translated
-from cdc_assets.merge.ledger import Ledger
-from cdc_assets.merge.tombstones import Tombstones
+from cdc_assets.merge.plan import BatchPlan
+from cdc_assets.merge.table_steps import (
+    ColumnPlan,
+    CreateNamespace,
+    CreateSide,
+    CreateTable,
+    TableStep,
+    described,
+    identifier,
+    plan_columns,
+    statements,
+)
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.evolution import Evolution, evolution, evolved
 from cdc_assets.schema.stored import from_json, to_json
 from cdc_assets.schema.types import TableSchema
 
@@ -37,44 +49,91 @@ _MERGE_ON_READ: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What a table's records are decoded to, and what the lake lacks for that."""
+
+    first: FirstSchema
+    steps: tuple[TableStep, ...]
+
+
 class LakeTables:
-    """The lake table of one source table."""
+    """Plans the lake table of one source table. Changes nothing."""
 
     def __init__(
-        self, config: ReplicationConfig, spark: SparkSession, types: TypeSource, entry: TableEntry
+        self, config: ReplicationConfig, lake: Lake, types: TypeSource, entry: TableEntry
     ) -> None:
-        self._lake = config.lake
+        self._config = config.lake
         source = config.source(entry.table.source)
         self._mode = source.schema_changes
         self._deletes = source.overrides(entry.table).deletes
-        self._spark = spark
+        self._lake = lake
         self._types = types
         self._entry = entry
 
-    def create(self) -> FirstSchema:
-        """Make namespace, table, identifier fields and the side table of deletes or events."""
-        first = self._types.first_schema(self._entry)
-        schema = first.schema
-        catalog, target = self._lake.catalog.name, self._entry.target
-        with translated("create table", f"table={self._entry.table} lake={target}"):
-            self._spark.sql(sql.create_namespace(catalog, target))
-            own = sql.OWN_COLUMNS | (sql.SOFT_DELETE_COLUMNS if self._deletes == "soft" else {})
-            properties = self._properties(first)
-            self._spark.sql(sql.create_table(catalog, target, schema, own, properties))
-            if schema.key:
-                self._spark.sql(sql.set_identifier(catalog, target, schema.key))
-                Tombstones(self._spark, catalog, target, schema).create()
-            else:
-                Ledger(self._spark, catalog, target).create()
-        return first
-
-    def stored(self, state: TableState) -> FirstSchema:
-        """What `create` recorded with the table.
+    def plan(self, state: TableState | None) -> TablePlan:
+        """The table as it is to be, and the steps that are missing until it is.
 
         Raises:
-            TerminalError: if the table does not say how its records are to be decoded, or the
-                configuration wants other deletes than it was made with.
+            TerminalError: of `TypeSource.first_schema`; if the table does not say how its
+                records are to be decoded, or the configuration wants other deletes than it was
+                made with; if the side table that it needs is gone.
         """
+        first = self._stored(state) if state else self._types.first_schema(self._entry)
+        steps = () if state else (CreateNamespace(), self._create(first))
+        missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
+        return TablePlan(first, missing)
+
+    def columns(
+        self, stored: TableSchema, state: TableState | None, records: Sequence[TableSchema]
+    ) -> ColumnPlan:
+        """What the table lacks to hold what these records have.
+
+        Args:
+            stored: of `plan`.
+            state: of the table; None if it is to be made with the stored columns.
+            records: schemas of the batch's records.
+
+        Raises:
+            TerminalError: if that would lose something, or the configuration forbids changes.
+        """
+        own = sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS
+        columns = [each for each in state.columns if each.name not in own] if state else None
+        plan = plan_columns(stored, columns, records)
+        for change in plan.changes:
+            if self._mode != "evolve" or change.incompatible:
+                what = f"the source's columns have changed: {change.describe()}"
+                remedy = (
+                    "build the table anew (cdc-assets rebuild), or set schema_changes: evolve "
+                    "if it fits"
+                )
+                raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        return plan
+
+    def _create(self, first: FirstSchema) -> CreateTable:
+        own = sql.OWN_COLUMNS | (sql.SOFT_DELETE_COLUMNS if self._deletes == "soft" else {})
+        return CreateTable(first.schema, own, self._properties(first))
+
+    def _side(self, state: TableState | None, schema: TableSchema) -> tuple[CreateSide, ...]:
+        """The side table of deletes or events, if it is not there.
+
+        Raises:
+            TerminalError: if the table needs what was in it.
+        """
+        target = self._entry.target
+        if self._lake.side(target) is not None:
+            return ()
+        published = state.published if state else None
+        mark = published.carried.side if published else None
+        if published and (mark.snapshot if mark else published.carried.max_tombstone):
+            what = f"the side table {side_name(target)} is gone: what this table remembers is lost"
+            remedy = "build the table anew: cdc-assets rebuild"
+            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        columns = tombstones.columns(schema) if schema.key else ledger.COLUMNS
+        return (CreateSide(side_name(target), columns),)
+
+    def _stored(self, state: TableState) -> FirstSchema:
+        """What was recorded when the table was made, and when it was changed."""
         said = state.properties
         text = said.get(_SCHEMA)
         if text is None:
@@ -93,46 +152,13 @@ class LakeTables:
             split_keys=said[_SPLIT] == "true",
             scheme=Scheme(said[_SCHEME]),
         )
-        return FirstSchema(from_json(text), layout)
-
-    def evolve(self, table: TableSchema, records: Sequence[TableSchema]) -> TableSchema:
-        """Change the table so that it holds what these records have.
-
-        Raises:
-            TerminalError: if that would lose something, or the configuration forbids changes.
-        """
-        plans: list[Evolution] = []
-        for record in records:
-            plans.append(evolution(table, record))
-            table = evolved(table, plans[-1])
-        for plan in plans:
-            self._require_allowed(plan)
-        if any(not plan.is_empty for plan in plans):
-            self._execute(plans, table)
-        return table
-
-    def _execute(self, plans: Sequence[Evolution], schema: TableSchema) -> None:
-        catalog, target = self._lake.catalog.name, self._entry.target
-        with translated("change columns", f"table={self._entry.table} lake={target}"):
-            for plan in plans:
-                if plan.added:
-                    self._spark.sql(sql.add_columns(catalog, target, plan.added))
-                for column in plan.widened:
-                    self._spark.sql(sql.widen_column(catalog, target, column))
-            self._spark.sql(sql.set_properties(catalog, target, {_SCHEMA: to_json(schema)}))
-
-    def _require_allowed(self, plan: Evolution) -> None:
-        if plan.is_empty or (self._mode == "evolve" and not plan.incompatible):
-            return
-        what = f"the source's columns have changed: {plan.describe()}"
-        remedy = "re-create the table from a new snapshot, or set schema_changes: evolve if it fits"
-        raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        return FirstSchema(described(from_json(text), state), layout)
 
     def _properties(self, first: FirstSchema) -> dict[str, str]:
         table = self._entry.table
         return {
             **_MERGE_ON_READ,
-            "format-version": str(self._lake.format_version),
+            "format-version": str(self._config.format_version),
             "cdc-assets.source": table.source,
             "cdc-assets.source-table": table.qualified,
             "cdc-assets.topic": self._entry.topic,
@@ -143,3 +169,16 @@ class LakeTables:
             _SCHEME: first.layout.scheme.value,
             _DELETES: self._deletes,
         }
+
+
+def execute_steps(spark: SparkSession, catalog: str, plan: BatchPlan) -> None:
+    """Carries out what the table lacks.
+
+    Raises:
+        ConflictError: if another writer has just done so.
+    """
+    for step in plan.steps:
+        with translated("make or change the table", plan.where):
+            for statement in statements(step, catalog, plan.entry.target):
+                with effect(f"spark: {type(step).__name__}"):
+                    spark.sql(statement)

@@ -168,22 +168,18 @@ class TableRun:
         yield from self._drain(self._windows[-1], until)
 
     def _drain(self, first: HourWindow, until: OffsetVector | None) -> Iterator[BatchResult]:
-        hour: HourWindow | None = first
         replaying = intention_of(self.context.run) is Intention.REPLAY
-        while hour is not None:
-            last = None
-            for batch in self._replicator.drain(
-                self.entry,
-                window=hour,
-                run_id=self.context.run.run_id,
-                budget_seconds=self._seconds_left,
-            ):
-                last = batch
-                self._tell(batch)
-                yield batch
-                if until is not None and not batch.end.ranges_to(until):
-                    return
-            hour = None if replaying else self._next_hour(hour, last)
+        for batch in self._replicator.drain(
+            self.entry,
+            window=first,
+            run_id=self.context.run.run_id,
+            budget_seconds=self._seconds_left,
+            next_hour=None if replaying else self._next_hour,
+        ):
+            self._tell(batch)
+            yield batch
+            if until is not None and not batch.end.ranges_to(until):
+                return
 
     def _next_hour(self, done: HourWindow, last: BatchResult | None) -> HourWindow | None:
         """Where a backlog goes on; None if all is read, time is up or no headway was made."""

@@ -15,7 +15,7 @@ from cdc_assets.schema.types import Column, TableSchema, Wire
 
 def to_json(schema: TableSchema) -> str:
     """Canonical text of columns, key and origin; comments live in the table itself."""
-    columns = [_column_to_json(column) for column in schema.columns]
+    columns = [_column_document(column) for column in schema.columns]
     document = {"columns": columns, "key": list(schema.key), "origin": schema.origin}
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
@@ -23,11 +23,21 @@ def to_json(schema: TableSchema) -> str:
 def from_json(text: str) -> TableSchema:
     """Read what `to_json` wrote."""
     document = cast("dict[str, Any]", json.loads(text))
-    columns = tuple(_column_from_json(each) for each in document["columns"])
+    columns = tuple(_column(each) for each in document["columns"])
     return TableSchema(columns, tuple(document["key"]), origin=document["origin"])
 
 
-def _column_to_json(column: Column) -> dict[str, object]:
+def column_to_json(column: Column) -> str:
+    """Canonical text of one column."""
+    return json.dumps(_column_document(column), separators=(",", ":"), ensure_ascii=False)
+
+
+def column_from_json(text: str) -> Column:
+    """Reads what `column_to_json` wrote."""
+    return _column(cast("dict[str, Any]", json.loads(text)))
+
+
+def _column_document(column: Column) -> dict[str, object]:
     document: dict[str, object] = {
         "name": column.name,
         "type": type_text(column.type),
@@ -42,7 +52,7 @@ def _column_to_json(column: Column) -> dict[str, object]:
     return document
 
 
-def _column_from_json(document: dict[str, Any]) -> Column:
+def _column(document: dict[str, Any]) -> Column:
     element = document.get("element_wire")
     return Column(
         name=document["name"],

@@ -52,4 +52,4 @@ def test_what_a_new_primary_numbers_lower_is_newer_and_what_is_sent_again_is_not
         made.merge(TABLE)
         assert made.rows(TABLE) == [{"id": 1, "name": name}]
     published = made.lake.history(made.entry(TABLE).target, 1)[0]
-    assert json.loads(published.numbering)["0"]["restarts"] == [[3, 1]]
+    assert json.loads(published.carried.numbering)["0"]["restarts"] == [[3, 1]]

@@ -1,0 +1,120 @@
+"""What a table's next batch must know of all batches before it: one value, with its version.
+
+It is stored with each publish, in the snapshot itself, and nowhere else. A reader takes a
+default for a field that an older version did not write. A field that must not be overlooked is
+listed in ``needs``: a reader that does not know it refuses the whole value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cdc_assets.changes.position import Floors
+from cdc_assets.errors import TerminalError
+
+PROPERTY: Final = "carried"
+
+
+@dataclass(frozen=True, slots=True)
+class SideMark:
+    """A snapshot of a table's side table; what it holds counts. None: nothing counts."""
+
+    snapshot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The state that goes from batch to batch.
+
+    Attributes:
+        applied: per partition the highest position applied, hexadecimal.
+        partitions: how many partitions the topic had at the table's first publish;
+            ``partitions_seen`` at the newest.
+        snapshot_starts: where complete snapshots begin, see
+            `cdc_assets.changes.position.floor_at`.
+        max_tombstone: the highest position of a remembered delete, hexadecimal.
+        max_truncate: likewise of a truncate: older rows are gone for good.
+        numbering: how binlog files are numbered, see `cdc_assets.changes.numbering`.
+        side: of the side table, see `cdc_assets.lake.side`; None if a version published that
+            did not write it, which counted whatever the side table held.
+    """
+
+    applied: Mapping[int, str] = field(default_factory=dict[int, str])
+    partitions: int = 0
+    partitions_seen: int = 0
+    snapshot_starts: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
+    max_tombstone: str = ""
+    max_truncate: str = ""
+    numbering: str = ""
+    side: SideMark | None = None
+
+    def to_json(self) -> str:
+        """Canonical text."""
+        document: dict[str, Any] = {
+            "needs": [],
+            "applied": _by_partition(self.applied),
+            "partitions": self.partitions,
+            "partitions_seen": self.partitions_seen,
+            "snapshot_starts": _by_partition({p: [*s] for p, s in self.snapshot_starts.items()}),
+            "max_tombstone": self.max_tombstone,
+            "max_truncate": self.max_truncate,
+            "numbering": self.numbering,
+        }
+        if self.side is not None:
+            document["side"] = self.side.snapshot
+        return json.dumps(document, separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Carried:
+        """Reads what this version, an older or a newer one wrote.
+
+        Raises:
+            TerminalError: if a newer version wrote a field that must not be overlooked.
+        """
+        said: dict[str, Any] = json.loads(text)
+        unknown = sorted(set(said.get("needs", ())) - KNOWN)
+        if unknown:
+            what = f"a newer version of cdc_assets has published with {', '.join(unknown)}"
+            raise TerminalError(what, remedy="upgrade this installation to that version")
+        return cls(
+            applied=_of_partitions(said.get("applied", {})),
+            partitions=said.get("partitions", 0),
+            partitions_seen=said.get("partitions_seen", 0),
+            snapshot_starts=_starts(said.get("snapshot_starts", {})),
+            max_tombstone=said.get("max_tombstone", ""),
+            max_truncate=said.get("max_truncate", ""),
+            numbering=said.get("numbering", ""),
+            side=SideMark(said["side"]) if "side" in said else None,
+        )
+
+    @classmethod
+    def from_0_1(cls, get: Mapping[str, str]) -> Carried:
+        """Of a publish of version 0.1.0, which wrote a property for each field."""
+        return cls(
+            applied=_of_partitions(json.loads(get.get("applied", "{}"))),
+            partitions=int(get.get("partitions", 0)),
+            partitions_seen=int(get.get("partitions-seen", 0)),
+            snapshot_starts=_starts(json.loads(get.get("read-floors", "{}"))),
+            max_tombstone=get.get("tombstones", ""),
+            max_truncate=get.get("truncated", ""),
+            numbering=get.get("numbering", ""),
+        )
+
+
+KNOWN: Final = frozenset(Carried.__dataclass_fields__)
+"""The fields that this version knows."""
+
+
+def _by_partition(values: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(partition): value for partition, value in values.items()}
+
+
+def _of_partitions(said: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(partition): value for partition, value in said.items()}
+
+
+def _starts(said: Mapping[str, Any]) -> Floors:
+    return {int(p): tuple((begin, lsn) for begin, lsn in each) for p, each in said.items()}

@@ -1,0 +1,98 @@
+"""Side tables: what a table must remember beside its rows, and how much of it counts.
+
+A keyed table remembers the positions of deleted keys there, a table without a key the events
+that it has counted. An attempt writes its entries before it publishes, and may then fail or be
+beaten. So each publish names the snapshot of the side table that belongs to it (`SideMark`),
+and readers read that snapshot, never the head: what an attempt wrote that was not published
+counts for nobody. A table that is rolled back finds what it remembered then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.lake.properties import ATTEMPT
+
+NAMESPACE: Final = "cdc_assets_tombstones"
+
+
+def side_name(target: LakeName) -> LakeName:
+    """The side table of a lake table; the hash keeps ``a.b_c`` and ``a_b.c`` apart."""
+    digest = hashlib.sha256(str(target).encode()).hexdigest()[:8]
+    return LakeName(NAMESPACE, f"{target.namespace}_{target.name}_{digest}")
+
+
+@dataclass(frozen=True, slots=True)
+class SideSnapshot:
+    """One snapshot of a side table; ``is_compaction`` if it has the rows of its parent."""
+
+    parent: int | None
+    attempt: str | None
+    is_compaction: bool
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SideState:
+    """One look at a side table: its head, and its snapshots by id."""
+
+    name: LakeName
+    head: int | None
+    snapshots: Mapping[int, SideSnapshot]
+
+    def stands_at(self, mark: SideMark) -> bool:
+        """Whether the head holds what counts, and nothing else."""
+        at = self.head
+        if mark.snapshot is None:
+            return at is None or self.snapshots[at].rows == 0
+        while at is not None and at != mark.snapshot:
+            snapshot = self.snapshots.get(at)
+            at = snapshot.parent if snapshot and snapshot.is_compaction else None
+        return at is not None
+
+    def readable(self, mark: SideMark) -> int | None:
+        """The snapshot to read for what counts; None if nothing does.
+
+        Raises:
+            TerminalError: if that snapshot was expired, and the head holds something else.
+        """
+        if mark.snapshot is None or mark.snapshot in self.snapshots:
+            return mark.snapshot
+        if self.stands_at(mark):
+            return self.head
+        what = f"snapshot {mark.snapshot} of the side table, which this table needs, is gone"
+        remedy = "keep the snapshots of side tables; build the table anew: cdc-assets rebuild"
+        raise TerminalError(what, where=f"side table={self.name}", remedy=remedy)
+
+    def written_by(self, attempt: str) -> tuple[int, SideSnapshot] | None:
+        """The snapshot of an attempt."""
+        found = (each for each in self.snapshots.items() if each[1].attempt == attempt)
+        return next(found, None)
+
+
+def read_side(name: LakeName, table: Table) -> SideState:
+    """The state of a loaded side table."""
+    head = table.current_snapshot()
+    snapshots = {each.snapshot_id: _snapshot(each) for each in table.metadata.snapshots}
+    return SideState(name, head.snapshot_id if head else None, snapshots)
+
+
+def _snapshot(snapshot: Snapshot) -> SideSnapshot:
+    summary = snapshot.summary
+    said = summary.additional_properties if summary else {}
+    rows = said.get("total-records")
+    return SideSnapshot(
+        parent=snapshot.parent_snapshot_id,
+        attempt=said.get(ATTEMPT),
+        is_compaction=summary is not None and summary.operation is Operation.REPLACE,
+        rows=None if rows is None else int(rows),
+    )

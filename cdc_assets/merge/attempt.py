@@ -1,0 +1,263 @@
+"""One try of one batch: planned, completed by what its records say, executed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, total_length
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.config import ReplicationConfig, SourceConfig
+from cdc_assets.errors import ConflictError, CutShortError, TerminalError
+from cdc_assets.lake import Lake
+from cdc_assets.log.hours import HourWindow, hour_of
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge.batch import BatchExecution, Executed
+from cdc_assets.merge.decoding import BatchDecoder
+from cdc_assets.merge.describe import TypeSource
+from cdc_assets.merge.failures import translated
+from cdc_assets.merge.multiset import MissingRowError
+from cdc_assets.merge.observe import UnknownColumn
+from cdc_assets.merge.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued, Wider
+from cdc_assets.merge.plan import BatchPlan, limited
+from cdc_assets.merge.planning import Pending, Planner, spans
+from cdc_assets.merge.preparation import Preparation
+from cdc_assets.merge.quarantine import Quarantine
+from cdc_assets.merge.read import read_ranges
+from cdc_assets.merge.refusals import KeptApart, Refusals, Reported, Stopping
+from cdc_assets.merge.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.result import BatchResult, QuarantineReplay
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.types import Column
+
+_OVERTAKEN = "overtaken by newer changes of its row, which may have left columns of it unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A plan that is complete, and what executes it."""
+
+    pending: Pending
+    plan: BatchPlan
+    decoder: BatchDecoder
+    refusals: Refusals
+
+
+class Attempts:
+    """Makes tries for the tables of one configuration, with one Spark session.
+
+    Args:
+        config: the configuration.
+        lake, log: read for plans.
+        spark: gives the session; called when the first statement is sent.
+        clock: wall clock.
+    """
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        lake: Lake,
+        log: KafkaLog,
+        spark: Callable[[], SparkSession],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._lake = lake
+        self._log = log
+        self._session = spark
+        self._clock = clock
+        self._prepared: SparkSession | None = None
+        self.planner = Planner(config, lake, log, clock)
+
+    def of(self, request: Request) -> Outcome:
+        """Try it, and tell what has become of it.
+
+        Raises:
+            CdcError: what a person, or time, has to put right; nothing was published.
+        """
+        pending = None
+        try:
+            match request.work:
+                case Quarantined() as work:
+                    return self._from_quarantine(request, work)
+                case Tail() | Again():
+                    pending = self._pending(request, request.work)
+                    return self._from_log(request, request.work, pending)
+                case unexpected:
+                    assert_never(unexpected)
+        except ConflictError as conflict:
+            return Conflict(conflict)
+        except (MissingRowError, CutShortError) as cut:
+            return Longer(cut, may_grow=pending is not None and pending.may_grow)
+
+    def plan(self, request: Request) -> BatchPlan | None:
+        """The plan alone; None if there is nothing to merge. Changes nothing.
+
+        Raises:
+            CdcError: what would stop the table before it reads its records.
+        """
+        pending = self.planner.tail(request.entry, None, request.run_id)
+        return self._completed(request, pending)[0] if pending else None
+
+    # ── out of the log ───────────────────────────────────────────────────────────────────
+
+    def _pending(self, request: Request, work: Tail | Again) -> Pending | None:
+        entry, run_id = request.entry, request.run_id
+        if isinstance(work, Tail):
+            return self.planner.tail(entry, work.window, run_id, limits=request.limits)
+        now = limited(work.ranges, self._source(entry).batch.max_records)
+        return self.planner.again(entry, now, run_id)
+
+    def _from_log(self, request: Request, work: Tail | Again, pending: Pending | None) -> Outcome:
+        if pending is None:
+            return Nothing()
+        started = time.monotonic()
+        plan, decoder = self._completed(request, pending)
+        execution = self._execution(Work(pending, plan, decoder, self._refusals(plan, decoder.raw)))
+        done = execution.run()
+        if isinstance(done, UnknownColumn):
+            return Wider(self._column(plan, done))
+        seconds = (time.monotonic() - started, execution.steps.seconds)
+        return Merged(self._result(pending, plan, done, work.window, seconds))
+
+    # ── out of the quarantine ────────────────────────────────────────────────────────────
+
+    def _from_quarantine(self, request: Request, work: Quarantined) -> Outcome:
+        entry = request.entry
+        quarantine = Quarantine(self._spark(), self._config.lake.catalog.name, entry.table.source)
+        with translated("read quarantine", f"table={entry.table}"):
+            raw = quarantine.records(entry.table, work.coordinates)
+            rows = raw.select("topic", "partition", "offset").collect()
+            total = quarantine.count(entry.table)
+        taken = [Coordinate(*row) for row in rows if row["topic"] == entry.topic]
+        if not taken:
+            return Nothing()
+        pending = self.planner.again(entry, spans(taken), request.run_id)
+        pending = replace(pending, plan=replace(pending.plan, context=()))
+        mine = raw.where(F.col("topic") == entry.topic)
+        plan, decoder = self._completed(request, pending, mine)
+        partial_images = bool(decoder.unset_able) and not work.accept_overtaken
+        refusals = Reported(taken, total, _OVERTAKEN if partial_images else None)
+        done = self._execution(Work(pending, plan, decoder, refusals)).run()
+        if isinstance(done, UnknownColumn):
+            return Wider(self._column(plan, done))
+        with translated("remove from quarantine", f"table={entry.table}"):
+            quarantine.remove(entry.topic, [*refusals.merged, *refusals.overtaken])
+        rejected = tuple(sorted(refusals.found.items()))
+        return Requeued(
+            QuarantineReplay(entry.table, refusals.merged, refusals.overtaken, rejected)
+        )
+
+    # ── parts ────────────────────────────────────────────────────────────────────────────
+
+    def _completed(
+        self, request: Request, pending: Pending, raw: DataFrame | None = None
+    ) -> tuple[BatchPlan, BatchDecoder]:
+        entry, plan = request.entry, pending.plan
+        source, tables = self._source(entry), self.planner.tables(entry)
+        types, text = TypeSource(source, self._log), source.connector.unavailable_value_placeholder
+        records = self._read(entry, plan.ranges) if raw is None else raw
+        return Preparation(types, tables, text).of(plan, records, request.columns)
+
+    def _column(self, plan: BatchPlan, found: UnknownColumn) -> Column:
+        """A column that only the records have shown.
+
+        Raises:
+            TerminalError: if nobody knows its type.
+        """
+        entry = plan.entry
+        types = TypeSource(self._source(entry), self._log)
+        column = types.column(entry, found.name, plan.schema.key)
+        if column is None:
+            what = f"the source has a column {found.name!r} that the table has not"
+            where = f"table={entry.table} {found.coordinate}"
+            remedy = "give its type under tables.<schema.table>.columns, or configure database:"
+            raise TerminalError(what, where=where, remedy=remedy)
+        return column
+
+    def _execution(self, work: Work) -> BatchExecution:
+        plan = work.plan
+        return BatchExecution(
+            spark=self._spark(),
+            catalog=self._config.lake.catalog.name,
+            lake=self._lake,
+            slo_hours=self._source(plan.entry).slo.over_hours,
+            refusals=work.refusals,
+            plan=plan,
+            decoder=work.decoder,
+            context=self._read(plan.entry, plan.context) if plan.context else None,
+            clock=self._clock,
+            require_whole=work.pending.require_whole,
+            require_same_topic=self.planner.require_same_topic,
+        )
+
+    def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:
+        source = self._source(plan.entry)
+        if source.bad_records == "fail":
+            return Stopping(plan)
+        catalog, name = self._config.lake.catalog.name, plan.entry.table.source
+        quarantine = Quarantine(self._spark(), catalog, name)
+        return KeptApart(quarantine, plan, raw, source.quarantine.max_records, self._clock)
+
+    def _read(self, entry: TableEntry, ranges: tuple[OffsetRange, ...]) -> DataFrame:
+        options = self._config.kafka.spark_options()
+        return read_ranges(self._spark(), entry.topic, ranges, options)
+
+    def _result(
+        self,
+        pending: Pending,
+        plan: BatchPlan,
+        done: Executed,
+        window: HourWindow | None,
+        timing: tuple[float, dict[str, float]],
+    ) -> BatchResult:
+        after = self._lake.state(plan.entry.target)
+        figures, published = done.figures, done.published
+        before = plan.published.slo if plan.published else SloWindow()
+        return BatchResult(
+            table=plan.entry.table,
+            target=plan.entry.target,
+            topic=plan.entry.topic,
+            ranges=plan.ranges,
+            start=plan.start,
+            end=plan.end,
+            hour=window or hour_of(self._clock()),
+            snapshot_id=after.snapshot_id if after else None,
+            attempt_id=plan.attempt,
+            records=figures.records,
+            inserted=figures.by_op["c"] + figures.by_op["r"],
+            updated=figures.by_op["u"],
+            deleted=figures.by_op["d"],
+            tombstones_skipped=figures.tombstones,
+            rejected=figures.rejected,
+            stale=done.stale,
+            latency=done.latency,
+            slo=published.slo if published else before,
+            lag_records=pending.unread - (0 if plan.replay else total_length(plan.ranges)),
+            row_count=after.total_records if after else None,
+            schema=done.schema,
+            plan_text=plan.describe(done.apply, done.parts),
+            replay=plan.replay,
+            duration_seconds=timing[0],
+            published_at=published.published_at if published else self._clock(),
+            steps=timing[1],
+        )
+
+    def _spark(self) -> SparkSession:
+        """The session, with the settings that decoding counts on."""
+        session = self._session()
+        if session is not self._prepared:
+            session.conf.set("spark.sql.session.timeZone", "UTC")
+            session.conf.set("spark.sql.ansi.enabled", "true")
+            session.conf.set("spark.sql.caseSensitive", "true")
+            self._prepared = session
+        return session
+
+    def _source(self, entry: TableEntry) -> SourceConfig:
+        return self._config.source(entry.table.source)
