@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
+from cdc_assets.effects import effect
 from cdc_assets.lake.quarantined import quarantine_name
 from cdc_assets.merge import sql
 from cdc_assets.merge.failures import released_after
@@ -97,7 +98,9 @@ class Quarantine:
             "quarantined_at": F.lit(origin.at).cast("timestamp"),
         }
         rows = records.select(*(own.get(name, F.col(name)).alias(name) for name, _ in _COLUMNS))
-        rows.join(F.broadcast(known), list(_COORDINATE), "left_anti").writeTo(self._table).append()
+        new = rows.join(F.broadcast(known), list(_COORDINATE), "left_anti")
+        with effect("spark: append to quarantine"):
+            new.writeTo(self._table).append()
 
     def records(self, table: TableName, coordinates: Sequence[Coordinate] | None) -> DataFrame:
         """What lies in quarantine of a table: ``key value topic partition offset timestamp``.
@@ -123,7 +126,7 @@ class Quarantine:
         mine = [each for each in coordinates if each.topic == topic]
         if not mine:
             return
-        with self._view(self._frame(mine)) as view:
+        with self._view(self._frame(mine)) as view, effect("spark: remove from quarantine"):
             self._spark.sql(sql.delete_keys(self._table, view, _COORDINATE))
 
     def restate(self, rejected: Sequence[tuple[Coordinate, str]]) -> None:
@@ -136,8 +139,9 @@ class Quarantine:
             self._spark.sql(sql.update_changed(self._table, view, _COORDINATE, "reason"))
 
     def _create(self) -> None:
-        self._spark.sql(sql.create_namespace(self._catalog, self._name))
-        self._spark.sql(sql.create_side_table(self._catalog, self._name, _COLUMNS, _PROPERTIES))
+        with effect("spark: create quarantine"):
+            self._spark.sql(sql.create_namespace(self._catalog, self._name))
+            self._spark.sql(sql.create_side_table(self._catalog, self._name, _COLUMNS, _PROPERTIES))
 
     def _frame(self, coordinates: Sequence[Coordinate]) -> DataFrame:
         rows = [(each.topic, each.partition, each.offset) for each in coordinates]

@@ -20,5 +20,9 @@ def load() -> None:
 
 def examples(usual: int) -> settings:
     """Settings for a test that needs this many examples, and many more in a soak."""
-    many = settings.get_current_profile_name() == SOAK
-    return settings(max_examples=settings().max_examples if many else usual, deadline=None)
+    return settings(max_examples=settings().max_examples if is_soak() else usual, deadline=None)
+
+
+def is_soak() -> bool:
+    """Whether breadth counts more than time."""
+    return settings.get_current_profile_name() == SOAK
