@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, load_config
 from cdc_assets.lake import Lake
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.stack.waiting import until
@@ -73,6 +75,10 @@ class Pipeline:
     def _partitions(self, table: str) -> int:
         topic = self.topic(table)
         return len(self.admin.list_topics(topic, timeout=30).topics[topic].partitions)
+
+    def identity(self, table: str) -> TopicIdentity:
+        log = KafkaLog(self.config.kafka.librdkafka())
+        return log.identity([self.topic(table)])[self.topic(table)]
 
     def produce(self, table: str, messages: Iterable[Message]) -> None:
         failed: list[object] = []

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from cdc_assets.errors import RejectedRecordError, TerminalError
-from cdc_assets.log.hours import hour_of
 from cdc_assets.lake.side import side_name
+from cdc_assets.log.hours import hour_of
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline

@@ -1,0 +1,70 @@
+"""The state that goes from batch to batch: written by older and newer versions too."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake.carried import Carried, SideMark
+from cdc_assets.lake.properties import Published
+
+pytestmark = pytest.mark.unit
+
+WRITTEN_BY_0_1 = Path(__file__).with_name("published_by_0_1")
+CARRIED = Carried(
+    applied={0: "0A", 3: "0B"},
+    partitions=2,
+    partitions_seen=4,
+    snapshot_starts={0: ((-1, 10), (7, 20)), 1: ()},
+    max_tombstone="0C",
+    max_truncate="0D",
+    numbering='{"0":{}}',
+    side=SideMark(42),
+)
+
+
+def document() -> dict[str, Any]:
+    return json.loads(CARRIED.to_json())
+
+
+def test_what_is_written_is_read() -> None:
+    assert Carried.from_json(CARRIED.to_json()) == CARRIED
+    nothing = replace(CARRIED, side=SideMark(None))
+    assert Carried.from_json(nothing.to_json()) == nothing
+
+
+def test_a_field_that_an_older_version_did_not_write_takes_its_default() -> None:
+    for name in document().keys() - {"needs"}:
+        older = document()
+        del older[name]
+        assert Carried.from_json(json.dumps(older)) == replace(
+            CARRIED, **{name: getattr(Carried(), name)}
+        )
+
+
+def test_a_field_of_a_newer_version_is_overlooked_unless_it_is_needed() -> None:
+    newer = document() | {"colour": "blue"}
+    assert Carried.from_json(json.dumps(newer)) == CARRIED
+    with pytest.raises(TerminalError, match=r"newer version.*colour.*upgrade"):
+        Carried.from_json(json.dumps(newer | {"needs": ["colour", "side"]}))
+
+
+@pytest.mark.parametrize("name", ["keyed", "keyless", "soft"])
+def test_a_publish_of_version_0_1_is_read(name: str) -> None:
+    summaries = json.loads((WRITTEN_BY_0_1 / f"{name}.json").read_text())["snapshots"]
+    published = [Published.from_properties(each) for each in summaries if each]
+    assert published
+    for each in published:
+        assert each.carried.side is None
+        assert each.carried.partitions
+        assert set(each.carried.applied) <= set(each.offsets.as_dict())
+        assert Published.from_properties(each.to_properties()) == each
+    assert bool(published[-1].carried.max_tombstone) == (name != "soft")
+    if name == "keyed":
+        assert published[-1].carried.snapshot_starts == {0: ((-1, 10),), 1: ((-1, 10),)}
+        assert published[-1].carried.max_truncate
