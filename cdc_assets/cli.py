@@ -109,6 +109,38 @@ def replay(table: str, first: str, last: str) -> None:
     _exit(run_replay(_config(), table, first, last))
 
 
+@cli.command()
+@click.option("--table", help="Only this table: [source.][schema.]table.")
+def plan(table: str | None) -> None:
+    """Print what the next batch of each table would do, and do nothing."""
+    from cdc_assets.orchestration.command import run_plan
+
+    _exit(run_plan(_config(), table))
+
+
+@cli.command()
+@click.argument("table")
+@click.option(
+    "--from-snapshot", is_flag=True,
+    help="The log no longer begins with the table's beginning: read on from now, and wait for "
+    "a new snapshot.",
+)  # fmt: skip
+@click.option("--snapshot-done", is_flag=True, help="That snapshot is complete.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--abandon", is_flag=True, help="Drop what was built so far.")
+@click.option("--forget", is_flag=True, help="Let go of what earlier rebuilds have replaced.")
+def rebuild(table: str, **wishes: bool) -> None:
+    """Build TABLE anew beside the old one and swap it in at once.
+
+    Readers see a whole table throughout. May be interrupted and run again; the old rows are
+    kept, as a tag, until --forget. Exits with 1 while it waits for a snapshot.
+    """
+    from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
+
+    if not run_rebuild(_config(), table, Wish(**wishes)):
+        sys.exit(FAILED)
+
+
 @cli.group()
 def quarantine() -> None:
     """Records that could not be merged: which they are; merge them again."""

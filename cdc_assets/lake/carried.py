@@ -20,9 +20,14 @@ PROPERTY: Final = "carried"
 
 @dataclass(frozen=True, slots=True)
 class SideMark:
-    """A snapshot of a table's side table; what it holds counts. None: nothing counts."""
+    """A snapshot of a side table; what it holds counts. None: nothing counts.
+
+    ``table`` is the side table's name; empty for the one that belongs to the lake table's name.
+    A table that was built anew goes on with the side table that it was built with.
+    """
 
     snapshot: int | None = None
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,9 @@ class Carried:
         max_tombstone: the highest position of a remembered delete, hexadecimal.
         max_truncate: likewise of a truncate: older rows are gone for good.
         numbering: how binlog files are numbered, see `cdc_assets.changes.numbering`.
-        side: of the side table, see `cdc_assets.lake.side`; None if a version published that
-            did not write it, which counted whatever the side table held.
+        side: of the side table, see `cdc_assets.lake.side`; None if a version published
+            that did not write it, which counted whatever the side table held.
+        generation: how often the table was built anew.
     """
 
     applied: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -50,6 +56,7 @@ class Carried:
     max_truncate: str = ""
     numbering: str = ""
     side: SideMark | None = None
+    generation: int = 0
 
     def to_json(self) -> str:
         """Canonical text."""
@@ -62,9 +69,10 @@ class Carried:
             "max_tombstone": self.max_tombstone,
             "max_truncate": self.max_truncate,
             "numbering": self.numbering,
+            "generation": self.generation,
         }
         if self.side is not None:
-            document["side"] = self.side.snapshot
+            document["side"] = {"snapshot": self.side.snapshot, "table": self.side.table}
         return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
     @classmethod
@@ -87,7 +95,8 @@ class Carried:
             max_tombstone=said.get("max_tombstone", ""),
             max_truncate=said.get("max_truncate", ""),
             numbering=said.get("numbering", ""),
-            side=SideMark(said["side"]) if "side" in said else None,
+            side=SideMark(**said["side"]) if "side" in said else None,
+            generation=said.get("generation", 0),
         )
 
     @classmethod

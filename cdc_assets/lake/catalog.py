@@ -19,7 +19,7 @@ from cdc_assets.config import LakeConfig, ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.lake.properties import Published
-from cdc_assets.lake.side import SideState, read_side, side_name
+from cdc_assets.lake.side import SideState, read_side
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes, read_state
 
 _SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
@@ -47,9 +47,8 @@ class Lake:
         table = self._load(name)
         return read_state(name, table) if table else None
 
-    def side(self, target: LakeName) -> SideState | None:
-        """The side table of a lake table; None if it does not exist."""
-        name = side_name(target)
+    def side(self, name: LakeName) -> SideState | None:
+        """A side table; None if it does not exist. See `cdc_assets.lake.side.side_of`."""
         table = self._load(name)
         return read_side(name, table) if table else None
 

@@ -31,6 +31,14 @@ def side_name(target: LakeName) -> LakeName:
     return LakeName(NAMESPACE, f"{target.namespace}_{target.name}_{digest}")
 
 
+def side_of(target: LakeName, mark: SideMark | None) -> LakeName:
+    """The side table that a publish has named; None for a table without a publish."""
+    if mark is None or not mark.table:
+        return side_name(target)
+    namespace, _, name = mark.table.partition(".")
+    return LakeName(namespace, name)
+
+
 @dataclass(frozen=True, slots=True)
 class SideSnapshot:
     """One snapshot of a side table; ``is_compaction`` if it has the rows of its parent."""

@@ -130,7 +130,7 @@ class Attempts:
 
     def _from_quarantine(self, request: Request, work: Quarantined) -> Outcome:
         entry = request.entry
-        quarantine = Quarantine(self._spark(), self._config.lake.catalog.name, entry.table.source)
+        quarantine = Quarantine(self.session(), self._config.lake.catalog.name, entry.table.source)
         with translated("read quarantine", f"table={entry.table}"):
             raw = quarantine.records(entry.table, work.coordinates)
             rows = raw.select("topic", "partition", "offset").collect()
@@ -184,7 +184,7 @@ class Attempts:
     def _execution(self, work: Work) -> BatchExecution:
         plan = work.plan
         return BatchExecution(
-            spark=self._spark(),
+            spark=self.session(),
             catalog=self._config.lake.catalog.name,
             lake=self._lake,
             slo_hours=self._source(plan.entry).slo.over_hours,
@@ -202,12 +202,12 @@ class Attempts:
         if source.bad_records == "fail":
             return Stopping(plan)
         catalog, name = self._config.lake.catalog.name, plan.entry.table.source
-        quarantine = Quarantine(self._spark(), catalog, name)
+        quarantine = Quarantine(self.session(), catalog, name)
         return KeptApart(quarantine, plan, raw, source.quarantine.max_records, self._clock)
 
     def _read(self, entry: TableEntry, ranges: tuple[OffsetRange, ...]) -> DataFrame:
         options = self._config.kafka.spark_options()
-        return read_ranges(self._spark(), entry.topic, ranges, options)
+        return read_ranges(self.session(), entry.topic, ranges, options)
 
     def _result(
         self,
@@ -249,7 +249,7 @@ class Attempts:
             steps=timing[1],
         )
 
-    def _spark(self) -> SparkSession:
+    def session(self) -> SparkSession:
         """The session, with the settings that decoding counts on."""
         session = self._session()
         if session is not self._prepared:

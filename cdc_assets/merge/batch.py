@@ -30,7 +30,13 @@ from cdc_assets.merge.keyed import INCOMPLETE, Folded, KeyedTable, Resolved, sum
 from cdc_assets.merge.known import Known
 from cdc_assets.merge.ledger import Ledger
 from cdc_assets.merge.moved import moves
-from cdc_assets.merge.multiset import CountedTable, events, highest_read, snapshot_start
+from cdc_assets.merge.multiset import (
+    CountedTable,
+    events,
+    highest_read,
+    snapshot_start,
+    without_offset,
+)
 from cdc_assets.merge.observe import BatchFigures, BatchObserver, UnknownColumn
 from cdc_assets.merge.orphans import as_deletes, orphans
 from cdc_assets.merge.parts import Part, Truncate, split
@@ -110,7 +116,7 @@ class BatchExecution:
         plan = self.plan
         if plan.steps:
             with self.steps.step("make or change the table"):
-                execute_steps(self.spark, self.catalog, plan)
+                execute_steps(self.spark, self.catalog, plan.entry, plan.steps)
         starts = plan.published.carried.snapshot_starts if plan.published else None
         first = Knowledge(dict.fromkeys(range(plan.partitions), ()) if starts is None else starts)
         with self._folded(first) as (folded, figures):
@@ -275,7 +281,8 @@ class BatchExecution:
     ) -> Outcome:
         part, before = parts[-1], self.plan.published
         highest = max(before.carried.applied.values(), default="") if before else ""
-        may_repeat = min(folded.lowest.values(), default="") <= highest
+        lowest = min(folded.lowest.values(), default="")
+        may_repeat = without_offset(lowest) <= without_offset(highest)
         ledger = Ledger(self._side)
         table = CountedTable(self.spark, self.catalog, self.plan, self.steps, ledger)
         counted = table.counted(folded.frame, part.floor, may_repeat=may_repeat)

@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
@@ -62,6 +63,15 @@ class Branch:
         self._statements += 1
         with effect("spark: append rows"):
             writer.append()
+
+    def overwrite(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
+        """Put rows in the place of all that are there; properties as for `append`."""
+        writer = rows.writeTo(self._open())
+        for name, value in properties.items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        self._statements += 1
+        with effect("spark: overwrite rows"):
+            writer.overwrite(F.lit(True))
 
     def publish(self) -> None:
         """Make it visible, and drop the branch."""

@@ -85,8 +85,13 @@ def snapshot_start(read: str) -> str:
 
     They differ in the Kafka offset only: what the snapshot holds is older than all of them.
     """
-    first = int(read[:-_NUMBER_DIGITS] + "0" * _NUMBER_DIGITS, 16)
+    first = int(without_offset(read) + "0" * _NUMBER_DIGITS, 16)
     return f"{first - 1:0{len(read)}X}"
+
+
+def without_offset(position: str) -> str:
+    """The position that two deliveries of one event have in common; hexadecimal."""
+    return position[:-_NUMBER_DIGITS]
 
 
 def highest_read(frame: DataFrame) -> str:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
@@ -20,7 +21,7 @@ from cdc_assets.errors import (
     LostRangeError,
     TerminalError,
 )
-from cdc_assets.lake import Lake, TableState
+from cdc_assets.lake import Lake, Published, TableState
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.resent import Newest
@@ -36,6 +37,9 @@ from cdc_assets.merge.plan import (
 )
 from cdc_assets.merge.tables import LakeTables
 from cdc_assets.registry import TableEntry
+
+BEGIN: Final = "cdc-assets.begin"
+"""Property of a lake table: the offsets before its first batch, if not the log's beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,11 @@ class Planner:
             raise TerminalError(
                 what, where=f"table={entry.table} lake={entry.target}", remedy=remedy
             )
-        start = published.offsets if published else marks.begin
+        begin = begin_of(state)
+        start = published.offsets if published else begin or marks.begin
         if published:
             require_same_log(entry, published, identity)
-        elif self._source(entry).lost_start == "fail":
+        elif begin is None and self._source(entry).lost_start == "fail":
             require_whole(entry, marks)
         require_kept(entry, start, marks)
         unread = start.ranges_to(marks.end)
@@ -207,6 +212,30 @@ class Planner:
         plan = self._plan(entry, state, cut, run_id, (identity, marks))
         plan = replace(plan, replay=True)
         return Pending(plan, total_length(committed.ranges_to(marks.end)))
+
+    def swap(self, entry: TableEntry, state: TableState, published: Published) -> BatchPlan:
+        """The plan of a publish that reads no records: see `cdc_assets.merge.rebuild`."""
+        table = self.tables(entry).plan(state)
+        return BatchPlan(
+            entry=entry,
+            head=state.snapshot_id,
+            published=state.published,
+            identity=TopicIdentity(published.cluster_id, published.topic_id),
+            start=published.start,
+            ranges=(),
+            end=published.offsets,
+            partitions=published.carried.partitions_seen,
+            context=(),
+            schema=table.first.schema,
+            layout=table.first.layout,
+            is_empty=state.is_empty,
+            head_columns=state.head_columns,
+            soft=False,
+            replay=False,
+            run_id=published.run,
+            attempt=published.attempt,
+            state=state,
+        )
 
     def tables(self, entry: TableEntry) -> LakeTables:
         """Planning the lake table."""
@@ -344,6 +373,12 @@ class Planner:
             what = "the topic was created while it was looked at"
             raise ConflictError(what, where=f"topic={entry.topic}", remedy="it is looked at again")
         return identity, marks
+
+
+def begin_of(state: TableState | None) -> OffsetVector | None:
+    """Where a table that is built from a new snapshot begins; None for the log's beginning."""
+    text = state.properties.get(BEGIN) if state else None
+    return OffsetVector.from_json(text) if text else None
 
 
 def rest_of(ranges: Sequence[OffsetRange], done: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:

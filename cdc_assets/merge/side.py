@@ -18,7 +18,7 @@ from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.properties import ATTEMPT
-from cdc_assets.lake.side import SideState, side_name
+from cdc_assets.lake.side import SideState, side_of
 from cdc_assets.lake.state import Published
 from cdc_assets.merge import sql
 
@@ -46,7 +46,9 @@ class SideTable:
         self._lake = lake
         self._catalog = catalog
         self._target = target
-        self._name = side_name(target)
+        mark = published.carried.side if published else None
+        self._name = side_of(target, mark)
+        self._table = mark.table if mark else ""
         self._published = published
 
     def entries(self) -> DataFrame | None:
@@ -74,11 +76,11 @@ class SideTable:
         with effect("spark: append to side table"):
             writer = entries.writeTo(sql.table(self._catalog, self._name))
             writer.option(f"snapshot-property.{ATTEMPT}", attempt).append()
-        after = self._lake.side(self._target)
+        after = self._lake.side(self._name)
         written = after.written_by(attempt) if after else None
         if written is None or written[1].parent != state.head:
             raise self._conflict()
-        return SideMark(written[0])
+        return SideMark(written[0], self._table)
 
     @property
     def counts_all(self) -> bool:
@@ -97,14 +99,14 @@ class SideTable:
                 if mark.snapshot is None
                 else sql.set_current_snapshot(self._catalog, self._name, mark.snapshot)
             )
-        state = self._lake.side(self._target)
+        state = self._lake.side(self._name)
         if state is None or not state.stands_at(mark):
             raise self._conflict()
         return state
 
     def _state(self) -> tuple[SideState, SideMark]:
         """The side table, and what of it counts."""
-        state = self._lake.side(self._target)
+        state = self._lake.side(self._name)
         if state is None:
             what = f"the side table {self._name} is gone: what this table remembers is lost"
             remedy = "build the table anew: cdc-assets rebuild"

@@ -113,6 +113,22 @@ def drop_branch(catalog: str, name: LakeName, branch: str) -> str:
     return f"ALTER TABLE {table(catalog, name)} DROP BRANCH IF EXISTS {quote(branch)}"
 
 
+def tag(catalog: str, name: LakeName, tag: str, snapshot_id: int) -> str:
+    """A tag on a snapshot, which keeps that from expiring."""
+    named = f"CREATE OR REPLACE TAG {quote(tag)} AS OF VERSION {snapshot_id:d}"
+    return f"ALTER TABLE {table(catalog, name)} {named}"
+
+
+def drop_tag(catalog: str, name: LakeName, tag: str) -> str:
+    """Drop a tag; its files go with snapshot expiry."""
+    return f"ALTER TABLE {table(catalog, name)} DROP TAG IF EXISTS {quote(tag)}"
+
+
+def drop_table(catalog: str, name: LakeName) -> str:
+    """Drop a table and its files."""
+    return f"DROP TABLE IF EXISTS {table(catalog, name)} PURGE"
+
+
 def fast_forward(catalog: str, name: LakeName, branch: str) -> str:
     """Move ``main`` to the branch's head, if ``main`` is an ancestor of it."""
     called = f"CALL {quote(catalog)}.system.fast_forward"

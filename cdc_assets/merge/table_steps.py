@@ -131,10 +131,22 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
 
 
 def identifier(state: TableState | None, schema: TableSchema) -> tuple[SetIdentifier, ...]:
-    """The step that is missing, if the key's types may identify rows in Iceberg."""
+    """The step that is missing, if Iceberg takes these columns for identifiers.
+
+    It does not take floating-point numbers, nor columns that may be NULL, which those of a
+    table that was replaced as a whole may be.
+    """
     key = tuple(name for name in schema.names if name in schema.key)
     done = state is not None and state.key == key
-    if done or not key or not all(may_identify(schema.column(name).type) for name in key):
+    optional = state is not None and any(
+        not each.required for each in state.columns if each.name in key
+    )
+    if (
+        done
+        or optional
+        or not key
+        or not all(may_identify(schema.column(name).type) for name in key)
+    ):
         return ()
     return (SetIdentifier(schema.key),)
 

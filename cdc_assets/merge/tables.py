@@ -13,11 +13,10 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import Lake, TableState
-from cdc_assets.lake.side import side_name
+from cdc_assets.lake.side import side_of
 from cdc_assets.merge import ledger, sql, tombstones
 from cdc_assets.merge.describe import FirstSchema, RecordLayout, TypeSource
 from cdc_assets.merge.failures import translated
-from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.table_steps import (
     ColumnPlan,
     CreateNamespace,
@@ -120,17 +119,17 @@ class LakeTables:
         Raises:
             TerminalError: if the table needs what was in it.
         """
-        target = self._entry.target
-        if self._lake.side(target) is not None:
-            return ()
         published = state.published if state else None
         mark = published.carried.side if published else None
+        name = side_of(self._entry.target, mark)
+        if self._lake.side(name) is not None:
+            return ()
         if published and (mark.snapshot if mark else published.carried.max_tombstone):
-            what = f"the side table {side_name(target)} is gone: what this table remembers is lost"
+            what = f"the side table {name} is gone: what this table remembers is lost"
             remedy = "build the table anew: cdc-assets rebuild"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
         columns = tombstones.columns(schema) if schema.key else ledger.COLUMNS
-        return (CreateSide(side_name(target), columns),)
+        return (CreateSide(name, columns),)
 
     def _stored(self, state: TableState) -> FirstSchema:
         """What was recorded when the table was made, and when it was changed."""
@@ -171,14 +170,16 @@ class LakeTables:
         }
 
 
-def execute_steps(spark: SparkSession, catalog: str, plan: BatchPlan) -> None:
+def execute_steps(
+    spark: SparkSession, catalog: str, entry: TableEntry, steps: Sequence[TableStep]
+) -> None:
     """Carries out what the table lacks.
 
     Raises:
         ConflictError: if another writer has just done so.
     """
-    for step in plan.steps:
-        with translated("make or change the table", plan.where):
-            for statement in statements(step, catalog, plan.entry.target):
+    for step in steps:
+        with translated("make or change the table", f"table={entry.table} lake={entry.target}"):
+            for statement in statements(step, catalog, entry.target):
                 with effect(f"spark: {type(step).__name__}"):
                     spark.sql(statement)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from cdc_assets.lake import Published
     from cdc_assets.log.values import Watermarks
 
+REBUILD: Final = "rebuild"
+"""Kind of a publish that put a table which was built anew in the place of an older one: its
+offsets are those of the new one, and may lie in another topic."""
+
 PUBLISHES_CHECKED: Final = 100
 """How far back the check looks; older publishes were looked at when they were new."""
 
@@ -26,6 +30,7 @@ def gaps(newest_first: Sequence[Published], marks: Watermarks | None) -> list[st
     found = [
         _between(before, after, partition)
         for after, before in pairwise(newest_first)
+        if after.kind != REBUILD
         for partition in _partitions(before.offsets, after.start)
         if before.offsets.get(partition) != after.start.get(partition)
     ]

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConfigError
+from cdc_assets.errors import CdcError, ConfigError
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.operate.discovery import discover, find_table, replicated
 from cdc_assets.operate.services import Services
@@ -135,6 +135,36 @@ def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> 
         tags = {TAG_MODE: REPLAY, RANGE_START: start.key, RANGE_END: end.key}
         work.run([entry], tags)
         return work.failed
+
+
+def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
+    """Print the plan of each table's next batch; nothing is changed.
+
+    Returns:
+        The tables that could not be planned, with the reason.
+
+    Raises:
+        CdcError: if a part that all tables need does not answer, or nothing is selected.
+    """
+    from cdc_assets.merge import Replicator
+
+    services = Services(config)
+    registry = services.registry.load()
+    entries = [find_table(config, registry, table)] if table else replicated(config, registry)
+    spark, failed = spark_resource(config), Failed()
+    replicator, out = Replicator(config, spark.session, clock=services.clock), Console()
+    try:
+        for entry in entries:
+            try:
+                found = replicator.plan(entry)
+            except CdcError as error:
+                failed[entry.table] = str(error)
+                continue
+            text = found.describe() if found else f"nothing to merge of {entry.topic}"
+            out.print(f"{entry.table}: {text}", highlight=False, markup=False, soft_wrap=True)
+    finally:
+        spark.forget()
+    return failed
 
 
 def parse_hour(text: str) -> HourWindow:

@@ -53,7 +53,7 @@ class Source:
 
     def update(self, id_: int, **values: object) -> Message:
         self.rows[id_] |= values
-        return self.send("u", {name: value for name, value in self.rows[id_].items()})
+        return self.send("u", dict(self.rows[id_]))
 
     def delete(self, id_: int) -> list[Message]:
         del self.rows[id_]

@@ -63,7 +63,7 @@ def test_a_table_that_is_rolled_back_forgets_what_it_remembered_since(pipeline: 
     table.merge(TABLE)
     assert names(table) == {1: "a"}
     after = table.lake.history(target, 1)[0].carried.side
-    side = table.lake.side(target)
+    side = table.lake.side(side_name(target))
     assert side is not None
     assert isinstance(after, SideMark)
     assert side.stands_at(after)
@@ -82,7 +82,7 @@ def test_remembered_deletes_that_were_compacted_still_count(pipeline: Make) -> N
     table.spark().sql(
         f"CALL lake.system.expire_snapshots(table => '{side}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"  # noqa: E501
     )
-    state = table.lake.side(table.entry(TABLE).target)
+    state = table.lake.side(side_name(table.entry(TABLE).target))
     assert state is not None
     assert len(state.snapshots) == 1
     late = event("u", {"id": 1, "name": "late"}, 9, commit=8)

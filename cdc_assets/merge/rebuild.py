@@ -1,0 +1,328 @@
+"""Builds a lake table anew beside the old one, and swaps it in at once.
+
+1. `begin` makes an empty table beside: ``<name>__rebuild<generation>``. It records where its
+   first batch starts, if the log no longer holds its beginning.
+2. `fill` merges the log into it, by the same batches as any table. The old one goes on being
+   replicated, if it can be.
+3. `swap` tags the old table's head, and puts the rows and the offsets of the new one in its
+   place in one commit: readers see the old rows, or the new ones. From there on the table goes
+   on with the offsets, and with the side table, that it was built with.
+4. `tidy` drops the table beside. The tag stays, and with it the old rows, until `forget`.
+
+Each step looks at what is there, so that all of them can be interrupted and done again. The
+number of rebuilds is published with the rows: it tells a rebuild that was swapped in from one
+that is still being filled.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.effects import effect
+from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.lake.side import side_of
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge import sql
+from cdc_assets.merge.attempt import Attempts
+from cdc_assets.merge.branch import Branch
+from cdc_assets.merge.failures import translated
+from cdc_assets.merge.planning import BEGIN
+from cdc_assets.merge.publish import Publisher
+from cdc_assets.merge.read import read_ranges
+from cdc_assets.merge.replicate import Replicator, utc_now
+from cdc_assets.merge.result import BatchResult
+from cdc_assets.merge.tables import execute_steps
+from cdc_assets.registry import TableEntry
+
+KEPT: Final = "before_rebuild_"
+"""Start of the names of tags on what a rebuild has replaced."""
+
+_OURS: Final = "cdc-assets."
+_LAST: Final = ("last", "last_in_data_collection")
+_ENOUGH: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a rebuild has come.
+
+    Attributes:
+        old: the table as readers see it.
+        generation: of the rebuild: one more than that of the old table.
+        beside: the table that is being filled; None before `begin`.
+        swapped: whether a rebuild was swapped in and only not tidied up.
+    """
+
+    old: TableState
+    generation: int
+    beside: TableState | None
+    swapped: bool
+
+
+class Rebuild:
+    """Builds one table anew.
+
+    Args:
+        config: the configuration.
+        spark: gives the session.
+        entry: the table.
+        run_id: recorded with each publish.
+        clock: wall clock.
+    """
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        spark: Callable[[], SparkSession],
+        entry: TableEntry,
+        run_id: str,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._config = config
+        self._catalog = config.lake.catalog.name
+        self._entry = entry
+        self._run_id = run_id
+        self._clock = clock
+        self._lake = Lake(config)
+        self._log = KafkaLog(config.kafka.librdkafka())
+        self._attempts = Attempts(config, self._lake, self._log, spark, clock)
+        self._replicator = Replicator(config, spark, clock=clock)
+
+    def standing(self) -> Standing:
+        """Looks how far it has come; changes nothing.
+
+        Raises:
+            TerminalError: if there is nothing that could be built anew.
+        """
+        old = self._lake.state(self._entry.target)
+        if old is None or old.published is None:
+            what = "there is nothing to build anew: the table was not replicated yet"
+            raise TerminalError(what, where=self._where, remedy="materialize it")
+        done = old.published.carried.generation
+        beside = self._lake.state(self._beside(done + 1).target)
+        swapped = done > 0 and self._lake.state(self._beside(done).target) is not None
+        return Standing(old, done + 1, beside, swapped)
+
+    # ── 1. begin ─────────────────────────────────────────────────────────────────────────
+
+    def begin(self, standing: Standing, *, from_now: bool) -> OffsetVector | None:
+        """Makes the table beside, if it is not there.
+
+        Args:
+            standing: of now.
+            from_now: read the log from its present end on, for a snapshot yet to be taken.
+
+        Returns:
+            Where the new table begins; None for the log's beginning.
+
+        Raises:
+            ConflictError: if it was made by another process at the same moment.
+        """
+        entry = self._beside(standing.generation)
+        tables = self._attempts.planner.tables(entry)
+        execute_steps(self._spark(), self._catalog, entry, tables.plan(standing.beside).steps)
+        state = self._lake.state(entry.target)
+        if state is None:
+            raise self._moved()
+        if from_now and BEGIN not in state.properties and state.published is None:
+            end = self._attempts.planner.marks(self._entry).end
+            with translated("record the beginning", self._where), effect("spark: record begin"):
+                begins = {BEGIN: end.to_json()}
+                self._spark().sql(sql.set_properties(self._catalog, entry.target, begins))
+            return end
+        text = state.properties.get(BEGIN)
+        return OffsetVector.from_json(text) if text else None
+
+    # ── 2. fill ──────────────────────────────────────────────────────────────────────────
+
+    def fill(self, standing: Standing) -> Iterator[BatchResult]:
+        """Merges what the log holds into the table beside.
+
+        Raises:
+            CdcError: as for any table.
+        """
+        entry = self._beside(standing.generation)
+        yield from self._replicator.drain(
+            entry, window=None, run_id=self._run_id, budget_seconds=_ENOUGH
+        )
+
+    def has_snapshot(self, standing: Standing, begin: OffsetVector) -> bool:
+        """Whether the end of a snapshot of the whole table lies in what was read.
+
+        Incremental snapshots have no record that says that it is their last.
+        """
+        beside = self._lake.state(self._beside(standing.generation).target)
+        if beside is None or beside.published is None:
+            return False
+        ranges = begin.ranges_to(beside.published.offsets)
+        if not ranges:
+            return False
+        options = self._config.kafka.spark_options()
+        raw = read_ranges(self._spark(), self._entry.topic, ranges, options)
+        text = F.col("value").cast("string")
+        paths = ("$.source.snapshot", "$.payload.source.snapshot")
+        said = F.coalesce(*(F.get_json_object(text, path) for path in paths))
+        with translated("look for a snapshot", self._where):
+            return not raw.where(said.isin(*_LAST)).limit(1).isEmpty()
+
+    # ── 3. swap ──────────────────────────────────────────────────────────────────────────
+
+    def swap(self, standing: Standing) -> bool:
+        """Puts the new rows in the old one's place.
+
+        Returns:
+            False if the old table is ahead: then the new one has to be filled further.
+
+        Raises:
+            ConflictError: if another writer published on the old table meanwhile.
+        """
+        entry = self._beside(standing.generation)
+        old, new = self._lake.state(self._entry.target), self._lake.state(entry.target)
+        if old is None or old.published is None or new is None:
+            raise self._moved()
+        if new.published is None or _is_ahead(old.published, new.published):
+            return False
+        attempt = str(uuid.uuid4())
+        published = self._published(old.published, new.published, standing.generation, attempt)
+        self._keep(old, standing.generation)
+        rows = self._spark().table(sql.table(self._catalog, entry.target))
+        if _fit(old, new):
+            self._overwrite(old, rows, published)
+        else:
+            self._replace(old, new, rows, published)
+        return True
+
+    def _published(
+        self, old: Published, new: Published, generation: int, attempt: str
+    ) -> Published:
+        beside = self._beside(generation).target
+        mark = new.carried.side or SideMark()
+        side = SideMark(mark.snapshot, str(side_of(beside, mark)))
+        return replace(
+            new,
+            start=old.offsets,
+            attempt=attempt,
+            run=self._run_id,
+            kind="rebuild",
+            published_at=self._clock(),
+            carried=replace(new.carried, side=side, generation=generation),
+            slo=old.slo,
+        )
+
+    def _keep(self, old: TableState, generation: int) -> None:
+        tag = f"{KEPT}{generation}"
+        statement = sql.tag(self._catalog, old.name, tag, old.snapshot_id or 0)
+        with translated("tag the old table", self._where), effect("spark: tag old table"):
+            self._spark().sql(statement)
+
+    def _overwrite(self, old: TableState, rows: DataFrame, published: Published) -> None:
+        """By a publish as any other: the table keeps its columns, and how it is laid out."""
+        plan = self._attempts.planner.swap(self._entry, old, published)
+        branch = Branch(self._spark(), Publisher(self._spark(), self._catalog, self._lake, plan))
+        with branch.dropped_on_failure(), translated("write the new rows", self._where):
+            branch.overwrite(rows, published.to_properties())
+        branch.publish()
+
+    def _replace(
+        self, old: TableState, new: TableState, rows: DataFrame, published: Published
+    ) -> None:
+        """Columns and rows at once."""
+        now = self._lake.state(old.name)
+        if now is None or now.snapshot_id != old.snapshot_id:
+            raise self._moved()
+        writer = rows.writeTo(sql.table(self._catalog, old.name)).using("iceberg")
+        for name, value in _properties(old.properties, new.properties).items():
+            writer = writer.tableProperty(name, value)
+        for name, value in published.to_properties().items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        with translated("replace the table", self._where), effect("spark: replace table"):
+            writer.createOrReplace()
+
+    # ── 4. tidy, forget ──────────────────────────────────────────────────────────────────
+
+    def tidy(self) -> None:
+        """Drops the table beside of a rebuild that was swapped in."""
+        standing = self.standing()
+        if standing.swapped:
+            self._drop(self._beside(standing.generation - 1).target)
+
+    def abandon(self) -> bool:
+        """Drops the table beside of a rebuild that was not; whether there was one."""
+        standing = self.standing()
+        if standing.beside is None:
+            return False
+        self._drop(standing.beside.name)
+        return True
+
+    def forget(self) -> tuple[str, ...]:
+        """Lets go of what earlier rebuilds have replaced; the tags' names."""
+        names = re.compile(f"{KEPT}[0-9]+")
+        tags = tuple(
+            each for each in self._lake.branches(self._entry.target) if names.fullmatch(each)
+        )
+        for tag in tags:
+            with translated("drop tag", self._where), effect("spark: drop tag"):
+                self._spark().sql(sql.drop_tag(self._catalog, self._entry.target, tag))
+        return tags
+
+    def _drop(self, name: LakeName) -> None:
+        with translated("drop the table beside", self._where), effect("spark: drop table"):
+            self._spark().sql(sql.drop_table(self._catalog, name))
+
+    # ── parts ────────────────────────────────────────────────────────────────────────────
+
+    def _beside(self, generation: int) -> TableEntry:
+        target = self._entry.target
+        name = LakeName(target.namespace, f"{target.name}__rebuild{generation}")
+        return replace(self._entry, target=name)
+
+    def _spark(self) -> SparkSession:
+        return self._attempts.session()
+
+    @property
+    def _where(self) -> str:
+        return f"table={self._entry.table} lake={self._entry.target}"
+
+    def _moved(self) -> ConflictError:
+        what = "another process changed the table while it was built anew"
+        return ConflictError(what, where=self._where, remedy="run the same command again")
+
+
+def _is_ahead(old: Published, new: Published) -> bool:
+    """Whether readers would see the table go back; offsets of another topic prove nothing."""
+    same = (old.topic_id, old.cluster_id) == (new.topic_id, new.cluster_id)
+    return same and bool(new.offsets.ranges_to(old.offsets))
+
+
+def _fit(old: TableState, new: TableState) -> bool:
+    """Whether the new rows are rows of the old table, and its records are read in the same way."""
+    return _shape(old) == _shape(new)
+
+
+def _shape(state: TableState) -> tuple[object, ...]:
+    said = {name: value for name, value in state.properties.items() if _is_layout(name)}
+    columns = [(each.name, each.type, each.required) for each in state.columns]
+    return said, columns, state.key
+
+
+def _is_layout(name: str) -> bool:
+    return name.startswith(_OURS) and name != BEGIN
+
+
+def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """The new table's, and those that a person has set on the old one."""
+    theirs = {name: value for name, value in old.items() if not name.startswith(_OURS)}
+    return {**theirs, **{name: value for name, value in new.items() if name != BEGIN}}
