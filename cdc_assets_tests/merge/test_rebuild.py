@@ -1,0 +1,166 @@
+"""Built anew beside the old table and swapped in at once, however often it is interrupted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdc_assets.errors import CdcError
+from cdc_assets.merge.rebuild import Rebuild
+from cdc_assets.operate.contiguity import gaps
+from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
+from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.faults import Death, Fault, How, faults
+from cdc_assets_tests.merge.events import event
+from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+pytestmark = pytest.mark.stack
+
+
+def made(id_: int, name: str | None, lsn: int, op: str = "c") -> Message:
+    return event(op, {"id": id_, "name": name}, lsn, commit=lsn - 1)
+
+
+def three(pipeline: Make, **source: object) -> Pipeline:
+    """Rows 1 and 3; row 2 was deleted."""
+    rows = [made(1, "a", 10), made(2, "b", 20), made(3, "c", 30)]
+    table = start(pipeline, *rows, **source)
+    table.produce(TABLE, [made(2, None, 40, "d")])
+    table.merge(TABLE)
+    return table
+
+
+def spoil(table: Pipeline) -> None:
+    """Somebody has changed the lake's rows, or we have."""
+    target = table.entry(TABLE).target
+    table.spark().sql(f"DELETE FROM lake.{target} WHERE id = 1")
+
+
+def rebuilt(table: Pipeline, **wishes: bool) -> bool:
+    registry = RegistryFile(table.config.registry)
+    if registry.load().get(table.entry(TABLE).table) is None:
+        registry.add([table.entry(TABLE)])
+    return run_rebuild(table.config, str(table.entry(TABLE).table), Wish(**wishes))
+
+
+def test_a_table_equals_its_log_again_and_goes_on(pipeline: Make) -> None:
+    table = three(pipeline)
+    spoil(table)
+    assert rebuilt(table, dry_run=True)
+    assert names(table) == {3: "c"}
+    assert rebuilt(table)
+    assert names(table) == {1: "a", 3: "c"}
+    table.produce(TABLE, [made(2, "late", 35, "u"), made(4, "d", 50)])
+    (result,) = table.merge(TABLE)
+    assert result.stale == 1, "what was deleted before the rebuild is remembered after it"
+    assert names(table) == {1: "a", 3: "c", 4: "d"}
+    entry = table.entry(TABLE)
+    history = table.lake.history(entry.target, 100)
+    assert gaps(history, None)[:-1] == []
+    assert "before_rebuild_1" in table.lake.branches(entry.target)
+    kept = table.spark().sql(f"SELECT id FROM lake.{entry.target}.tag_before_rebuild_1").collect()
+    assert [row["id"] for row in kept] == [3]
+
+    table.produce(TABLE, [made(1, None, 60, "d")])
+    assert rebuilt(table), "a second time, with the changes that wait"
+    assert names(table) == {3: "c", 4: "d"}
+    assert table.lake.history(entry.target, 1)[0].carried.generation == 2
+    table.produce(TABLE, [made(1, "late", 55, "u"), made(5, "e", 70)])
+    table.merge(TABLE)
+    assert names(table) == {3: "c", 4: "d", 5: "e"}
+    assert rebuilt(table, forget=True)
+    assert set(table.lake.branches(entry.target)) == {"main"}
+
+
+def test_a_table_that_is_to_have_other_columns_is_replaced_with_its_rows(pipeline: Make) -> None:
+    table = three(pipeline)
+    spark, target = table.spark(), table.entry(TABLE).target
+    spark.sql(f"ALTER TABLE lake.{target} SET TBLPROPERTIES ('mine' = 'kept')")
+    changed = {**table.source, "tables": {TABLE: {"deletes": "soft"}}}
+    soft = Pipeline(table.base, table.spark, table.folder, changed, table.prefix)
+    assert rebuilt(soft)
+    soft.produce(TABLE, [made(3, None, 50, "d"), made(4, "d", 60)])
+    soft.merge(TABLE)
+    rows = spark.table(f"lake.{target}").select("id", "name", "_cdc_deleted").collect()
+    assert sorted(tuple(row) for row in rows) == [
+        (1, "a", False), (2, "b", True), (3, "c", True), (4, "d", False),
+    ]  # fmt: skip
+    state = soft.lake.state(target)
+    assert state is not None
+    assert state.properties["mine"] == "kept"
+    kept = spark.sql(f"SELECT id FROM lake.{target}.tag_before_rebuild_1").collect()
+    assert sorted(row["id"] for row in kept) == [1, 3]
+
+
+def test_rows_without_a_key_are_counted_anew(pipeline: Make) -> None:
+    rows = [event("c", {"n": n // 2}, 10 + n, commit=9, order=n + 1, key=()) for n in range(4)]
+    table = start(pipeline, *rows)
+    table.produce(TABLE, [event("d", {"n": 1}, 20, commit=19, order=1, key=())])
+    table.merge(TABLE)
+    target = table.entry(TABLE).target
+    table.spark().sql(f"DELETE FROM lake.{target} WHERE n = 0")
+    assert rebuilt(table)
+    assert sorted(row["n"] for row in table.rows(TABLE)) == [0, 0, 1]
+    again = event("d", {"n": 1}, 20, commit=19, order=1, key=())
+    table.produce(TABLE, [again, event("c", {"n": 5}, 30, commit=29, order=1, key=())])
+    table.merge(TABLE)
+    assert sorted(row["n"] for row in table.rows(TABLE)) == [0, 0, 1, 5]
+
+
+def test_a_log_that_lost_its_beginning_waits_for_a_snapshot(pipeline: Make) -> None:
+    table = three(pipeline)
+    spoil(table)
+    assert not rebuilt(table, from_snapshot=True)
+    table.produce(TABLE, [made(3, "C", 50, "u")])
+    assert not rebuilt(table)
+    table.merge(TABLE)
+    assert names(table) == {3: "C"}, "readers see the old table as long as it takes"
+    table.produce(TABLE, [snapshot_row(1, "a", "first"), snapshot_row(3, "C", "last")])
+    assert rebuilt(table)
+    assert names(table) == {1: "a", 3: "C"}
+
+
+def snapshot_row(id_: int, name: str, mark: str) -> Message:
+    message = event("r", {"id": id_, "name": name}, 60)
+    value: dict[str, Any] = json.loads(message.value or b"")
+    value["source"]["snapshot"] = mark
+    return replace(message, value=json.dumps(value).encode())
+
+
+@pytest.mark.timeout(1800)
+def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> None:
+    table = three(pipeline)
+    session = table.spark
+
+    def run() -> None:
+        rebuild = Rebuild(table.config, session, table.entry(TABLE), "test")
+        standing = rebuild.standing()
+        if not standing.swapped:
+            rebuild.begin(standing, from_now=False)
+            list(rebuild.fill(standing))
+            assert rebuild.swap(standing)
+        rebuild.tidy()
+
+    with faults() as seen:
+        run()
+    points = [point for point in seen.seen if point.startswith("spark:")]
+    assert {"spark: overwrite rows", "spark: tag old table", "spark: drop table"} <= set(points)
+    number = 1
+    for point in points:
+        for how in (How.BEFORE, How.DEATH):
+            spoil(table)
+            number += 1
+            table.produce(TABLE, [made(1, f"n{number}", 100 + 10 * number, "u")])
+            with faults(Fault(point, how)) as hook:
+                try:
+                    run()
+                except (CdcError, Death):
+                    assert hook.happened
+            assert set(names(table)) in ({3}, {1, 3}), "a whole table, the old or the new one"
+            run()
+            table.merge(TABLE)
+            assert names(table) == {1: f"n{number}", 3: "c"}, f"{point} {how}"
