@@ -10,111 +10,25 @@ the two, and the real merge with both. Tables without a key: `reference_keyless`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-Op: TypeAlias = Literal["c", "u", "d", "r", "t"]
-Position: TypeAlias = tuple[int, ...]
-Key: TypeAlias = tuple[object, ...]
-Row: TypeAlias = Mapping[str, object]
-Coordinate: TypeAlias = tuple[int, int]
-
-BEFORE_ALL: Position = ()
-"""Lower than any position."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Column names of a table; ``key`` is empty if it has none."""
-
-    key: tuple[str, ...]
-    columns: tuple[str, ...]
-
-    def key_of(self, row: Row) -> Key:
-        """The key of a row, in key order."""
-        return tuple(row[name] for name in self.key)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change as decoded from the log.
-
-    Attributes:
-        position: source position, the Kafka offset last. A row of a snapshot read at S is at
-            ``(S, 0, offset)``: committed at S, before every change that follows that commit.
-        key: None for a truncate and for tables without a key.
-        row: columns of the image without those in ``unset``; None for deletes and truncates.
-        before: the full row before the change, where the source sends it.
-        floats: the change has no last commit; its position is as if it committed at its own
-            LSN, and `Floors` lifts it.
-        incremental: a snapshot row that was read while the connector streamed.
-        identity: what two deliveries of one event have in common; None for snapshot rows.
-    """
-
-    op: Op
-    position: Position
-    partition: int
-    offset: int
-    key: Key | None = None
-    row: Row | None = None
-    unset: frozenset[str] = frozenset()
-    ts_ms: int = 0
-    before: Row | None = None
-    floats: bool = False
-    incremental: bool = False
-    identity: Position | None = None
-
-    @property
-    def coordinate(self) -> Coordinate:
-        """Partition and offset."""
-        return (self.partition, self.offset)
-
-
-# ── order ─────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Floors:
-    """Read floors: LSNs of complete snapshots, with the place where each begins.
-
-    A floating change counts as committed at the latest complete snapshot *before it in its
-    partition*. The highest snapshot known would not do: a change that waited in a slow
-    partition, or that is replayed, would be lifted to a snapshot that came after it. Rows of
-    an incremental snapshot raise nothing.
-
-    Not covered: a partition that is added between a snapshot and the end of the first
-    transaction after it.
-
-    Attributes:
-        first: offset of the first row, by ``(partition, floor)``.
-    """
-
-    first: Mapping[Coordinate, int] = field(default_factory=dict[Coordinate, int])
-
-    def raised(self, changes: Iterable[Change]) -> Floors:
-        """With the snapshot rows among the changes."""
-        first = dict(self.first)
-        for change in changes:
-            if change.op == "r" and not change.incremental:
-                at = (change.partition, change.position[0])
-                first[at] = min(first.get(at, change.offset), change.offset)
-        return Floors(first)
-
-    def at(self, partition: int, offset: int) -> int:
-        """The floor of a floating change there; 0 if it has none."""
-        begun = (at for at, first in self.first.items() if at[0] == partition and first < offset)
-        return max((floor for _, floor in begun), default=0)
-
-
-Order: TypeAlias = Callable[[Change, Floors], Position]
-
-
-def by_position(change: Change, floors: Floors) -> Position:
-    """The position that decides: the source's, lifted to the read floor if it floats."""
-    floor = floors.at(change.partition, change.offset) if change.floats else 0
-    return max(change.position, (floor, *change.position[1:]))
-
+from cdc_assets.changes import reference_moves as moves
+from cdc_assets.changes.reference_change import (
+    BEFORE_ALL,
+    Change,
+    Coordinate,
+    Floors,
+    Held,
+    Key,
+    Order,
+    Placed,
+    Position,
+    Row,
+    Shape,
+    by_position,
+)
 
 # ── the definition ────────────────────────────────────────────────────────────────────────
 
@@ -145,10 +59,35 @@ def fold(changes: Iterable[Change], shape: Shape, *, soft: bool = False) -> Tabl
     """
     known = tuple(changes)
     floors = Floors().raised(known)
+    ordered = sorted(known, key=lambda each: by_position(each, floors))
+    carried: Mapping[Position, Row] = {}
+    while True:
+        table, given_away = _folded_with(carried, ordered, shape, soft=soft)
+        if given_away == carried:
+            return table
+        carried = given_away  # of a chain of changed keys one link more
+
+
+def _folded_with(
+    carried: Mapping[Position, Row], ordered: Sequence[Change], shape: Shape, *, soft: bool
+) -> tuple[Table, Mapping[Position, Row]]:
+    """The table if changed keys carry these rows, and the rows that they carry then."""
     table: Table = {}
-    for change in sorted(known, key=lambda each: by_position(each, floors)):
-        _step(table, change, shape, soft=soft)
-    return table
+    given_away: dict[Position, Row] = {}
+    in_doubt = {moves.source_position(each) for each in ordered if moves.is_in_doubt(each)}
+    mates = in_doubt & moves.old_keys(ordered).keys()
+    for change in ordered:
+        at = moves.source_position(change)
+        if change.op == "d" and at in mates:
+            last = table.get(_key(change))
+            if last is not None and not last.deleted:
+                given_away.setdefault(at, last.values)
+        if moves.is_in_doubt(change) and at in mates:
+            if at in carried:
+                _step(table, moves.whole(change, carried[at]), shape, soft=soft)
+        else:
+            _step(table, change, shape, soft=soft)
+    return table, given_away
 
 
 def _step(table: Table, change: Change, shape: Shape, *, soft: bool) -> None:
@@ -160,7 +99,7 @@ def _step(table: Table, change: Change, shape: Shape, *, soft: bool) -> None:
     if change.row is None:
         return
     old = table.get(_key(change))
-    if not change.unset:
+    if not change.unset or change.op == "c":
         table[_key(change)] = Image(dict(change.row))
     elif old is not None and not old.deleted:
         table[_key(change)] = Image({**old.values, **change.row})
@@ -189,24 +128,15 @@ class Rules:
         column_fold: an update's unset columns keep their value; else they become NULL.
         remember_deletes: the position of a deleted key is kept.
         remember_truncates: the position of a truncate is kept.
+        whole_moves: a create with the placeholder whose delete was merged before is refused;
+            else it is stored as data.
     """
 
     order: Order = by_position
     column_fold: bool = True
     remember_deletes: bool = True
     remember_truncates: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A row of the lake: its values, its newest change, and whether that was a delete."""
-
-    values: Row
-    position: Position
-    deleted: bool = False
-
-
-Placed: TypeAlias = tuple[Position, Change]
+    whole_moves: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,18 +150,20 @@ class Merger:
         floors: read floors.
         rows: by key; with soft deletes also deleted ones.
         deletes: remembered position of each deleted key (not with soft deletes).
+        gone: the source events of all remembered deletes.
         truncated: position of the highest truncate.
         offsets: next-to-read offset of each partition.
         incomplete: where changes of the last batch lie that leave out columns of a row which
-            is not there. They were not applied.
+            is not there, or whose other half is not. They were not applied.
     """
 
     shape: Shape
     soft: bool = False
     rules: Rules = Rules()
-    floors: Floors = Floors()
+    floors: Floors = field(default_factory=Floors)
     rows: Mapping[Key, Held] = field(default_factory=dict[Key, Held])
     deletes: Mapping[Key, Position] = field(default_factory=dict[Key, Position])
+    gone: frozenset[Position] = frozenset()
     truncated: Position = BEFORE_ALL
     offsets: Mapping[int, int] = field(default_factory=dict[int, int])
     incomplete: tuple[Coordinate, ...] = ()
@@ -253,18 +185,23 @@ class Merger:
             BEFORE_ALL if self.soft else self.truncated,
         )
 
-    def apply(self, batch: Iterable[Change]) -> Merger:
+    def apply(self, batch: Iterable[Change], *, look_up: bool = True) -> Merger:
         """The table after one more batch, whose changes may come in any order.
 
         1. Give each change its position.
         2. Truncate: rows older than the newest truncate go.
         3. Fold by key what is newer than the key's position, and put the outcome in place.
+
+        Args:
+            batch: the changes.
+            look_up: False if the batch is known to be newer than whatever was applied: rows
+                are then looked up for partial images only, and remembered deletes never.
         """
         changes = tuple(batch)
         floors, offsets = self.floors.raised(changes), _read(self.offsets, changes)
         placed = [(self.rules.order(change, floors), change) for change in changes]  # 1
         truncated = _truncate(self, (at for at, change in placed if change.op == "t"))  # 2
-        merged = _put(truncated, placed)  # 3
+        merged = _put(truncated, placed, look_up=look_up)  # 3
         kept = merged.truncated if self.rules.remember_truncates else BEFORE_ALL
         return replace(merged, floors=floors, offsets=offsets, truncated=kept)
 
@@ -288,9 +225,13 @@ def _truncate(merger: Merger, positions: Iterable[Position]) -> Merger:
     return replace(merger, rows=rows, truncated=at)
 
 
-def _put(merger: Merger, placed: Iterable[Placed]) -> Merger:
-    rows, deletes, incomplete = dict(merger.rows), dict(merger.deletes), list[Coordinate]()
-    for key, fresh in _fresh_by_key(merger, placed).items():
+def _put(merger: Merger, placed: Iterable[Placed], *, look_up: bool) -> Merger:
+    rows, deletes, gone = dict(merger.rows), dict(merger.deletes), set(merger.gone)
+    fresh_ones = [each for each in placed if _counts(merger, each, look_up=look_up)]
+    known = moves.Known(merger.rows, merger.gone, merger.truncated)
+    settled, lost = moves.settled(fresh_ones, known, look_back=merger.rules.whole_moves)
+    incomplete = list(lost)
+    for key, fresh in _by_key(settled).items():
         held = _folded(merger, key, fresh)
         if held is None:
             incomplete.append(fresh[-1][1].coordinate)
@@ -300,13 +241,30 @@ def _put(merger: Merger, placed: Iterable[Placed]) -> Merger:
             rows.pop(key, None)
             if merger.rules.remember_deletes:
                 deletes[key] = held.position
-    return replace(merger, rows=rows, deletes=deletes, incomplete=tuple(sorted(incomplete)))
+                gone.add(moves.event_of(held.position))
+    return replace(
+        merger,
+        rows=rows,
+        deletes=deletes,
+        gone=frozenset(gone),
+        incomplete=tuple(sorted(incomplete)),
+    )
 
 
-def _fresh_by_key(merger: Merger, placed: Iterable[Placed]) -> Mapping[Key, Sequence[Placed]]:
+def _counts(merger: Merger, placed: Placed, *, look_up: bool) -> bool:
+    """Whether a change is newer than what its key carries, as far as that is looked up."""
+    position, change = placed
+    if change.op == "t":
+        return True
+    if not look_up:
+        return merger.soft or position > merger.truncated
+    return position > merger.position_of(_key(change))
+
+
+def _by_key(placed: Iterable[Placed]) -> Mapping[Key, Sequence[Placed]]:
     fresh: defaultdict[Key, list[Placed]] = defaultdict(list)
     for position, change in placed:
-        if change.op != "t" and position > merger.position_of(_key(change)):
+        if change.op != "t":
             fresh[_key(change)].append((position, change))
     return {key: sorted(mine, key=lambda each: each[0]) for key, mine in fresh.items()}
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cdc_assets.changes.reference import BEFORE_ALL, Change, Coordinate, Position, Row
+from cdc_assets.changes.reference_change import BEFORE_ALL, Change, Coordinate, Position, Row
 
 Frozen: TypeAlias = tuple[tuple[str, object], ...]
 """A row that can be counted: its columns by name."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from cdc_assets.changes.reference import Change, Floors, Merger, Position, Rules, by_position
+from cdc_assets.changes.reference import Merger, Rules
+from cdc_assets.changes.reference_change import Change, Floors, Position, by_position
 from cdc_assets_tests.toy.actions import (
     Action,
     Commit,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from hypothesis import strategies as st
 
-from cdc_assets.changes.reference import Row, Shape
+from cdc_assets.changes.reference_change import Row, Shape
 from cdc_assets_tests.toy import cuts
-from cdc_assets_tests.toy.connector import Connector, Record, Settings
+from cdc_assets_tests.toy.connector import Connector, ReadingRules, Record, Settings
 from cdc_assets_tests.toy.cuts import Merge, Replay, Step
 from cdc_assets_tests.toy.source import COMPOSITE, KEYLESS, LARGE, SINGLE, Schema, Source
 
@@ -212,13 +212,16 @@ def settings_of(schema: Schema) -> st.SearchStrategy[Settings]:
             commits_at_snapshot=st.just(True),
             full_images=st.just(True),
         )
+    split = st.fixed_dictionaries({"partitions": st.integers(1, 3), "split_keys": st.just(True)})
+    joined = st.just({"partitions": 1, "split_keys": False})
     return st.builds(
-        Settings,
-        partitions=st.integers(1, 3),
+        lambda keys, **rest: Settings(**keys, **rest),
+        keys=split | split | joined,
         salt=st.integers(0, 3),
         tombstones=st.booleans(),
         delete_image=st.sampled_from(["full", "key", "none"]),
         commits_at_snapshot=st.booleans(),
+        partial_moves=st.booleans(),
     )
 
 
@@ -237,6 +240,7 @@ class Log:
         ends: next offset of each partition in the end.
         rows: of the source in the end.
         steps: batches and replays; the last batch reads to the end.
+        rules: what other ways to read it must heed.
     """
 
     schema: Schema
@@ -246,6 +250,7 @@ class Log:
     ends: Mapping[int, int]
     rows: tuple[Row, ...]
     steps: tuple[Step, ...]
+    rules: ReadingRules = field(default_factory=ReadingRules)
 
     @property
     def shape(self) -> Shape:
@@ -294,6 +299,7 @@ def _logs(draw: st.DrawFn, schema: Schema, max_actions: int) -> Log:
         ends=dict(toy.log.ends),
         rows=tuple(toy.source.rows.values()),
         steps=_steps(toy.log, draw(_cuts(schema))),
+        rules=toy.log.rules,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cdc_assets_tests.toy import cuts
@@ -28,15 +29,23 @@ from cdc_assets_tests.toy.actions import (
     Truncate,
     Update,
 )
-from cdc_assets_tests.toy.connector import Connector, Settings
+from cdc_assets_tests.toy.connector import PLACEHOLDER, Connector, Settings
 from cdc_assets_tests.toy.cuts import Merge, Step
-from cdc_assets_tests.toy.source import COMPOSITE, KEYLESS, LARGE, SINGLE, Schema
+from cdc_assets_tests.toy.source import COMPOSITE, KEYLESS, LARGE, SINGLE, Schema, wide
 
 SESSIONS = 3
 TEXTS = (f"{LARGE}1", f"{LARGE}2", f"{LARGE}3", "s", None)
 
 
-def busy_log(seed: int, *, actions: int = 45, batches: int = 4, keyless: bool = False) -> Log:
+def busy_log(
+    seed: int,
+    *,
+    actions: int = 45,
+    batches: int = 4,
+    keyless: bool = False,
+    moves: bool = False,
+    columns: int | None = None,
+) -> Log:
     """A log of about two thirds as many records as actions; the same for the same seed.
 
     Args:
@@ -44,15 +53,25 @@ def busy_log(seed: int, *, actions: int = 45, batches: int = 4, keyless: bool = 
         actions: how many.
         batches: how many at most.
         keyless: of a table without a key; it is not replayed.
+        moves: changed keys leave large values alone or come as one event, and inserted texts
+            may be equal to the placeholder.
+        columns: of a wide table; most of them are left out by most updates.
     """
     rng = random.Random(seed)
     schema = KEYLESS if keyless else rng.choice([SINGLE, COMPOSITE])
+    schema = schema if columns is None else wide(columns)
     settings = _settings(rng, schema)
+    if moves:
+        settings = replace(settings, partial_moves=True)
+        if rng.random() < 0.2:
+            settings = replace(settings, partitions=1, split_keys=False)
     toy = Toy(schema, settings)
     start = rng.randrange(10)
     done: list[Action] = []
     for number in range(actions):
         each = Snapshot() if number == start else _next(rng, toy, streaming=number > start)
+        if moves and isinstance(each, Insert):
+            each = _with_placeholder(rng, each)
         toy.do(each)
         done.append(each)
     for session in sorted(toy.source.open):
@@ -65,7 +84,16 @@ def busy_log(seed: int, *, actions: int = 45, batches: int = 4, keyless: bool = 
         ends=dict(toy.log.ends),
         rows=tuple(toy.source.rows.values()),
         steps=_steps(rng, toy.log, batches, replays=not keyless),
+        rules=toy.log.rules,
     )
+
+
+def _with_placeholder(rng: random.Random, insert: Insert) -> Insert:
+    """A text that is the user's own, though it looks like the connector's."""
+    texts = [name for name in insert.values if name != "n"]
+    if rng.random() < 0.8:
+        return insert
+    return replace(insert, values={**insert.values, rng.choice(texts): PLACEHOLDER})
 
 
 def _next(rng: random.Random, toy: Toy, *, streaming: bool) -> Action:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cdc_assets.changes.reference import Change, Key, Op, Row, Shape
+from cdc_assets.changes.reference_change import Change, Coordinate, Key, Op, Row, Shape
 from cdc_assets_tests.toy.source import Commit, Logged, Source
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -28,6 +28,10 @@ class Settings:
         commits_at_snapshot: the first transaction after a snapshot carries the snapshot's LSN
             as its last commit; else it has none.
         full_images: updates carry their full ``before`` (REPLICA IDENTITY FULL).
+        partial_moves: a changed key leaves large values alone; else they are logged in full.
+        split_keys: a changed key is a delete and a create; else one update, whose ``before`` has
+            the old key. It is in the new key's partition, ahead of older changes of the old key
+            in another one, so that topic has one partition.
     """
 
     partitions: int = 1
@@ -36,11 +40,18 @@ class Settings:
     delete_image: str = "full"
     commits_at_snapshot: bool = False
     full_images: bool = False
+    partial_moves: bool = False
+    split_keys: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change event. ``commit`` is the last commit before; None where Debezium has none."""
+    """A change event.
+
+    Attributes:
+        commit: the last commit before; None where Debezium has none.
+        old_key: of an update that changes the key.
+    """
 
     op: Op
     lsn: int
@@ -53,6 +64,15 @@ class Event:
     transaction: str | None = None
     total_order: int = 0
     snapshot: str = "false"
+    old_key: Key | None = None
+
+    @property
+    def unset_columns(self) -> frozenset[str]:
+        """Columns that hold the placeholder, in events in which it may be one."""
+        if self.op not in "cu" or self.after is None:
+            return frozenset()
+        texts = (name for name, value in self.after.items() if value == PLACEHOLDER)
+        return self.unset.union(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +86,37 @@ class Record:
     is_gap: bool = False
 
     def change(self) -> Change | None:
-        """The record as decoded."""
+        """The record as decoded; of an update that changes the key the half of the new one."""
         event = self.event
         if event is None:
             return None
+        unset = event.unset_columns
+        is_create = event.op == "c" or event.old_key is not None
+        text = dict.fromkeys(unset, PLACEHOLDER)
+        row = None if event.after is None else {**event.after, **text}
         return Change(
-            op=event.op,
+            op="c" if is_create else event.op,
             position=self._position(event),
             partition=self.partition,
             offset=self.offset,
             key=event.key,
-            row=_without(event.after, event.unset),
-            unset=event.unset,
+            row=row if is_create else _without(row, unset),
+            unset=unset,
             ts_ms=event.ts_ms,
             before=event.before,
             floats=event.op != "r" and event.commit is None,
             incremental=event.snapshot == "incremental",
             identity=None if event.op == "r" else (event.lsn, event.total_order),
         )
+
+    def changes(self) -> Iterator[Change]:
+        """The record as decoded: two changes if it is an update that changes the key."""
+        change, event = self.change(), self.event
+        if change is None or event is None:
+            return
+        if event.old_key is not None:
+            yield replace(change, op="d", key=event.old_key, row=None, unset=frozenset())
+        yield change
 
     def _position(self, event: Event) -> tuple[int, ...]:
         if event.op == "r":
@@ -93,11 +126,28 @@ class Record:
 
 def changes_of(records: Iterable[Record]) -> list[Change]:
     """The changes among records."""
-    return [change for record in records if (change := record.change()) is not None]
+    return [change for record in records for change in record.changes()]
 
 
 def _without(row: Row | None, unset: frozenset[str]) -> Row | None:
     return None if row is None else {name: row[name] for name in row if name not in unset}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRules:
+    """What whoever cuts the log into batches must heed.
+
+    Attributes:
+        barriers: offset vectors; who reads past one in any partition must have reached it in
+            all of them.
+        pairs: coordinates of delete and create of each changed key whose create holds the
+            placeholder: who reads one must read the other.
+        raised: how many records there were when a partition was added.
+    """
+
+    barriers: tuple[Mapping[int, int], ...] = ()
+    pairs: tuple[tuple[Coordinate, Coordinate], ...] = ()
+    raised: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -107,8 +157,7 @@ class Connector:
     Attributes:
         records: in the order in which they were produced.
         ends: next offset of each partition.
-        barriers: offset vectors; who reads past one in any partition must have reached it in
-            all of them.
+        barriers, pairs, raised: see `ReadingRules`.
     """
 
     settings: Settings
@@ -116,6 +165,9 @@ class Connector:
     records: list[Record] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     barriers: list[Mapping[int, int]] = field(default_factory=list)
+    pairs: list[tuple[Coordinate, Coordinate]] = field(default_factory=list)
+    raised: list[int] = field(default_factory=list)
+    _deletes: dict[int, Coordinate] = field(default_factory=dict)
     _sent: list[Event] = field(default_factory=list)
     _last_commit: int | None = None
     _first_pending: bool = False
@@ -123,6 +175,11 @@ class Connector:
 
     def __post_init__(self) -> None:
         self.ends = dict.fromkeys(range(self.settings.partitions), 0)
+
+    @property
+    def rules(self) -> ReadingRules:
+        """What readers must heed."""
+        return ReadingRules(tuple(self.barriers), tuple(self.pairs), tuple(self.raised))
 
     def snapshot(self, source: Source) -> None:
         """Start, or start anew: every committed row, then whatever commits after."""
@@ -166,6 +223,7 @@ class Connector:
 
     def restart(self, back: int) -> None:
         """Send the last events again, wherever in a transaction that begins."""
+        self._deletes.clear()
         for event in self._sent[len(self._sent) - back % (len(self._sent) + 1) :]:
             self._produce(event)
 
@@ -179,8 +237,9 @@ class Connector:
         which snapshot the change followed.
         """
         added = len(self.ends)
-        if added < 4 and not self._first_pending:
+        if added < 4 and self.settings.split_keys and not self._first_pending:
             self.ends[added] = 0
+            self.raised.append(len(self.records))
             self._barrier()
 
     def skip(self, partition: int) -> None:
@@ -190,9 +249,13 @@ class Connector:
     def _events(self, logged: Logged) -> Iterator[Event]:
         old = self._key_of(logged.before)
         new = self._key_of(logged.after)
-        if logged.op == "u" and old != new:
+        left = logged.unset if self.settings.partial_moves else frozenset[str]()
+        if logged.op == "u" and old != new and not self.settings.split_keys:
+            yield Event("u", logged.lsn, key=new, before=logged.before, after=logged.after,
+                        unset=left, old_key=old)  # fmt: skip
+        elif logged.op == "u" and old != new:
             yield self._delete(logged, old)
-            yield Event("c", logged.lsn, key=new, after=logged.after)
+            yield Event("c", logged.lsn, key=new, after=logged.after, unset=left)
         elif logged.op == "d":
             yield self._delete(logged, old)
         else:
@@ -226,9 +289,16 @@ class Connector:
         key = None if event.key is None else dict(zip(self.shape.key, event.key, strict=True))
         by = len(self.records) if key is None else tuple(key.values())
         partition = zlib.crc32(f"{self.settings.salt}{by}".encode()) % len(self.ends)
+        self._pair(event, (partition, self.ends[partition]))
         self._append(partition, key, event)
         if event.op == "d" and key is not None and self.settings.tombstones:
             self._append(partition, key, None)
+
+    def _pair(self, event: Event, at: Coordinate) -> None:
+        if event.op == "d":
+            self._deletes[event.lsn] = at
+        elif event.op == "c" and event.lsn in self._deletes and event.unset_columns:
+            self.pairs.append((self._deletes[event.lsn], at))
 
     def _append(
         self, partition: int, key: Row | None, event: Event | None, *, is_gap: bool = False

@@ -6,11 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from cdc_assets.changes.reference_change import Coordinate
 from cdc_assets_tests.toy.connector import Connector, Record
 
 Vector: TypeAlias = Mapping[int, int]
 Share: TypeAlias = tuple[int, int]
 """Two numbers of 0..100: parts of what there is in a partition."""
+
+
+Pair: TypeAlias = tuple[Coordinate, Coordinate]
+"""The two halves of a changed key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +42,29 @@ def advanced(log: Connector, vector: Vector, shares: Sequence[int]) -> Vector:
         for (partition, end), share in zip(log.ends.items(), shares, strict=False)
         for at in [vector.get(partition, 0)]
     }
-    return _allowed(wanted, log.barriers)
+    return _allowed(wanted, log.barriers, log.pairs)
 
 
-def _allowed(wanted: Vector, barriers: Sequence[Vector]) -> Vector:
-    """A batch that crosses a barrier in one partition reads up to it in all."""
+def _allowed(wanted: Vector, barriers: Sequence[Vector], pairs: Sequence[Pair]) -> Vector:
+    """A batch reads up to each barrier that it crosses, and both halves of changed keys."""
+    allowed = _with_pairs(_to_barrier(wanted, barriers), pairs)
+    return allowed if allowed == wanted else _allowed(allowed, barriers, pairs)
+
+
+def _to_barrier(wanted: Vector, barriers: Sequence[Vector]) -> Vector:
     for barrier in reversed(barriers):
         if any(at > barrier.get(partition, 0) for partition, at in wanted.items()):
             return {p: max(at, barrier.get(p, 0)) for p, at in wanted.items()}
     return wanted
+
+
+def _with_pairs(wanted: Vector, pairs: Sequence[Pair]) -> Vector:
+    reached = dict(wanted)
+    for pair in pairs:
+        if any(offset < reached.get(partition, 0) for partition, offset in pair):
+            for partition, offset in pair:
+                reached[partition] = max(reached.get(partition, 0), offset + 1)
+    return reached
 
 
 def earlier(vector: Vector, shares: Sequence[Share]) -> Replay:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from cdc_assets.changes import reference_keyless
-from cdc_assets.changes.reference import Change, Merger, Rules, fold
+from cdc_assets.changes.reference import Merger, Rules, fold
+from cdc_assets.changes.reference_change import Change
 from cdc_assets.changes.reference_keyless import KeylessMerger, MissingRow
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Log

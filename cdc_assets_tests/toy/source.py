@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cdc_assets.changes.reference import Key, Op, Row, Shape
+from cdc_assets.changes.reference_change import Key, Op, Row, Shape
 
 LARGE = "LARGE"
 """How values begin that are too large to be logged where an update leaves them alone."""
@@ -32,6 +32,12 @@ COMPOSITE = Schema(
     Shape(("a", "b"), ("a", "b", *_VALUES)), ((0, "x"), (0, "y"), (1, "x"), (1, "y")), _TOASTED
 )
 KEYLESS = Schema(Shape((), ("n", "note")), (), frozenset())
+
+
+def wide(columns: int) -> Schema:
+    """A table of so many columns beside its key, all but one of which may be left out."""
+    texts = tuple(f"c{number:04d}" for number in range(columns - 1))
+    return Schema(Shape(("id",), ("id", "n", *texts)), SINGLE.keys, frozenset(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +98,16 @@ class Source:
         """Set some columns of the picked row."""
         for id_, old in self._picked(session, pick):
             row = self._row(id_, {**old, **values})
-            left = self.schema.toasted - values.keys()
-            unset = frozenset(name for name in left if str(old[name]).startswith(LARGE))
-            self._log(session, "u", before=old, after=row, unset=unset)
+            self._log(session, "u", before=old, after=row, unset=self._left(old, values))
             self._write(session, {id_: row})
 
     def change_key(self, session: int, pick: int, to: int, values: Mapping[str, object]) -> None:
-        """Give the picked row another key; its large values are rewritten in full."""
+        """Give the picked row another key. Large values that it leaves alone are not logged."""
         new = self.schema.keys[to % len(self.schema.keys)]
         for id_, old in self._picked(session, pick):
             if self._may_write(session, new) and new not in self._visible(session):
                 row = self._row(new, {**old, **values})
-                self._log(session, "u", before=old, after=row)
+                self._log(session, "u", before=old, after=row, unset=self._left(old, values))
                 self._write(session, {id_: None, new: row})
 
     def delete(self, session: int, pick: int) -> None:
@@ -131,6 +135,10 @@ class Source:
     def rollback(self, session: int) -> None:
         """Forget the session's writes."""
         self.open.pop(session, None)
+
+    def _left(self, old: Row, values: Mapping[str, object]) -> frozenset[str]:
+        left = self.schema.toasted - values.keys()
+        return frozenset(name for name in left if str(old[name]).startswith(LARGE))
 
     def _picked(self, session: int, pick: int) -> Iterator[tuple[Key, Row]]:
         visible = self._visible(session)

@@ -1,0 +1,154 @@
+"""Creates of changed keys that left large values alone: what the placeholder in them stands for.
+
+A changed key is a delete of the old key and a create of the new one at one source position. A
+large value that the update left alone is not logged; the create then holds the placeholder,
+and the value is that of the old key's row. In any other create the same text is data.
+
+Whether a create is one half of a changed key shows in its other half only. So a batch must not
+end between the two, and where the log itself ends between them the create is refused: its
+value was in a row that is gone by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cdc_assets.changes.reference_change import (
+    BEFORE_ALL,
+    Change,
+    Coordinate,
+    Held,
+    Key,
+    Placed,
+    Position,
+    Row,
+)
+
+
+def source_position(change: Change) -> Position:
+    """The position without the Kafka offset: the same however often the event is sent."""
+    return change.position[:-1]
+
+
+def is_in_doubt(change: Change) -> bool:
+    """Whether it is a create that holds the placeholder."""
+    return change.op == "c" and bool(change.unset)
+
+
+def old_keys(changes: Iterable[Change]) -> Mapping[Position, Key]:
+    """By source position the key that a delete there gives away."""
+    return {
+        source_position(change): change.key
+        for change in changes
+        if change.op == "d" and change.key is not None
+    }
+
+
+def whole(change: Change, values: Row) -> Change:
+    """The create with the placeholder's columns taken from these values."""
+    kept = {name: values[name] for name in change.unset}
+    return replace(change, row={**(change.row or {}), **kept}, unset=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a batch can ask the lake.
+
+    Attributes:
+        rows: by key.
+        gone: source events of the remembered deletes.
+        truncated: position of the newest truncate.
+    """
+
+    rows: Mapping[Key, Held]
+    gone: frozenset[Position]
+    truncated: Position
+
+
+def event_of(position: Position) -> Position:
+    """What two halves of a changed key have in common wherever their partitions are lifted to."""
+    return position[1:-1]
+
+
+def settled(
+    placed: Sequence[Placed], known: Known, *, look_back: bool
+) -> tuple[Sequence[Placed], tuple[Coordinate, ...]]:
+    """The changes with each create in doubt made whole, as data, or left out.
+
+    Args:
+        placed: those that count.
+        known: of the lake.
+        look_back: whether deletes of earlier batches are looked for; without that a create whose
+            other half was merged before would be stored as data.
+
+    Returns:
+        The changes, and where those lie that can be neither.
+    """
+    if not any(is_in_doubt(change) for _, change in placed):
+        return placed, ()
+    mates = old_keys(change for _, change in placed)
+    now = [_alone(each, known, mates, look_back=look_back) for each in placed]
+    for _ in range(len(now)):  # a chain of changed keys is settled link by link
+        later = [_from_old_key(each, now, known, mates) for each in now]
+        if later == now:
+            break
+        now = later
+    lost = tuple(sorted(change.coordinate for _, change in now if is_in_doubt(change)))
+    return [each for each in now if not is_in_doubt(each[1])], lost
+
+
+def _alone(
+    placed: Placed, known: Known, mates: Mapping[Position, Key], *, look_back: bool
+) -> Placed:
+    """A create that is settled without its other half: sent again, or data."""
+    position, change = placed
+    if not is_in_doubt(change) or change.key is None:
+        return placed
+    held = known.rows.get(change.key)
+    if held and not held.deleted and event_of(held.position) == event_of(position):
+        return position, whole(change, held.values)
+    if source_position(change) in mates or (look_back and _is_gone(position, known)):
+        return placed
+    return position, replace(change, unset=frozenset())
+
+
+def _is_gone(position: Position, known: Known) -> bool:
+    """Whether the other half was merged by an earlier batch."""
+    event = event_of(position)
+    marked = (held for held in known.rows.values() if held.deleted)
+    return event in known.gone or any(event_of(held.position) == event for held in marked)
+
+
+def _from_old_key(
+    placed: Placed, batch: Sequence[Placed], known: Known, mates: Mapping[Position, Key]
+) -> Placed:
+    position, change = placed
+    old = mates.get(source_position(change)) if is_in_doubt(change) else None
+    if old is None:
+        return placed
+    deleted_at = min(
+        at
+        for at, other in batch
+        if other.op == "d" and source_position(other) == source_position(change)
+    )
+    values = _values_before(old, deleted_at[:-1], batch, known)
+    return (position, whole(change, values)) if change.unset <= values.keys() else placed
+
+
+def _values_before(key: Key, at: Position, batch: Sequence[Placed], known: Known) -> Row:
+    """What the row of a key had at a position; {} if there was none."""
+    earlier = sorted(
+        (each for each in batch if each[0] < at and each[1].key in {key, None}),
+        key=lambda each: each[0],
+    )
+    ends = [position for position, change in earlier if change.op in "dt"]
+    since = max([*ends, known.truncated if known.truncated < at else BEFORE_ALL])
+    held = known.rows.get(key)
+    values: dict[str, object] = {}
+    if held and not held.deleted and since < held.position < at:
+        values, since = dict(held.values), held.position
+    for position, change in earlier:
+        if position > since and change.row is not None:
+            values |= {n: value for n, value in change.row.items() if n not in change.unset}
+    return values
