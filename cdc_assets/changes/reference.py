@@ -229,9 +229,10 @@ def _put(merger: Merger, placed: Iterable[Placed], *, look_up: bool) -> Merger:
     rows, deletes, gone = dict(merger.rows), dict(merger.deletes), set(merger.gone)
     fresh_ones = [each for each in placed if _counts(merger, each, look_up=look_up)]
     known = moves.Known(merger.rows, merger.gone, merger.truncated)
-    settled, lost = moves.settled(fresh_ones, known, look_back=merger.rules.whole_moves)
-    incomplete = list(lost)
-    for key, fresh in _by_key(settled).items():
+    settled = moves.settled(fresh_ones, known, look_back=merger.rules.whole_moves)
+    incomplete = list[Coordinate]()
+    for key, mine in _by_key(settled).items():
+        fresh = _newer_than_row(merger.rows.get(key), mine)
         held = _folded(merger, key, fresh)
         if held is None:
             incomplete.append(fresh[-1][1].coordinate)
@@ -261,6 +262,13 @@ def _counts(merger: Merger, placed: Placed, *, look_up: bool) -> bool:
     return position > merger.position_of(_key(change))
 
 
+def _newer_than_row(held: Held | None, fresh: Sequence[Placed]) -> Sequence[Placed]:
+    """The newest change, and those before it that the row does not have already."""
+    if held is None:
+        return fresh
+    return [*(each for each in fresh[:-1] if each[0] > held.position), fresh[-1]]
+
+
 def _by_key(placed: Iterable[Placed]) -> Mapping[Key, Sequence[Placed]]:
     fresh: defaultdict[Key, list[Placed]] = defaultdict(list)
     for position, change in placed:
@@ -273,8 +281,12 @@ def _folded(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Held | None:
     """The newest change made whole; None if a column that it leaves out is nowhere."""
     position, newest = fresh[-1]
     if newest.op == "d":
+        if merger.soft and any(moves.is_in_doubt(change) for _, change in fresh):
+            return None
         return Held(_last_values(merger, key, fresh), position, deleted=True)
     values = dict(newest.row or {})
+    if moves.is_in_doubt(newest):
+        return None
     if newest.unset and not merger.rules.column_fold:
         return Held(dict.fromkeys(newest.unset) | values, position)
     known = _set_values(merger, key, fresh)
@@ -298,7 +310,8 @@ def _last_values(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Row:
     """What a soft-deleted row keeps."""
     held = merger.rows.get(key)
     known = held.values if held else _key_only(key, merger.shape)
-    return _overlaid(known, (change for _, change in fresh))
+    whole = (change for _, change in fresh if not moves.is_in_doubt(change))
+    return _overlaid(known, whole)
 
 
 def _overlaid(values: Row, changes: Iterable[Change]) -> Row:
@@ -306,4 +319,6 @@ def _overlaid(values: Row, changes: Iterable[Change]) -> Row:
     merged = dict(values)
     for change in changes:
         merged |= change.row or {}
+        if change.op == "c":  # in doubt still: nothing tells what they are
+            merged = {name: value for name, value in merged.items() if name not in change.unset}
     return merged

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from cdc_assets.changes.reference_change import (
     BEFORE_ALL,
     Change,
-    Coordinate,
     Held,
     Key,
     Placed,
@@ -71,10 +70,8 @@ def event_of(position: Position) -> Position:
     return position[1:-1]
 
 
-def settled(
-    placed: Sequence[Placed], known: Known, *, look_back: bool
-) -> tuple[Sequence[Placed], tuple[Coordinate, ...]]:
-    """The changes with each create in doubt made whole, as data, or left out.
+def settled(placed: Sequence[Placed], known: Known, *, look_back: bool) -> Sequence[Placed]:
+    """The changes with each create in doubt made whole or as data; one that can be neither stays.
 
     Args:
         placed: those that count.
@@ -82,11 +79,9 @@ def settled(
         look_back: whether deletes of earlier batches are looked for; without that a create whose
             other half was merged before would be stored as data.
 
-    Returns:
-        The changes, and where those lie that can be neither.
     """
     if not any(is_in_doubt(change) for _, change in placed):
-        return placed, ()
+        return placed
     mates = old_keys(change for _, change in placed)
     now = [_alone(each, known, mates, look_back=look_back) for each in placed]
     for _ in range(len(now)):  # a chain of changed keys is settled link by link
@@ -94,8 +89,7 @@ def settled(
         if later == now:
             break
         now = later
-    lost = tuple(sorted(change.coordinate for _, change in now if is_in_doubt(change)))
-    return [each for each in now if not is_in_doubt(each[1])], lost
+    return now
 
 
 def _alone(

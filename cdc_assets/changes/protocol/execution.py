@@ -1,0 +1,354 @@
+"""One attempt at one batch: plan, read, merge, write, publish.
+
+1. Look at the lake and the log; make what the table lacks of itself.
+2. Plan. Planning changes nothing.
+3. Read and decode; what cannot be decoded goes to the quarantine.
+4. Merge. A batch that turns out too short is planned again, longer.
+5. Write the side table: set it back to the snapshot that belongs to the published state, if
+   another attempt has left something on it, and append. Nothing in it counts yet.
+6. Write the branch. Its last snapshot names the offsets, the attempt and the side snapshot.
+7. Look at the branch, move ``main`` to it. On a lost reply look for the attempt.
+8. Drop the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from cdc_assets.changes.protocol import plan as planning
+from cdc_assets.changes.protocol.effects import EffectError, Life, RefusedError, effect
+from cdc_assets.changes.protocol.keyless import Keyless
+from cdc_assets.changes.protocol.merged import Found, Merged, Rows, Write
+from cdc_assets.changes.protocol.plan import Kind, Order, Plan, View
+from cdc_assets.changes.protocol.published import Entry, Published
+from cdc_assets.changes.protocol.rules import Protocol
+from cdc_assets.changes.protocol.tables import Table
+from cdc_assets.changes.protocol.topic import Record
+from cdc_assets.changes.protocol.world import Entries, LakeTable, World
+from cdc_assets.changes.reference_change import Change, Coordinate
+from cdc_assets.changes.reference_keyless import MissingRow
+
+
+class Outcome(StrEnum):
+    """What has become of an attempt."""
+
+    PUBLISHED = "published"
+    NOTHING = "nothing to merge"
+    TABLE_MADE = "the table was made"
+    LONGER = "the batch has to be longer"
+    CONFLICT = "another writer came first"
+    STOPPED = "a change cannot be merged"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try. Use once.
+
+    Attributes:
+        world: outside the process.
+        protocol: see `Protocol`.
+        order: what is to be done.
+        limits: how many times the usual length the batch may have.
+        number: of the attempt.
+    """
+
+    world: World
+    protocol: Protocol
+    order: Order
+    limits: int = 1
+    number: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.number = next(self.world.ids)
+
+    def run(self) -> Life[Outcome]:
+        """All of it; the numbers are those of the module."""
+        world = self.world
+        view = yield from effect("load table", self._view)  # 1
+        side_head = yield from effect("load side table", self._side_head)
+        marks = yield from effect("read watermarks", world.marks)
+        if not view.whole:
+            yield from self._make_table(view)
+            return Outcome.TABLE_MADE
+        match self.order.kind:  # 2
+            case Kind.TAIL:
+                plan = planning.tail(world, view, marks, self.limits, self.protocol)
+            case Kind.REPLAY:
+                plan = planning.again(world, view, marks, self.order)
+            case Kind.QUARANTINE:
+                taken = yield from effect("read quarantine", world.pending)
+                plan = planning.out_of_quarantine(world, view, marks, frozenset(taken))
+        if plan is None:
+            return Outcome.NOTHING
+        plan = replace(plan, view=replace(view, side_head=side_head))
+        return (yield from self._execute(plan))
+
+    def _execute(self, plan: Plan) -> Life[Outcome]:
+        records = yield from effect("read records", lambda: plan.records)  # 3
+        yield from self._widen(plan.view, records)
+        rejected = [r.coordinate for r in records if r.is_bad and not self.world.is_mended]
+        if rejected:
+            yield from effect("quarantine", lambda: self.world.keep_apart(rejected))
+        batch = [c for r in records if r.coordinate not in rejected for c in r.changes]
+        found = self._found(plan)
+        merged = self._merged(found, batch)  # 4
+        if merged is None or merged.incomplete:
+            return Outcome.LONGER if plan.may_grow else Outcome.STOPPED
+        if merged.is_nothing and self.order.kind is not Kind.TAIL:
+            return Outcome.NOTHING
+        if self.order.kind is Kind.QUARANTINE and self.protocol.quarantine_names_attempt:
+            yield from effect("mark quarantine", lambda: self._mark(merged))
+        published = self._published(plan, found, merged, rejected)
+        return (yield from self._write(plan, merged, published))
+
+    def _write(self, plan: Plan, merged: Merged, published: Published) -> Life[Outcome]:
+        branch = f"cdc_{self.number}"
+        try:
+            if merged.entries:  # 5
+                entries = frozenset(replace(e, attempt=self.number) for e in merged.entries)
+                side = yield from self._write_side(plan, entries)
+                if side is None:
+                    return Outcome.CONFLICT
+                published = replace(published, side=side)
+            yield from self._write_branch(branch, plan.view.head, merged.writes, published)  # 6
+        except EffectError:
+            yield from self._drop(branch)
+            raise
+        is_out = yield from self._publish(branch, plan, merged.writes, published)  # 7
+        if is_out and not self.protocol.offsets_with_rows:
+            yield from effect("store offsets", lambda: self._store_offsets(plan))
+        if is_out and self.order.kind is Kind.QUARANTINE:
+            yield from self._remove_from_quarantine(merged)
+        yield from self._drop(branch)  # 8
+        return Outcome.PUBLISHED if is_out else Outcome.CONFLICT
+
+    # ── 1. look, make ────────────────────────────────────────────────────────────────────
+
+    def _view(self) -> View:
+        world, table = self.world, self.world.table
+        if table is None:
+            return View()
+        has_all = world.side is not None and (table.has_identifier or not world.is_keyed)
+        snapshots = table.snapshots
+        return View(
+            head=snapshots.main,
+            published=snapshots.published(snapshots.main),
+            width=table.width,
+            described=table.described,
+            whole=has_all or not self.protocol.completes_half_made,
+        )
+
+    def _side_head(self) -> int | None:
+        return self.world.side.main if self.world.side else None
+
+    def _make_table(self, view: View) -> Life[None]:
+        """Every step can be repeated."""
+        world = self.world
+        yield from effect("create namespace", world.create_namespace)
+        yield from effect("create table", world.create_table)
+        if world.is_keyed:
+            yield from effect("set identifier fields", self._set_identifier)
+        yield from effect("create side table", world.create_side_table)
+
+    def _set_identifier(self) -> None:
+        _made(self.world).has_identifier = True
+
+    # ── 3. columns ───────────────────────────────────────────────────────────────────────
+
+    def _widen(self, view: View, records: Sequence[Record]) -> Life[None]:
+        needed = max((record.width for record in records), default=0)
+        by_table = self.protocol.compares_with_table
+        has = view.width if by_table else view.described
+        if needed > has:
+            yield from effect("add column", lambda: self._add_columns(needed))
+        if needed > view.described:
+            yield from effect("set column property", lambda: self._describe(needed))
+
+    def _add_columns(self, width: int) -> None:
+        """Compared with the table as it is by now: another writer may have added it."""
+        table = _made(self.world)
+        if table.width < width or not self.protocol.compares_with_table:
+            table.add_columns(width)
+
+    def _describe(self, width: int) -> None:
+        table = _made(self.world)
+        table.described = max(table.described, width)
+
+    # ── 4. merge ─────────────────────────────────────────────────────────────────────────
+
+    def _found(self, plan: Plan) -> Found:
+        before = plan.view.before
+        return Found(
+            rows=_made(self.world).snapshots.content(plan.view.head),
+            entries=self._entries(before),
+            before=before,
+            exists=plan.view.head is not None,
+            partitions=plan.partitions,
+        )
+
+    def _entries(self, before: Published) -> frozenset[Entry]:
+        side = _side(self.world)
+        if not self.protocol.side_as_published:
+            return side.content(side.main)
+        if isinstance(self.world.rules, Keyless) and not self.protocol.ledger_as_published:
+            there = side.content(side.main)
+            offsets = before.offsets
+            return frozenset(e for e in there if e.coordinate[1] < offsets.get(e.coordinate[0], 0))
+        return side.content(before.side)
+
+    def _merged(self, found: Found, batch: Sequence[Change]) -> Merged | None:
+        try:
+            return self.world.rules.merge(found, batch)
+        except MissingRow:
+            return None
+
+    def _published(
+        self, plan: Plan, found: Found, merged: Merged, rejected: Sequence[Coordinate]
+    ) -> Published:
+        before = found.before
+        is_tail = self.order.kind is Kind.TAIL
+        return Published(
+            offsets=plan.end,
+            attempt=self.number,
+            applied=merged.applied,
+            partitions=self._partitions(plan),
+            seen=plan.partitions,
+            highest_delete=merged.highest_delete,
+            truncated=merged.truncated,
+            floors=merged.floors,
+            side=before.side,
+            missing=before.missing.union(rejected) if is_tail else before.missing - merged.fresh,
+            entries=before.entries + len(merged.entries),
+        )
+
+    def _partitions(self, plan: Plan) -> int:
+        """With how many partitions the highest positions by partition can be trusted.
+
+        Keys move when partitions are added: those that moved before the first batch, or later,
+        leave rows behind that are newer than what comes in the other partition. 0: never.
+        """
+        if plan.view.published is not None:
+            return plan.view.published.partitions
+        has_moved = plan.was_raised and self.protocol.heeds_early_partitions
+        return 0 if has_moved else plan.partitions
+
+    # ── 5. side table ────────────────────────────────────────────────────────────────────
+
+    def _write_side(self, plan: Plan, entries: Entries) -> Life[int | None]:
+        """The new snapshot; None if another writer's entries came between."""
+        side, base, head = _side(self.world), plan.view.before.side, plan.view.side_head
+        as_published = self.protocol.side_as_published and self.protocol.side_set_back
+        if as_published and not side.is_compaction_of(head, base):
+            yield from effect("set side table back", lambda: _set_back(side, base))
+            head = base
+        made = yield from effect(
+            "append to side table",
+            lambda: side.append_to_main("append", lambda there: there | entries),
+        )
+        is_ours = made.parent == head or not self.protocol.side_conflicts
+        return made.id if is_ours or not as_published else None
+
+    # ── 6, 7, 8. branch ──────────────────────────────────────────────────────────────────
+
+    def _write_branch(
+        self, branch: str, head: int | None, writes: Sequence[Write], published: Published
+    ) -> Life[None]:
+        table = _made(self.world)
+        yield from effect("create branch", lambda: table.snapshots.create_branch(branch, head))
+        for write in writes:
+            last = published if write is writes[-1] else None
+            yield from effect(write.name, lambda w=write, p=last: _commit(table, branch, w, p))
+
+    def _publish(
+        self, branch: str, plan: Plan, writes: Sequence[Write], published: Published
+    ) -> Life[bool]:
+        """Whether it was published; if not, another writer came first."""
+        snapshots, head = _made(self.world).snapshots, plan.view.head
+        if self.protocol.looks_before_publish:
+            is_built = yield from effect(
+                "look at branch", lambda: self._is_built(snapshots, branch, head, len(writes))
+            )
+            if not is_built:
+                return False
+        try:
+            yield from effect("fast-forward", lambda: self._fast_forward(snapshots, branch))
+        except RefusedError:
+            return False
+        except EffectError:
+            if not self.protocol.looks_after_lost_reply:
+                head = yield from effect("load table again", lambda: snapshots.main)
+                yield from self._write_branch(f"{branch}_again", head, writes, published)
+                yield from effect("fast-forward", lambda: snapshots.fast_forward(f"{branch}_again"))
+                return True
+            if not (
+                yield from effect("look for attempt", lambda: snapshots.has_attempt(self.number))
+            ):
+                raise
+        return True
+
+    def _is_built(
+        self, snapshots: Table[Rows], branch: str, head: int | None, statements: int
+    ) -> bool:
+        """Whether the branch is what this attempt wrote, on a head that is still ``main``."""
+        top = snapshots.branches.get(branch)
+        made = [*snapshots.ancestry(top)][: statements + 1]
+        is_on_head = len(made) >= statements and made[statements - 1].parent == head
+        ours = made[0].published if made else None
+        is_ours = ours is not None and ours.attempt == self.number
+        return is_on_head and is_ours and snapshots.main == head
+
+    def _fast_forward(self, snapshots: Table[Rows], branch: str) -> None:
+        if self.protocol.moves_main_forward_only:
+            snapshots.fast_forward(branch)
+        else:
+            snapshots.set_main(branch)
+
+    def _drop(self, branch: str) -> Life[None]:
+        """A branch that cannot be dropped does no harm but to stay."""
+        table = _made(self.world)
+        try:
+            yield from effect("drop branch", lambda: table.snapshots.drop(branch))
+        except EffectError:
+            return
+
+    # ── quarantine, offsets ──────────────────────────────────────────────────────────────
+
+    def _mark(self, merged: Merged) -> None:
+        """Holds only if this attempt is published."""
+        for each in merged.fresh & self.world.quarantine.keys():
+            self.world.quarantine[each].add(self.number)
+
+    def _remove_from_quarantine(self, merged: Merged) -> Life[None]:
+        if not self.protocol.quarantine_names_attempt:
+            yield from effect("remove from quarantine", lambda: self._remove(merged))
+
+    def _remove(self, merged: Merged) -> None:
+        for each in merged.fresh:
+            self.world.quarantine.pop(each, None)
+
+    def _store_offsets(self, plan: Plan) -> None:
+        self.world.stored_offsets = plan.end
+
+
+def _made(world: World) -> LakeTable:
+    if world.table is None:
+        msg = "the table is not there"
+        raise RefusedError(msg)
+    return world.table
+
+
+def _side(world: World) -> Table[Entries]:
+    if world.side is None:
+        msg = "the side table is not there"
+        raise RefusedError(msg)
+    return world.side
+
+
+def _set_back(side: Table[Entries], base: int | None) -> None:
+    side.main = base
+
+
+def _commit(table: LakeTable, branch: str, write: Write, published: Published | None) -> None:
+    table.snapshots.write(branch, write.operation, write.change, published)

@@ -1,0 +1,108 @@
+"""What a batch makes of the rows that it finds: writes, entries, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from cdc_assets.changes.protocol.published import Entry, Published
+from cdc_assets.changes.reference_change import Change, Coordinate, Floors, Placed, Position
+
+Rows: TypeAlias = Mapping[Any, Any]
+"""By key what the lake holds of it; without a key how often each row is there."""
+
+
+class Way(StrEnum):
+    """How a batch is applied."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+    CONDITIONAL_UPSERT = "conditional upsert"
+    COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One commit on the branch: relative to whatever lies there."""
+
+    name: str
+    operation: str
+    change: Callable[[Rows], Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a batch is applied to: read from the lake as of one snapshot.
+
+    Attributes:
+        rows: of the table.
+        entries: of the side table, those that count.
+        before: the newest publish's state.
+        exists: whether there is a snapshot to write on.
+        partitions: of the topic, now.
+    """
+
+    rows: Rows
+    entries: frozenset[Entry]
+    before: Published
+    exists: bool
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What is to be done.
+
+    Attributes:
+        way: how the batch is applied.
+        writes: on the branch, in order; the last one is always an append.
+        entries: to the side table. Their attempt is filled in by who writes them.
+        applied: highest position of each partition, this batch included.
+        highest_delete: of all remembered ones.
+        truncated: of the newest truncate.
+        floors: with the snapshots of this batch.
+        fresh: coordinates of the changes that the table did not have.
+        incomplete: coordinates of changes that cannot be made whole by this batch.
+        is_nothing: the table has all of it.
+    """
+
+    way: Way
+    writes: tuple[Write, ...]
+    entries: frozenset[Entry]
+    applied: Mapping[int, Position]
+    highest_delete: Position
+    truncated: Position
+    floors: Floors
+    fresh: frozenset[Coordinate]
+    incomplete: tuple[Coordinate, ...]
+    is_nothing: bool
+
+
+def newest(placed: Iterable[Placed]) -> list[Placed]:
+    """The newest change of each key; every change of a table without one."""
+    found: dict[object, Placed] = {}
+    for position, change in placed:
+        name = change.coordinate if change.key is None else change.key
+        if name not in found or position > found[name][0]:
+            found[name] = (position, change)
+    return list(found.values())
+
+
+def higher(before: Mapping[int, Position], placed: Iterable[Placed]) -> Mapping[int, Position]:
+    """Highest positions by partition, with those of some changes."""
+    merged = dict(before)
+    for position, change in placed:
+        merged[change.partition] = max(position, merged.get(change.partition, ()))
+    return merged
+
+
+def highest(positions: Iterable[Position]) -> Position:
+    """The highest of some positions; below all if there is none."""
+    return max(positions, default=())
+
+
+def coordinates(changes: Iterable[Change]) -> frozenset[Coordinate]:
+    """Where changes lie."""
+    return frozenset(change.coordinate for change in changes)

@@ -1,0 +1,122 @@
+"""The plan of a batch: what is read, on which head it is built. Making it changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cdc_assets.changes.protocol.published import Published
+from cdc_assets.changes.protocol.rules import Protocol
+from cdc_assets.changes.protocol.topic import Marks, Record, Vector
+from cdc_assets.changes.protocol.world import NOTHING, World
+from cdc_assets.changes.reference_change import Coordinate
+
+GROWTH = 8
+"""A batch that is too short is tried so many times as long."""
+
+
+class Kind(StrEnum):
+    """What a run is for."""
+
+    TAIL = "tail"
+    REPLAY = "replay"
+    QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a run is to do: merge on, or merge again what was merged or kept apart before.
+
+    Attributes:
+        start, end: of a replay, as shares of what is merged.
+    """
+
+    kind: Kind = Kind.TAIL
+    start: float = 0.0
+    end: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at the lake table and its side table.
+
+    Attributes:
+        head: of ``main``.
+        published: what the newest publish says; None before the first.
+        width, described: of `LakeTable`.
+        side_head: of the side table's ``main``.
+        whole: nothing of the table is left to be made.
+    """
+
+    head: int | None = None
+    published: Published | None = None
+    width: int = 0
+    described: int = 0
+    side_head: int | None = None
+    whole: bool = False
+
+    @property
+    def before(self) -> Published:
+        """The published state, empty before the first publish."""
+        return self.published or NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A batch that is to be merged.
+
+    Attributes:
+        view: that it was made on.
+        start, end: offset vectors before and after; equal if what is merged was merged before.
+        records: to be read.
+        partitions: of the topic.
+        may_grow: there is more to read than it takes.
+        was_raised: of `Marks`.
+    """
+
+    view: View
+    start: Vector
+    end: Vector
+    records: tuple[Record, ...] = field(repr=False)
+    partitions: int
+    may_grow: bool = False
+    was_raised: bool = False
+
+
+def tail(world: World, view: View, marks: Marks, limits: int, protocol: Protocol) -> Plan | None:
+    """The next batch from the committed offsets on; None if nothing is unread.
+
+    The batch that first sees more partitions takes everything: keys have moved, and their older
+    changes must not be left for later.
+    """
+    before = view.before
+    start = before.offsets if protocol.offsets_with_rows else world.stored_offsets
+    if all(start.get(partition, 0) >= end for partition, end in marks.ends.items()):
+        return None
+    shares = [min(1.0, limits * world.chance.choice((0.1, 0.3, 0.6, 1.0))) for _ in range(3)]
+    is_first = view.published is None
+    has_moved = before.seen != len(marks.ends)
+    if has_moved if not is_first else marks.was_raised and protocol.heeds_early_partitions:
+        shares = [1.0]
+    end = world.topic.cut(start, marks, shares, whole=protocol.whole_moves)
+    may_grow = any(end.get(partition, 0) < at for partition, at in marks.ends.items())
+    records = tuple(world.topic.between(start, end))
+    return Plan(view, start, end, records, len(marks.ends), may_grow, marks.was_raised)
+
+
+def again(world: World, view: View, marks: Marks, order: Order) -> Plan | None:
+    """A batch of a part of what was merged before; None if there is nothing."""
+    offsets = view.before.offsets
+    low = {partition: int(at * order.start) for partition, at in offsets.items()}
+    high = {partition: int(at * order.end) for partition, at in offsets.items()}
+    records = tuple(world.topic.between(low, high))
+    return Plan(view, offsets, offsets, records, len(marks.ends)) if records else None
+
+
+def out_of_quarantine(
+    world: World, view: View, marks: Marks, taken: frozenset[Coordinate]
+) -> Plan | None:
+    """A batch of records that were kept apart, as far as the offsets are beyond them."""
+    offsets = view.before.offsets
+    records = tuple(r for r in world.topic.between({}, offsets) if r.coordinate in taken)
+    return Plan(view, offsets, offsets, records, len(marks.ends)) if records else None

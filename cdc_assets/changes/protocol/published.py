@@ -1,0 +1,57 @@
+"""What a publish says about itself, and what lies in the side table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cdc_assets.changes.protocol.topic import Vector
+from cdc_assets.changes.reference_change import BEFORE_ALL, Coordinate, Floors, Key, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the side table: a remembered delete, or a counted event.
+
+    Attributes:
+        key: that was deleted; () for an event.
+        position: of the delete, or identity of the event.
+        coordinate: where it lies in the log.
+        attempt: that wrote it. The protocol never looks at it; the checks do.
+    """
+
+    key: Key
+    position: Position
+    coordinate: Coordinate
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The state that is carried from publish to publish.
+
+    Attributes:
+        offsets: next-to-read offset of each partition.
+        attempt: unique per try.
+        applied: highest position applied in each partition, trusted as long as the topic has
+            as many ``partitions`` as at the first publish; 0: never.
+        seen: how many partitions the topic had at this publish.
+        highest_delete: highest position of a remembered delete.
+        truncated: position of the newest truncate.
+        floors: where complete snapshots begin.
+        side: the snapshot of the side table that belongs to it; None: nothing is remembered.
+        missing: coordinates below the offsets whose records are not merged. The checks'.
+        entries: how many entries count. The checks'.
+    """
+
+    offsets: Vector = field(default_factory=dict[int, int])
+    attempt: int = 0
+    applied: Mapping[int, Position] = field(default_factory=dict[int, Position])
+    partitions: int = 0
+    seen: int = 0
+    highest_delete: Position = BEFORE_ALL
+    truncated: Position = BEFORE_ALL
+    floors: Floors = field(default_factory=Floors)
+    side: int | None = None
+    missing: frozenset[Coordinate] = frozenset()
+    entries: int = 0

@@ -1,0 +1,54 @@
+"""What the life of a batch rests on, each as a switch: without it some life goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """The defaults are right; tests prove that each of the others is not.
+
+    Attributes:
+        side_as_published: the side table is read as of the snapshot that the published state
+            names, and set back to it before it is written; else its head counts.
+        side_set_back: what failed attempts have left is taken off before the append.
+        side_conflicts: an attempt whose entries lie on those of another one is a conflict.
+        ledger_as_published: likewise for counted events; else an entry counts if its coordinate
+            lies below the committed offsets.
+        repeats_by_event: whether a batch may hold a repeat is decided without the Kafka offset,
+            which is another one each time that an event is sent.
+        whole_moves: a batch never ends inside a changed key, and what the log's end has cut is
+            refused.
+        looks_after_lost_reply: else the same writes are made again on the new head.
+        looks_before_publish: the branch is looked at before ``main`` is moved to it.
+        moves_main_forward_only: else ``main`` is set to the branch wherever it is.
+        offsets_with_rows: offsets are in the snapshot that completes their rows; else they are
+            stored after it.
+        compares_with_table: columns to add are those that the table lacks, not those that
+            the stored description lacks.
+        completes_half_made: each part of a table is made if it is not there; else only with
+            the table.
+        heeds_early_partitions: partitions that were added before the first batch count as
+            added: the first batch takes everything; else only those added after it do.
+        quarantine_names_attempt: a record that was merged out of the quarantine is kept with
+            the attempt that merged it; else it is removed.
+    """
+
+    side_as_published: bool = True
+    side_set_back: bool = True
+    side_conflicts: bool = True
+    ledger_as_published: bool = True
+    repeats_by_event: bool = True
+    whole_moves: bool = True
+    looks_after_lost_reply: bool = True
+    looks_before_publish: bool = True
+    moves_main_forward_only: bool = True
+    offsets_with_rows: bool = True
+    compares_with_table: bool = True
+    completes_half_made: bool = True
+    heeds_early_partitions: bool = True
+    quarantine_names_attempt: bool = True
+
+
+RIGHT = Protocol()

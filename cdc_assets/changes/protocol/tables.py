@@ -1,0 +1,149 @@
+"""A table of the lake as a model: snapshots, ``main``, branches.
+
+What it guarantees is what Iceberg does: a commit to a branch is atomic, ``main`` is moved to a
+branch only if that descends from it, and a commit to a branch that was dropped meanwhile makes
+it anew on whatever ``main`` has become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from cdc_assets.changes.protocol.effects import RefusedError
+from cdc_assets.changes.protocol.published import Published
+
+Content = TypeVar("Content")
+
+REPLACE = "replace"
+"""The operation of a snapshot that has the rows of its parent: a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Generic[Content]):
+    """One state of a table.
+
+    Attributes:
+        id: unique in the lake.
+        parent: the snapshot that it was made on; None for the first.
+        operation: ``append``, ``delete``, or `REPLACE`.
+        content: the rows.
+        published: what its summary says of us.
+    """
+
+    id: int
+    parent: int | None
+    operation: str
+    content: Content
+    published: Published | None = None
+
+
+@dataclass(slots=True)
+class Table(Generic[Content]):
+    """A table.
+
+    Attributes:
+        ids: gives the ids of snapshots.
+        empty: the content of a table without a snapshot.
+        main: id of the head; None as long as there is no snapshot.
+        branches: heads by name.
+    """
+
+    ids: Iterator[int]
+    empty: Content
+    snapshots: dict[int, Snapshot[Content]] = field(default_factory=dict[int, Snapshot[Content]])
+    main: int | None = None
+    branches: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
+
+    def content(self, id_: int | None) -> Content:
+        """The rows as of a snapshot."""
+        return self.empty if id_ is None else self.snapshots[id_].content
+
+    def ancestry(self, id_: int | None) -> Iterator[Snapshot[Content]]:
+        """Snapshots from one back to the first."""
+        while id_ is not None:
+            snapshot = self.snapshots[id_]
+            yield snapshot
+            id_ = snapshot.parent
+
+    def descends(self, id_: int | None, other: int | None) -> bool:
+        """Whether a snapshot is another one or was made on top of it."""
+        return other is None or any(each.id == other for each in self.ancestry(id_))
+
+    def published(self, id_: int | None) -> Published | None:
+        """What the newest publish in the ancestry says."""
+        found = (each.published for each in self.ancestry(id_) if each.published is not None)
+        return next(found, None)
+
+    def has_attempt(self, attempt: int) -> bool:
+        """Whether an attempt is in the ancestry of ``main``."""
+        ours = (each.published for each in self.ancestry(self.main))
+        return any(each is not None and each.attempt == attempt for each in ours)
+
+    def append_to_main(
+        self, operation: str, change: Callable[[Content], Content]
+    ) -> Snapshot[Content]:
+        """Commit to ``main``, wherever it is."""
+        made = self._make(self.main, operation, change, None)
+        self.main = made.id
+        return made
+
+    def compact(self) -> None:
+        """Rewrite the files of ``main``; its rows stay."""
+        if self.main is not None:
+            self.append_to_main(REPLACE, lambda content: content)
+
+    def is_compaction_of(self, id_: int | None, base: int | None) -> bool:
+        """Whether a snapshot holds the same rows as another one that it was made on."""
+        while id_ != base and id_ is not None and self.snapshots[id_].operation == REPLACE:
+            id_ = self.snapshots[id_].parent
+        return id_ == base
+
+    def create_branch(self, name: str, at: int | None) -> None:
+        """A branch from a snapshot."""
+        self.branches[name] = at
+
+    def write(
+        self,
+        branch: str,
+        operation: str,
+        change: Callable[[Content], Content],
+        published: Published | None = None,
+    ) -> None:
+        """Commit to a branch; made anew on ``main`` if it is not there any more."""
+        head = self.branches.get(branch, self.main)
+        self.branches[branch] = self._make(head, operation, change, published).id
+
+    def fast_forward(self, branch: str) -> None:
+        """Move ``main`` to a branch.
+
+        Raises:
+            RefusedError: if the branch is not there or does not descend from ``main``.
+        """
+        head = self.branches.get(branch)
+        if head is None or not self.descends(head, self.main):
+            raise RefusedError(branch)
+        self.main = head
+
+    def set_main(self, branch: str) -> None:
+        """Move ``main`` to a branch, wherever ``main`` is."""
+        self.main = self.branches.get(branch)
+
+    def drop(self, branch: str) -> None:
+        """Drop a branch, and all that can never be published."""
+        dead = [n for n, head in self.branches.items() if not self.descends(head, self.main)]
+        for name in {branch, *dead}:
+            self.branches.pop(name, None)
+
+    def _make(
+        self,
+        parent: int | None,
+        operation: str,
+        change: Callable[[Content], Content],
+        published: Published | None,
+    ) -> Snapshot[Content]:
+        content = change(self.content(parent))
+        made = Snapshot(next(self.ids), parent, operation, content, published)
+        self.snapshots[made.id] = made
+        return made
