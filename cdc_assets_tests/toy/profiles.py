@@ -20,9 +20,10 @@ def load() -> None:
 
 def examples(usual: int) -> settings:
     """Settings for a test that needs this many examples, and many more in a soak."""
-    return settings(max_examples=settings().max_examples if is_soak() else usual, deadline=None)
+    many = settings().max_examples if is_soak() else usual
+    return settings(max_examples=many, deadline=None)
 
 
 def is_soak() -> bool:
-    """Whether breadth counts more than time."""
+    """Whether all that can be tried is to be tried."""
     return settings.get_current_profile_name() == SOAK

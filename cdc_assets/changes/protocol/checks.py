@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_assets.changes import reference, reference_keyless
@@ -13,7 +13,8 @@ from cdc_assets.changes.protocol.rules import Protocol
 from cdc_assets.changes.protocol.topic import Topic, Vector
 from cdc_assets.changes.protocol.world import World
 from cdc_assets.changes.reference import Image
-from cdc_assets.changes.reference_change import Coordinate, Shape
+from cdc_assets.changes.reference_change import Change, Coordinate, Shape
+from cdc_assets.changes.reference_keyless import MissingRow
 
 
 class BrokenPromiseError(AssertionError):
@@ -46,8 +47,16 @@ class Definition:
         records = self.topic.between({}, offsets)
         changes = [c for each in records if each.coordinate not in missing for c in each.changes]
         if self.soft is None:
-            return reference_keyless.fold(changes)
+            return self._counted(changes)
         return reference.fold(changes, self.shape, soft=self.soft)
+
+
+    def _counted(self, changes: Sequence[Change]) -> Rows:
+        try:
+            return reference_keyless.fold(changes)
+        except MissingRow as missing:
+            msg = f"published without a row that is taken away: {missing}"
+            raise BrokenPromiseError(msg) from missing
 
 
 @dataclass(slots=True)

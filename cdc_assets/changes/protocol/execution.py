@@ -219,7 +219,7 @@ class Attempt:
             truncated=merged.truncated,
             floors=merged.floors,
             side=before.side,
-            missing=before.missing.union(rejected) if is_tail else before.missing - merged.fresh,
+            missing=before.missing.union(rejected) if is_tail else before.missing - merged.settled,
             entries=before.entries + len(merged.entries),
         )
 
@@ -317,7 +317,7 @@ class Attempt:
 
     def _mark(self, merged: Merged) -> None:
         """Holds only if this attempt is published."""
-        for each in merged.fresh & self.world.quarantine.keys():
+        for each in merged.settled & self.world.quarantine.keys():
             self.world.quarantine[each].add(self.number)
 
     def _remove_from_quarantine(self, merged: Merged) -> Life[None]:
@@ -325,7 +325,7 @@ class Attempt:
             yield from effect("remove from quarantine", lambda: self._remove(merged))
 
     def _remove(self, merged: Merged) -> None:
-        for each in merged.fresh:
+        for each in merged.settled:
             self.world.quarantine.pop(each, None)
 
     def _store_offsets(self, plan: Plan) -> None:

@@ -75,7 +75,7 @@ class Keyed:
             highest_delete=highest([before.highest_delete, *(entry.position for entry in entries)]),
             truncated=after.truncated,
             floors=floors,
-            fresh=coordinates(change for at, change in placed if at > _bound(merger, change)),
+            settled=coordinates(change for at, change in placed if at > _bound(merger, change)),
             incomplete=after.incomplete,
             is_nothing=not (touched or entries or truncates),
         )

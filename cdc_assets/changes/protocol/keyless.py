@@ -9,7 +9,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdc_assets.changes.protocol.merged import Found, Merged, Rows, Way, Write, higher, highest
+from cdc_assets.changes.protocol.merged import (
+    Found,
+    Merged,
+    Rows,
+    Way,
+    Write,
+    coordinates,
+    higher,
+    highest,
+)
 from cdc_assets.changes.protocol.published import Entry
 from cdc_assets.changes.reference_change import Change
 from cdc_assets.changes.reference_keyless import Frozen, KeylessMerger
@@ -49,14 +58,9 @@ class Keyless:
             highest_delete=(),
             truncated=after.since,
             floors=before.floors,
-            fresh=frozenset(
-                change.coordinate
-                for change in fresh
-                if change.identity is None
-                or entries[change.identity].coordinate == change.coordinate
-            ),
+            settled=coordinates(batch),
             incomplete=(),
-            is_nothing=not fresh,
+            is_nothing=not batch,
         )
 
     def _may_repeat(self, found: Found, batch: Sequence[Change]) -> bool:

@@ -63,7 +63,8 @@ class Merged:
         highest_delete: of all remembered ones.
         truncated: of the newest truncate.
         floors: with the snapshots of this batch.
-        fresh: coordinates of the changes that the table did not have.
+        settled: coordinates of the changes that need not be merged again: with a key those that
+            were newer than what their row had, without one all.
         incomplete: coordinates of changes that cannot be made whole by this batch.
         is_nothing: the table has all of it.
     """
@@ -75,7 +76,7 @@ class Merged:
     highest_delete: Position
     truncated: Position
     floors: Floors
-    fresh: frozenset[Coordinate]
+    settled: frozenset[Coordinate]
     incomplete: tuple[Coordinate, ...]
     is_nothing: bool
 

@@ -1,0 +1,95 @@
+"""Whatever fails, and whatever comes next, every promise holds; and each rule is needed for that.
+
+A failure prints the line that lives the life again. `make soak` lives 50,000 random ones and
+all single faults and pairs of faults on small logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from cdc_assets.changes.protocol.effects import Fault, How, Then
+from cdc_assets.changes.protocol.rules import Protocol
+from cdc_assets_tests.toy import soak
+from cdc_assets_tests.toy.lives import KINDS, Kind, Lived, some_life
+from cdc_assets_tests.toy.profiles import is_soak
+
+pytestmark = pytest.mark.property
+
+NEEDED: dict[str, Lived] = {
+    "side_as_published": Lived(522, "hard", 14, (Fault("append to side table", How.DEATH),)),
+    "side_set_back": Lived(138, "keyless", 10, (Fault("append to side table", How.DEATH),)),
+    "side_conflicts": Lived(
+        800, "keyless", 10, (Fault("append to side table", How.PAUSE, Then.OTHER_WRITER),)
+    ),
+    "ledger_as_published": Lived(2369, "keyless", 10, (Fault(33, How.DEATH),)),
+    "repeats_by_event": Lived(260, "keyless", 10),
+    "whole_moves": Lived(1431, "hard", 10),
+    "looks_after_lost_reply": Lived(266, "keyless", 10, (Fault("fast-forward", How.LOST),)),
+    "looks_before_publish": Lived(
+        19, "hard", 10, (Fault("append rows", How.PAUSE, Then.OVERTAKEN),)
+    ),
+    "moves_main_forward_only": Lived(
+        19, "hard", 10, (Fault("fast-forward", How.PAUSE, Then.OVERTAKEN),)
+    ),
+    "offsets_with_rows": Lived(266, "keyless", 10, (Fault("fast-forward", How.DEATH),)),
+    "compares_with_table": Lived(70, "hard", 10, (Fault("set column property", How.BEFORE),)),
+    "completes_half_made": Lived(274, "hard", 10, (Fault("create table", How.DEATH),)),
+    "heeds_early_partitions": Lived(704, "hard", 10),
+    "quarantine_names_attempt": Lived(
+        70, "hard", 10, (Fault("remove from quarantine", How.DEATH, Then.ROLL_BACK),)
+    ),
+}
+"""For each rule a small life that breaks a promise without it."""
+
+
+def test_random_lives() -> None:
+    assert soak.broken(soak.random_lives(50_000 if is_soak() else 300)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_single_fault(kind: Kind) -> None:
+    lives = soak.single_faults(kind)
+    assert soak.broken(lives if is_soak() else soak.each_once(lives, every=11)) == []
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_pair_of_faults(kind: Kind) -> None:
+    lives = soak.pairs_of_faults(kind)
+    assert soak.broken(lives if is_soak() else soak.each_once(lives, every=211)) == []
+
+
+@pytest.mark.parametrize("rule", NEEDED)
+def test_without_a_rule_a_promise_is_broken(rule: str) -> None:
+    life = NEEDED[rule]
+    assert life.fault(Protocol(**{rule: False})) is not None
+    assert life.fault() is None
+
+
+def test_no_rule_is_left_out() -> None:
+    assert NEEDED.keys() == {rule.name for rule in fields(Protocol)}
+
+
+@pytest.mark.skipif(not is_soak(), reason="a search; what it has found is kept above")
+@pytest.mark.parametrize("rule", NEEDED)
+def test_random_lives_find_a_broken_rule(rule: str) -> None:
+    protocol = Protocol(**{rule: False})
+    assert any(some_life(seed).fault(protocol) for seed in range(5000))
+
+
+def test_a_life_is_lived_the_same_way_again() -> None:
+    for seed in range(9):
+        assert some_life(seed).live().done == some_life(seed).live().done
+
+
+def test_the_small_lives_have_nearly_every_effect() -> None:
+    done = {name for life in soak.SMALL.values() for name in life.live().done}
+    assert done >= {
+        "create namespace", "create table", "set identifier fields", "create side table",
+        "add column", "set column property", "quarantine", "mark quarantine", "read quarantine",
+        "append to side table", "create branch", "delete keys", "delete rows", "append rows",
+        "look at branch", "fast-forward", "drop branch", "event", "failure file",
+    }  # fmt: skip
