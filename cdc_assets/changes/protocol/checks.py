@@ -50,7 +50,6 @@ class Definition:
             return self._counted(changes)
         return reference.fold(changes, self.shape, soft=self.soft)
 
-
     def _counted(self, changes: Sequence[Change]) -> Rows:
         try:
             return reference_keyless.fold(changes)

@@ -18,15 +18,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cdc_assets.changes.protocol import plan as planning
-from cdc_assets.changes.protocol.effects import EffectError, Life, RefusedError, effect
+from cdc_assets.changes.protocol.effects import Life, effect
 from cdc_assets.changes.protocol.keyless import Keyless
-from cdc_assets.changes.protocol.merged import Found, Merged, Rows, Write
+from cdc_assets.changes.protocol.merged import Found, Merged
 from cdc_assets.changes.protocol.plan import Kind, Order, Plan, View
 from cdc_assets.changes.protocol.published import Entry, Published
+from cdc_assets.changes.protocol.publishing import Publisher, made, side_of
 from cdc_assets.changes.protocol.rules import Protocol
-from cdc_assets.changes.protocol.tables import Table
 from cdc_assets.changes.protocol.topic import Record
-from cdc_assets.changes.protocol.world import Entries, LakeTable, World
+from cdc_assets.changes.protocol.world import World
 from cdc_assets.changes.reference_change import Change, Coordinate
 from cdc_assets.changes.reference_keyless import MissingRow
 
@@ -101,27 +101,16 @@ class Attempt:
         if self.order.kind is Kind.QUARANTINE and self.protocol.quarantine_names_attempt:
             yield from effect("mark quarantine", lambda: self._mark(merged))
         published = self._published(plan, found, merged, rejected)
-        return (yield from self._write(plan, merged, published))
+        return (yield from self._publish(plan, merged, published))
 
-    def _write(self, plan: Plan, merged: Merged, published: Published) -> Life[Outcome]:
-        branch = f"cdc_{self.number}"
-        try:
-            if merged.entries:  # 5
-                entries = frozenset(replace(e, attempt=self.number) for e in merged.entries)
-                side = yield from self._write_side(plan, entries)
-                if side is None:
-                    return Outcome.CONFLICT
-                published = replace(published, side=side)
-            yield from self._write_branch(branch, plan.view.head, merged.writes, published)  # 6
-        except EffectError:
-            yield from self._drop(branch)
-            raise
-        is_out = yield from self._publish(branch, plan, merged.writes, published)  # 7
+    def _publish(self, plan: Plan, merged: Merged, published: Published) -> Life[Outcome]:
+        publisher = Publisher(self.world, self.protocol, self.number)
+        is_out = yield from publisher.publish(plan, merged, published)  # 5, 6, 7
         if is_out and not self.protocol.offsets_with_rows:
             yield from effect("store offsets", lambda: self._store_offsets(plan))
         if is_out and self.order.kind is Kind.QUARANTINE:
             yield from self._remove_from_quarantine(merged)
-        yield from self._drop(branch)  # 8
+        yield from publisher.drop()  # 8
         return Outcome.PUBLISHED if is_out else Outcome.CONFLICT
 
     # ── 1. look, make ────────────────────────────────────────────────────────────────────
@@ -153,7 +142,7 @@ class Attempt:
         yield from effect("create side table", world.create_side_table)
 
     def _set_identifier(self) -> None:
-        _made(self.world).has_identifier = True
+        made(self.world).has_identifier = True
 
     # ── 3. columns ───────────────────────────────────────────────────────────────────────
 
@@ -168,12 +157,12 @@ class Attempt:
 
     def _add_columns(self, width: int) -> None:
         """Compared with the table as it is by now: another writer may have added it."""
-        table = _made(self.world)
+        table = made(self.world)
         if table.width < width or not self.protocol.compares_with_table:
             table.add_columns(width)
 
     def _describe(self, width: int) -> None:
-        table = _made(self.world)
+        table = made(self.world)
         table.described = max(table.described, width)
 
     # ── 4. merge ─────────────────────────────────────────────────────────────────────────
@@ -181,7 +170,7 @@ class Attempt:
     def _found(self, plan: Plan) -> Found:
         before = plan.view.before
         return Found(
-            rows=_made(self.world).snapshots.content(plan.view.head),
+            rows=made(self.world).snapshots.content(plan.view.head),
             entries=self._entries(before),
             before=before,
             exists=plan.view.head is not None,
@@ -189,7 +178,7 @@ class Attempt:
         )
 
     def _entries(self, before: Published) -> frozenset[Entry]:
-        side = _side(self.world)
+        side = side_of(self.world)
         if not self.protocol.side_as_published:
             return side.content(side.main)
         if isinstance(self.world.rules, Keyless) and not self.protocol.ledger_as_published:
@@ -234,85 +223,6 @@ class Attempt:
         has_moved = plan.was_raised and self.protocol.heeds_early_partitions
         return 0 if has_moved else plan.partitions
 
-    # ── 5. side table ────────────────────────────────────────────────────────────────────
-
-    def _write_side(self, plan: Plan, entries: Entries) -> Life[int | None]:
-        """The new snapshot; None if another writer's entries came between."""
-        side, base, head = _side(self.world), plan.view.before.side, plan.view.side_head
-        as_published = self.protocol.side_as_published and self.protocol.side_set_back
-        if as_published and not side.is_compaction_of(head, base):
-            yield from effect("set side table back", lambda: _set_back(side, base))
-            head = base
-        made = yield from effect(
-            "append to side table",
-            lambda: side.append_to_main("append", lambda there: there | entries),
-        )
-        is_ours = made.parent == head or not self.protocol.side_conflicts
-        return made.id if is_ours or not as_published else None
-
-    # ── 6, 7, 8. branch ──────────────────────────────────────────────────────────────────
-
-    def _write_branch(
-        self, branch: str, head: int | None, writes: Sequence[Write], published: Published
-    ) -> Life[None]:
-        table = _made(self.world)
-        yield from effect("create branch", lambda: table.snapshots.create_branch(branch, head))
-        for write in writes:
-            last = published if write is writes[-1] else None
-            yield from effect(write.name, lambda w=write, p=last: _commit(table, branch, w, p))
-
-    def _publish(
-        self, branch: str, plan: Plan, writes: Sequence[Write], published: Published
-    ) -> Life[bool]:
-        """Whether it was published; if not, another writer came first."""
-        snapshots, head = _made(self.world).snapshots, plan.view.head
-        if self.protocol.looks_before_publish:
-            is_built = yield from effect(
-                "look at branch", lambda: self._is_built(snapshots, branch, head, len(writes))
-            )
-            if not is_built:
-                return False
-        try:
-            yield from effect("fast-forward", lambda: self._fast_forward(snapshots, branch))
-        except RefusedError:
-            return False
-        except EffectError:
-            if not self.protocol.looks_after_lost_reply:
-                head = yield from effect("load table again", lambda: snapshots.main)
-                yield from self._write_branch(f"{branch}_again", head, writes, published)
-                yield from effect("fast-forward", lambda: snapshots.fast_forward(f"{branch}_again"))
-                return True
-            if not (
-                yield from effect("look for attempt", lambda: snapshots.has_attempt(self.number))
-            ):
-                raise
-        return True
-
-    def _is_built(
-        self, snapshots: Table[Rows], branch: str, head: int | None, statements: int
-    ) -> bool:
-        """Whether the branch is what this attempt wrote, on a head that is still ``main``."""
-        top = snapshots.branches.get(branch)
-        made = [*snapshots.ancestry(top)][: statements + 1]
-        is_on_head = len(made) >= statements and made[statements - 1].parent == head
-        ours = made[0].published if made else None
-        is_ours = ours is not None and ours.attempt == self.number
-        return is_on_head and is_ours and snapshots.main == head
-
-    def _fast_forward(self, snapshots: Table[Rows], branch: str) -> None:
-        if self.protocol.moves_main_forward_only:
-            snapshots.fast_forward(branch)
-        else:
-            snapshots.set_main(branch)
-
-    def _drop(self, branch: str) -> Life[None]:
-        """A branch that cannot be dropped does no harm but to stay."""
-        table = _made(self.world)
-        try:
-            yield from effect("drop branch", lambda: table.snapshots.drop(branch))
-        except EffectError:
-            return
-
     # ── quarantine, offsets ──────────────────────────────────────────────────────────────
 
     def _mark(self, merged: Merged) -> None:
@@ -330,25 +240,3 @@ class Attempt:
 
     def _store_offsets(self, plan: Plan) -> None:
         self.world.stored_offsets = plan.end
-
-
-def _made(world: World) -> LakeTable:
-    if world.table is None:
-        msg = "the table is not there"
-        raise RefusedError(msg)
-    return world.table
-
-
-def _side(world: World) -> Table[Entries]:
-    if world.side is None:
-        msg = "the side table is not there"
-        raise RefusedError(msg)
-    return world.side
-
-
-def _set_back(side: Table[Entries], base: int | None) -> None:
-    side.main = base
-
-
-def _commit(table: LakeTable, branch: str, write: Write, published: Published | None) -> None:
-    table.snapshots.write(branch, write.operation, write.change, published)
