@@ -16,7 +16,7 @@ from cdc_assets_tests.toy import soak
 from cdc_assets_tests.toy.lives import KINDS, Kind, Lived, some_life
 from cdc_assets_tests.toy.profiles import is_soak
 
-pytestmark = pytest.mark.property
+pytestmark = [pytest.mark.property, pytest.mark.timeout(3600)]
 
 NEEDED: dict[str, Lived] = {
     "side_as_published": Lived(522, "hard", 14, (Fault("append to side table", How.DEATH),)),
@@ -55,7 +55,6 @@ def test_every_single_fault(kind: Kind) -> None:
     assert soak.broken(lives if is_soak() else soak.each_once(lives, every=11)) == []
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_pair_of_faults(kind: Kind) -> None:
     lives = soak.pairs_of_faults(kind)
