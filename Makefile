@@ -50,7 +50,7 @@ stack-down: .venv/.synced  ## stop it
 	$(BIN)/cdc-assets stack down
 
 clean: ## stop the stack and remove everything that was installed or written here
-	@if [ -x $(BIN)/cdc-assets ]; then $(BIN)/cdc-assets stack down; fi
+	@if [ -x $(BIN)/cdc-assets ]; then $(BIN)/cdc-assets stack down --force; fi
 	rm -rf $(HOME_DIR) .venv .uv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV):

@@ -12,9 +12,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from cdc_assets.devstack import jars
+from cdc_assets.devstack import environment, jars
 from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import PartState, PartStatus
+from cdc_assets.devstack.part import PartOfOthersError, PartState, PartStatus
 from cdc_assets.devstack.postgres import bin_folder
 from cdc_assets.devstack.progress import install_progress, start_progress
 from cdc_assets.devstack.stack import DEFAULT_PARTS, PLANNED_PARTS, LocalStack, StackStatus
@@ -41,6 +41,7 @@ def stack() -> None:
 
     Ports and the folder come from the configuration file, where there is one.
     """
+    environment.forget_other_databases()
 
 
 @stack.command()
@@ -73,11 +74,19 @@ def up(parts: Sequence[str], home: Path | None) -> None:
 
 @stack.command()
 @_home_option
-def down(home: Path | None) -> None:
-    """Stop every part; data stays."""
+@click.option("--force", is_flag=True, help="Also what another configuration started.")
+def down(home: Path | None, *, force: bool) -> None:
+    """Stop every part, and the demo; data stays."""
     chosen = LocalStack(chosen_layout(home))
     with Console(stderr=True).status("stopping"):
-        chosen.down()
+        spared = chosen.down(spare_others=not force)
+    if spared:
+        msg = f"not stopped: {'; '.join(spared)}"
+        raise PartOfOthersError(
+            msg,
+            where=f"home={chosen.layout.home}",
+            remedy="name its configuration with `cdc-assets --config`, or use --force",
+        )
     click.echo("stopped")
 
 
@@ -152,6 +161,8 @@ def show(found: StackStatus, chosen: LocalStack) -> None:
     console.print(_table(found.parts))
     hints = _how_to_connect(chosen)
     for part in found.parts:
+        if part.config and part.config != chosen.layout.owner:
+            console.print(f"[dim]{part.name}:[/] started for {part.config}", soft_wrap=True)
         if part.state is PartState.READY:
             console.print(f"[dim]{part.name}:[/] {hints[part.name]()}", soft_wrap=True)
         if part.state is PartState.DIED:

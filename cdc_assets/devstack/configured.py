@@ -13,7 +13,7 @@ from cdc_assets.devstack.stack import LocalStack
 
 def layout_of(config: ReplicationConfig) -> StackLayout:
     """Its paths and ports."""
-    return StackLayout(config.home, Ports.of(config.stack.ports.model_dump()))
+    return StackLayout(config.home, Ports.of(config.stack.ports.model_dump()), config=config.path)
 
 
 def spark_settings(config: ReplicationConfig) -> dict[str, str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import requests
 
-from cdc_assets.devstack import secrets_file
+from cdc_assets.devstack import local_http, secrets_file
 from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import find_java, jvm_options
 from cdc_assets.devstack.kafka import plain_logging, properties
@@ -22,6 +23,17 @@ from cdc_assets.devstack.process import Command
 from cdc_assets.errors import TerminalError, TransientError
 
 _PROVIDERS = "org.apache.kafka.common.config.provider"
+_RESTARTS = 3
+_RESTART_SHOWS_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorState:
+    """What a connector is doing; ``failure`` is the first line of why it failed."""
+
+    runs: bool = False
+    failure: str | None = None
+    known: bool = True
 
 
 class Connect(Part):
@@ -57,13 +69,14 @@ class Connect(Part):
                 *("-cp", f"{self.layout.jars_of(self.name)}/*"),
                 "org.apache.kafka.connect.cli.ConnectDistributed",
                 str(self.settings_file),
-            ]
+            ],
+            env=self.environment(),
         )
 
     def ready(self) -> bool:
         """Whether it has joined its group and lists connectors."""
         try:
-            return requests.get(f"http://{self.address}/connectors", timeout=2).ok
+            return local_http.request("GET", f"http://{self.address}/connectors", seconds=2).ok
         except requests.RequestException:
             return False
 
@@ -84,37 +97,68 @@ class Connect(Part):
                 where=f"log={self.layout.log(self.name)}",
                 remedy="correct the connector's configuration; the log may say more",
             )
-        while not self._runs(name):
+        failures = 0
+        while not (state := self.state_of(name)).runs:
+            if state.failure is not None:
+                failures += 1
+                if failures > _RESTARTS:
+                    raise self._failed(name, state.failure)
+                self.restart(name)  # one that failed stays so, also with a new configuration
+                self._settle(name, deadline)
             self._pause(name, deadline)
 
     def unregister(self, name: str) -> None:
         """Delete a connector; its offsets in Kafka stay."""
-        requests.delete(f"http://{self.address}/connectors/{name}", timeout=10)
+        local_http.request("DELETE", f"http://{self.address}/connectors/{name}", seconds=10)
+
+    def state_of(self, name: str) -> ConnectorState:
+        """What a connector and its tasks are doing.
+
+        Raises:
+            TransientError: Connect does not answer.
+        """
+        answer = self._ask("GET", f"/connectors/{name}/status")
+        if not answer.ok:
+            return ConnectorState(known=False)
+        status = answer.json()
+        parts = [status["connector"], *status["tasks"]]
+        failed = (part for part in parts if part["state"] == "FAILED")
+        reasons = (str(part.get("trace", "")).split("\n", 1)[0] for part in failed)
+        return ConnectorState(
+            runs=bool(status["tasks"]) and all(part["state"] == "RUNNING" for part in parts),
+            failure=next(reasons, None),
+        )
+
+    def restart(self, name: str) -> None:
+        """Start what failed of a connector again."""
+        self._ask("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
 
     def _put(self, name: str, config: Mapping[str, str]) -> requests.Response:
-        url = f"http://{self.address}/connectors/{name}/config"
+        return self._ask("PUT", f"/connectors/{name}/config", dict(config))
+
+    def _ask(
+        self, method: str, path: str, content: Mapping[str, str] | None = None
+    ) -> requests.Response:
+        url = f"http://{self.address}{path}"
         try:
-            return requests.put(url, json=dict(config), timeout=30)
+            return local_http.request(method, url, seconds=30, json=content)
         except requests.RequestException as error:
             what = f"Kafka Connect does not answer ({type(error).__name__})"
             raise TransientError(what, where=url, remedy="cdc-assets stack status") from error
 
-    def _runs(self, name: str) -> bool:
-        answer = requests.get(f"http://{self.address}/connectors/{name}/status", timeout=10)
-        if not answer.ok:
-            return False
-        status = answer.json()
-        parts = [status["connector"], *status["tasks"]]
-        for part in parts:
-            if part["state"] == "FAILED":
-                first_line = str(part.get("trace", "")).split("\n", 1)[0]
-                msg = f"connector {name} failed: {first_line}"
-                raise TerminalError(
-                    msg,
-                    where=f"log={self.layout.log(self.name)}",
-                    remedy="correct what it names and register the connector again",
-                )
-        return bool(status["tasks"]) and all(part["state"] == "RUNNING" for part in parts)
+    def _settle(self, name: str, deadline: float) -> None:
+        """Wait until a restart shows: until then the state is that of before."""
+        shows = time.monotonic() + _RESTART_SHOWS_SECONDS
+        while self.state_of(name).failure is not None and time.monotonic() < shows:
+            self._pause(name, deadline)
+
+    def _failed(self, name: str, reason: str) -> TerminalError:
+        msg = f"connector {name} failed: {reason}"
+        return TerminalError(
+            msg,
+            where=f"log={self.layout.log(self.name)}",
+            remedy="correct what it names and register the connector again",
+        )
 
     def _pause(self, name: str, deadline: float) -> None:
         self.require_alive()

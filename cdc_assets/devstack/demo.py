@@ -92,7 +92,7 @@ class Demo:
     def start(self) -> None:
         """Steps 1 to 4."""
         for part in self._beside:
-            part.require_port()
+            part.require_startable()
         with install_progress() as on_jars:
             jars.install(self.stack.layout, on_progress=on_jars)
         with start_progress() as on_part:

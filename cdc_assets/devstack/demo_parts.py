@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -11,15 +12,20 @@ from pathlib import Path
 
 import requests
 
+from cdc_assets.devstack import environment, local_http
 from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.part import Part
-from cdc_assets.devstack.process import Command
+from cdc_assets.devstack.process import Command, RunningProcess
+
+_INSTANCE = Path(__file__).with_name("dagster.yaml")
 
 
 class ShopLoadProcess(Part):
     """The load generator; it listens nowhere, so it is ready when it runs."""
 
     name = "shop-load"
+    inherits = environment.PYTHON
+    stop_within_seconds = 5
 
     def __init__(self, layout: StackLayout, dsn: str, rate: float) -> None:
         super().__init__(layout)
@@ -32,8 +38,12 @@ class ShopLoadProcess(Part):
         return 0
 
     def fingerprint(self) -> str:
-        """The rate: another one needs a restart."""
-        return f"rate={self._rate:g}"
+        """The rate and the database: others need a restart."""
+        return _digest(f"{self._rate:g}", self._dsn)
+
+    def users(self, running: RunningProcess) -> tuple[str, ...]:
+        """Nobody but the demo."""
+        return ()
 
     def prepare(self) -> None:
         """Nothing: the shop exists already."""
@@ -41,7 +51,7 @@ class ShopLoadProcess(Part):
     def command(self) -> Command:
         """The generator; the DSN holds a password, so it goes by the environment."""
         argv = [sys.executable, "-m", "cdc_assets.devstack.shop.load", "--rate", str(self._rate)]
-        return Command(argv, env={"SHOP_DSN": self._dsn})
+        return Command(argv, env=self.environment({"SHOP_DSN": self._dsn}))
 
     def ready(self) -> bool:
         """Whether it runs."""
@@ -55,11 +65,18 @@ class Dagster(Part):
     Args:
         layout: its instance lies in ``<home>/dagster``.
         port: of the webserver.
-        instance_file: a ``dagster.yaml`` to copy there, if it exists.
+        instance_file: a ``dagster.yaml`` to copy there; if it does not exist, one like that of
+            the project.
         env: what its runs need: configuration and secrets.
     """
 
     name = "dagster"
+    inherits = (
+        *environment.PYTHON,
+        *environment.NETWORK,
+        *environment.CLOUD,
+        *environment.OWN,
+    )
     ready_within_seconds = 180
     stop_within_seconds = 10
 
@@ -81,12 +98,20 @@ class Dagster(Part):
         """For a browser."""
         return f"http://{self.address}"
 
+    def fingerprint(self) -> str:
+        """What it was told, and the instance's file: others need a restart."""
+        told = (f"{name}={value}" for name, value in sorted(self._settings().items()))
+        return _digest(self._instance().read_text(), *told)
+
+    def users(self, running: RunningProcess) -> tuple[str, ...]:
+        """Nobody who would lose anything: a browser finds its page again."""
+        return ()
+
     def prepare(self) -> None:
         """Make the instance's folder."""
         home = self.layout.data(self.name)
         home.mkdir(parents=True, exist_ok=True)
-        if self._instance_file.exists():
-            shutil.copy(self._instance_file, home / "dagster.yaml")
+        shutil.copy(self._instance(), home / "dagster.yaml")
 
     def command(self) -> Command:
         """Dagster; by SIGINT it stops its own servers and runs in good order."""
@@ -95,18 +120,30 @@ class Dagster(Part):
                 *(sys.executable, "-m", "dagster", "dev", "-m", "cdc_assets.definitions"),
                 *("-h", HOST, "-p", str(self._port)),
             ],
-            env={
-                **self._env,
-                "DAGSTER_HOME": str(self.layout.data(self.name)),
-                "CDC_ASSETS_WEBSERVER": f"http://{HOST}:{self._port}",
-                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-            },
+            env=self.environment({**environment.named_in(self._instance()), **self._settings()}),
+            cwd=self.layout.data(self.name),  # a `.env` of the user's folder is not meant for it
             stop_signal=signal.SIGINT,
         )
+
+    def _instance(self) -> Path:
+        return self._instance_file if self._instance_file.exists() else _INSTANCE
+
+    def _settings(self) -> dict[str, str]:
+        programs = Path(sys.executable).parent
+        return {
+            **self._env,
+            "DAGSTER_HOME": str(self.layout.data(self.name)),
+            "CDC_ASSETS_WEBSERVER": f"http://{HOST}:{self._port}",
+            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
 
     def ready(self) -> bool:
         """Whether the webserver answers."""
         try:
-            return requests.get(f"{self.url}/server_info", timeout=5).ok
+            return local_http.request("GET", f"{self.url}/server_info", seconds=5).ok
         except requests.RequestException:
             return False
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -14,7 +15,7 @@ from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import find_java, jvm_options
 from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.part import Part
-from cdc_assets.devstack.ports import is_open, require_free
+from cdc_assets.devstack.ports import is_open
 from cdc_assets.devstack.process import Command
 from cdc_assets.errors import TerminalError
 
@@ -33,6 +34,11 @@ class Kafka(Part):
         return self.layout.ports.kafka
 
     @property
+    def ports(self) -> tuple[int, ...]:
+        """That of clients and that of the controller."""
+        return (self.port, self.layout.ports.kafka_controller)
+
+    @property
     def settings_file(self) -> Path:
         """The broker's properties."""
         return self.layout.home / "run" / "kafka.properties"
@@ -40,14 +46,16 @@ class Kafka(Part):
     def prepare(self) -> None:
         """Write the settings; format the log folder once."""
         require_installed(self.layout, self.name)
-        require_free("kafka_controller", self.layout.ports.kafka_controller)
         self.settings_file.write_text(broker_properties(self.layout))
-        if not (self.layout.data(self.name) / "meta.properties").exists():
-            self._format()
+        data = self.layout.data(self.name)
+        if not (data / "meta.properties").exists():
+            self._require_no_records(data)
+            self._format(data)
 
     def command(self) -> Command:
         """The broker."""
-        return Command(self._java("768m", "kafka.Kafka", str(self.settings_file)))
+        argv = self._java("768m", "kafka.Kafka", str(self.settings_file))
+        return Command(argv, env=self.environment())
 
     def ready(self) -> bool:
         """Whether it answers a request for the cluster's metadata."""
@@ -61,20 +69,39 @@ class Kafka(Part):
             return False
         return True
 
-    def _format(self) -> None:
+    def _require_no_records(self, data: Path) -> None:
+        """Refuse to make a new cluster in the place of one that is damaged."""
+        if any(segment.stat().st_size for segment in data.glob("*/*.log")):
+            msg = "the data of Kafka is damaged: there are records, but no meta.properties"
+            raise TerminalError(
+                msg,
+                where=str(data),
+                remedy="restore it, or start anew without any data: make clean",
+            )
+
+    def _format(self, data: Path) -> None:
+        """Make the log folder beside its place: an interrupted call leaves nothing there."""
+        partial = data.with_name(f"{data.name}.partial")
+        for folder in (partial, data):
+            shutil.rmtree(folder, ignore_errors=True)
+        settings = self.settings_file.with_name("kafka-format.properties")
+        settings.write_text(broker_properties(self.layout, partial))
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         argv = self._java(
             *("256m", "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"),
-            *("--config", str(self.settings_file)),
+            *("--config", str(settings)),
         )
-        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        done = subprocess.run(
+            argv, check=False, capture_output=True, text=True, env=self.environment()
+        )
         if done.returncode:
             msg = f"Kafka's log folder could not be formatted (exit code {done.returncode})"
             raise TerminalError(
                 msg,
-                where=f"{self.layout.data(self.name)}",
+                where=str(data),
                 remedy=(done.stderr or done.stdout)[-2000:],
             )
+        partial.rename(data)
 
     def _java(self, heap: str, *arguments: str) -> list[str]:
         return [
@@ -86,8 +113,8 @@ class Kafka(Part):
         ]
 
 
-def broker_properties(layout: StackLayout) -> str:
-    """The broker's settings as a properties file."""
+def broker_properties(layout: StackLayout, data: Path | None = None) -> str:
+    """The broker's settings as a properties file; ``data`` is another log folder."""
     ports = layout.ports
     settings = {
         "process.roles": "broker,controller",
@@ -97,7 +124,7 @@ def broker_properties(layout: StackLayout) -> str:
         "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.kafka}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": layout.data("kafka"),
+        "log.dirs": data or layout.data("kafka"),
         "log.retention.hours": _RETENTION_HOURS,
         "offsets.retention.minutes": _RETENTION_HOURS * 60,
         "auto.create.topics.enable": "false",

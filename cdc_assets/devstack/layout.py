@@ -43,14 +43,26 @@ class StackLayout:
         ports: which ports to use.
         jars: the JVM pieces, when another home has them; default ``$CDC_ASSETS_JARS``, else
             ``home/jars``.
+        config: the configuration file that all this comes from: what is started here is its.
     """
 
     home: Path
     ports: Ports = Ports()
     jars: Path | None = None
+    config: Path | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "home", Path(self.home).absolute())
+
+    @property
+    def owner(self) -> str:
+        """The configuration file as pidfiles name it; empty without one."""
+        return str(self.config.resolve()) if self.config else ""
+
+    @property
+    def runs(self) -> Path:
+        """Pidfiles, locks and settings of what runs."""
+        return self.home / "run"
 
     def jars_of(self, part: str) -> Path:
         """The jars of one part."""
@@ -63,7 +75,7 @@ class StackLayout:
 
     def pidfile(self, part: str) -> Path:
         """Which process a part is."""
-        return self.home / "run" / f"{part}.json"
+        return self.runs / f"{part}.json"
 
     def data(self, part: str) -> Path:
         """What a part must find again after a restart."""

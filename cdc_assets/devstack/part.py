@@ -8,16 +8,16 @@ import shutil
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from cdc_assets.devstack import process
+from cdc_assets.devstack import environment, process
 from cdc_assets.devstack.layout import HOST, StackLayout
-from cdc_assets.devstack.ports import require_free
-from cdc_assets.devstack.process import Command, RunningProcess
-from cdc_assets.errors import TransientError
+from cdc_assets.devstack.ports import clients_of, require_free
+from cdc_assets.devstack.process import Command, RunningProcess, Settings
+from cdc_assets.errors import TerminalError, TransientError
 
 POLL_SECONDS = 0.1
 
@@ -33,7 +33,7 @@ class PartState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """One part, as `stack status` shows it."""
+    """One part, as `stack status` shows it; ``config`` is the file that it was started for."""
 
     name: str
     state: PartState
@@ -42,6 +42,7 @@ class PartStatus:
     pid: int | None = None
     memory_bytes: int | None = None
     last_words: str = ""
+    config: str = ""
 
 
 Progress = Callable[[PartStatus], None]
@@ -55,16 +56,29 @@ class StartInterruptedError(TransientError):
     """Nobody waits any more for a part that was starting."""
 
 
+class PartOfOthersError(TerminalError):
+    """A part runs for another configuration: the message names it, and says what to do."""
+
+
+class PartInUseError(TransientError):
+    """A part runs with older settings and somebody is connected to it."""
+
+
 class Part(ABC):
     """A program of the local stack.
 
     Subclasses say how to prepare and start it and when it is ready; the process itself, its
     pidfile and its log are handled here. Start and stop are safe to repeat, and safe against
     other processes doing the same: a file lock per part serialises them.
+
+    A part that runs is taken as it is if its settings fit. If they do not, it is replaced only
+    if it was started for the same configuration file and nobody is connected to it.
     """
 
     name: str
     needs: tuple[str, ...] = ()
+    inherits: tuple[str, ...] = ()
+    """Variables of the user's environment that it gets beside the system's."""
     ready_within_seconds: float = 90
     stop_within_seconds: float = 20
 
@@ -89,6 +103,16 @@ class Part(ABC):
     def prepare(self) -> None:
         """Write configuration files and whatever else the program needs to find."""
 
+    def require_usable(self) -> None:  # noqa: B027 - most parts have no such reason
+        """Raise if it will never be ready, for a reason that can be told while it starts."""
+
+    def environment(self, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Its whole environment: what it inherits, and its own settings."""
+        return {
+            **environment.of_part(self.layout.home, self.name, self.inherits),
+            **(settings or {}),
+        }
+
     def warm_up(self) -> None:  # noqa: B027 - most parts have nothing to warm
         """What makes the first real use quick; runs once after each start."""
 
@@ -107,21 +131,37 @@ class Part(ABC):
         """The process started last, unless it was stopped since."""
         return RunningProcess.read(self.layout.pidfile(self.name))
 
-    def require_port(self) -> None:
-        """Refuse before anything is started if another program holds the port.
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """All ports that it needs."""
+        return (self.port,)
+
+    def require_startable(self) -> None:
+        """Refuse before anything is started if it could not be.
 
         Raises:
-            TerminalError: naming the port and its owner.
+            TerminalError: another program holds a port; names the port and its owner.
+            PartOfOthersError: it runs for another configuration, with other settings.
+            PartInUseError: it runs with older settings and somebody is connected to it.
         """
-        running = self.running
-        if not (running and running.alive):
-            require_free(self.name, self.port)
+        with self._lock():
+            running = self.running
+            if not (running and running.alive):
+                self._clear_the_way()
+            elif not self._fits(running):
+                self._require_unused(running)
+
+    def users(self, running: RunningProcess) -> tuple[str, ...]:
+        """The programs that are connected to it."""
+        return clients_of(running.port, process.family_ids(running))
 
     def bring_up(self, progress: Progress) -> None:
         """Start unless it runs, and wait until it is ready.
 
         Raises:
             TerminalError: the port is taken by another program.
+            PartOfOthersError: it runs for another configuration, with other settings.
+            PartInUseError: it runs with older settings and somebody is connected to it.
             PartDiedError: it ended before it was ready, or was not ready in time.
             StartInterruptedError: `interrupt` was set meanwhile; the process may run.
         """
@@ -152,6 +192,7 @@ class Part(ABC):
             pid=live.pid if live else None,
             memory_bytes=process.resident_bytes(live) if live else None,
             last_words=self._last_words() if state is PartState.DIED else "",
+            config=running.config if running else "",
         )
 
     def require_alive(self) -> None:
@@ -172,13 +213,14 @@ class Part(ABC):
             return PartState.DIED
         return PartState.READY if self.ready() else PartState.STARTING
 
+    def was_stopped(self) -> bool:
+        """Whether somebody else stopped it in good order, and nobody is starting it now."""
+        with self._lock(wait=False) as ours:
+            return ours and self.running is None
+
     def _start(self) -> bool:
-        running = self.running
-        if running and running.alive:
-            if self._fits(running):
-                return False
-            process.stop(self.layout.pidfile(self.name))
-        require_free(self.name, self.port)
+        if not self._has_to_start():
+            return False
         tmp = self.layout.tmp(self.name)
         shutil.rmtree(tmp, ignore_errors=True)
         tmp.mkdir(parents=True)
@@ -187,10 +229,48 @@ class Part(ABC):
             self.command(),
             self.layout.log(self.name),
             self.layout.pidfile(self.name),
-            port=self.port,
-            fingerprint=self.fingerprint(),
+            Settings(self.port, self.fingerprint(), self.layout.owner),
         )
         return True
+
+    def _has_to_start(self) -> bool:
+        """Whether it does not run as it should; then nothing is in its way any more."""
+        running = self.running
+        if running and running.alive:
+            if self._fits(running):
+                return False
+            self._require_unused(running)
+        self._clear_the_way()
+        return True
+
+    def _clear_the_way(self) -> None:
+        """Stop what is left of earlier starts, and find the ports free."""
+        if running := self.running:
+            process.end(running, grace_seconds=self.stop_within_seconds)
+        process.stop_strays(self.layout.home, self.name)
+        for port in self.ports:
+            require_free(self.name, port)
+
+    def _require_unused(self, running: RunningProcess) -> None:
+        """Refuse to take away what belongs to others, or is in use."""
+        where = f"home={self.layout.home} port={running.port}"
+        if running.config != self.layout.owner:
+            msg = f"{self.name} of this folder runs with other settings: {running}"
+            raise PartOfOthersError(
+                msg,
+                where=where,
+                remedy="give this configuration a `home` and `stack.ports` of its own, or stop the "
+                f"other: {stop_command(running, self.layout)}",
+            )
+        if users := self.users(running):
+            what = f"{self.name} runs with the settings from before, and is in use: {running}"
+            msg = f"{what}; connected: {', '.join(users)}"
+            raise PartInUseError(
+                msg,
+                where=where,
+                remedy="it is replaced as soon as nobody is connected; or stop it: "
+                f"{stop_command(running, self.layout)}",
+            )
 
     def _fits(self, running: RunningProcess) -> bool:
         return running.port == self.port and self.fingerprint() in ("", running.fingerprint)
@@ -199,6 +279,7 @@ class Part(ABC):
         deadline = time.monotonic() + self.ready_within_seconds
         while not self.ready():
             self.require_alive()
+            self.require_usable()
             if time.monotonic() > deadline:
                 msg = f"was not ready within {self.ready_within_seconds:.0f} s"
                 raise self._died(msg)
@@ -210,17 +291,48 @@ class Part(ABC):
         return process.log_tail(self.layout.log(self.name))
 
     def _died(self, what: str) -> PartDiedError:
-        log = self.layout.log(self.name)
+        log, data = self.layout.log(self.name), self.layout.data(self.name)
+        damaged = f"\nif its data in {data} is damaged, only `make clean` helps: all data goes"
         return PartDiedError(
             f"{self.name} {what}",
             where=f"log={log}",
-            remedy=f"the end of its log:\n{self._last_words() or '(empty)'}",
+            remedy=f"the end of its log:\n{self._last_words() or '(empty)'}"
+            f"{damaged if data.exists() else ''}",
         )
 
     @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        path = self.layout.pidfile(self.name).with_suffix(".lock")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def _lock(self, *, wait: bool = True) -> Iterator[bool]:
+        """Hold the part's lock. Without waiting it may be somebody else's: False."""
+        with part_lock(self.layout, self.name, wait=wait) as ours:
+            yield ours
+
+
+@contextlib.contextmanager
+def part_lock(layout: StackLayout, name: str, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a part's lock, across processes; ends with the process that holds it.
+
+    Yields:
+        Whether it is ours; always, if waited for.
+    """
+    path = layout.pidfile(name).with_suffix(".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def stop_recorded(layout: StackLayout, name: str) -> None:
+    """Stop what a pidfile names, whatever part it is."""
+    with part_lock(layout, name):
+        process.stop(layout.pidfile(name), grace_seconds=10)
+
+
+def stop_command(running: RunningProcess, layout: StackLayout) -> str:
+    """The command that stops what another configuration started."""
+    if running.config:
+        return f"cdc-assets --config {running.config} stack down"
+    return f"cdc-assets stack down --force --home {layout.home}"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
 
 import psutil
 
+from cdc_assets.devstack import process
 from cdc_assets.devstack.layout import HOST, Ports
 from cdc_assets.errors import TerminalError
+
+_LOOPBACK = (HOST, "::1", f"::ffff:{HOST}")
 
 
 def is_free(port: int) -> bool:
@@ -54,24 +60,51 @@ def _choice(part: str) -> str:
 
 def owner_of(port: int) -> str:
     """The program that listens on a port, as far as this user may see it."""
-    pid = _listening_pid(port)
+    return _name(_listening_pid(port))
+
+
+def clients_of(port: int, apart: Collection[int] = ()) -> tuple[str, ...]:
+    """The programs that hold a connection to 127.0.0.1:port, as far as this user may see them.
+
+    Args:
+        port: of a server.
+        apart: processes that do not count.
+    """
+    pids = {
+        each.pid
+        for each in _connections()
+        if each.status == psutil.CONN_ESTABLISHED
+        and (each.raddr and each.raddr.port == port and each.raddr.ip in _LOOPBACK)
+    }
+    return tuple(sorted(_name(pid) for pid in pids.difference(apart)))
+
+
+def _name(pid: int | None) -> str:
+    """A process for a person: of which local stack it is, or its name; its id, user and start."""
     if pid is None:
         return "a program of another user"
     try:
-        process = psutil.Process(pid)
-        return f"{process.name()} (pid {pid}, user {process.username()})"
+        found = psutil.Process(pid)
+        since = datetime.fromtimestamp(found.create_time()).astimezone()
+        stack = process.belongs_to(found)
+        name = f"{stack[1]} of the local stack in {stack[0]}" if stack else found.name()
+        who = f"pid {pid}, user {found.username()}, since {since.isoformat(' ', 'seconds')}"
     except psutil.Error:
         return f"pid {pid}"
+    return f"{name} ({who})"
+
+
+def _connections() -> Sequence[Any]:
+    try:
+        return psutil.net_connections(kind="tcp")
+    except psutil.Error:
+        return []
 
 
 def _listening_pid(port: int) -> int | None:
-    try:
-        connections = psutil.net_connections(kind="tcp")
-    except psutil.Error:
-        return None
     owners = (
         each.pid
-        for each in connections
+        for each in _connections()
         if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
     )
     return next((pid for pid in owners if pid), None)

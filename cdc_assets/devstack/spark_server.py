@@ -17,13 +17,13 @@ from pathlib import Path
 
 import grpc
 
-from cdc_assets.devstack import process, secrets_file
+from cdc_assets.devstack import environment, process, secrets_file
 from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import SPARK_OPENS, find_java, jvm_options, pyspark_jars
 from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.part import Part
-from cdc_assets.devstack.ports import is_open
-from cdc_assets.devstack.process import Command
+from cdc_assets.devstack.ports import clients_of, is_open
+from cdc_assets.devstack.process import Command, RunningProcess, Settings
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -65,11 +65,13 @@ class SparkServer(Part):
     Args:
         layout: paths and ports.
         conf: Spark settings, catalogs above all; None takes a server that already runs as it
-            is. A server that runs with other settings is restarted.
+            is. A server that runs with other settings is replaced only if it is ours and
+            unused (see `Part`).
         memory: its heap, as the JVM spells it.
     """
 
     name = "spark"
+    inherits = (*environment.CLOUD, *environment.NETWORK)
 
     def __init__(
         self, layout: StackLayout, conf: Mapping[str, str] | None = None, memory: str = "2g"
@@ -123,15 +125,16 @@ class SparkServer(Part):
             *("org.apache.spark.deploy.SparkSubmit", "--class", _SERVER),
             *("--properties-file", str(self.settings_file), "spark-internal"),
         ]
-        env = {"SPARK_HOME": str(jars.parent), "SPARK_CONNECT_AUTHENTICATE_TOKEN": self.token}
-        return Command(argv, env=env, cwd=self.layout.tmp(self.name))
+        settings = {"SPARK_HOME": str(jars.parent), "SPARK_CONNECT_AUTHENTICATE_TOKEN": self.token}
+        return Command(argv, env=self.environment(settings), cwd=self.layout.tmp(self.name))
 
     def ready(self) -> bool:
         """Whether it answers over gRPC and takes the token."""
         endpoint = self.endpoint
         if not is_open(endpoint.port):
             return False
-        with grpc.insecure_channel(f"{HOST}:{endpoint.port}") as channel:
+        without_proxy = [("grpc.enable_http_proxy", 0)]
+        with grpc.insecure_channel(f"{HOST}:{endpoint.port}", without_proxy) as channel:
             call = channel.unary_unary(_ANY_METHOD)
             try:
                 call(b"", timeout=2, metadata=(("authorization", f"Bearer {endpoint.token}"),))
@@ -141,12 +144,19 @@ class SparkServer(Part):
 
     def warm_up(self) -> None:
         """Let a process of its own run one query of each kind, while others start."""
+        named = environment.of_part(self.layout.home, _WARM_UP, environment.PYTHON)
         command = Command(
             [sys.executable, "-m", "cdc_assets.devstack.spark_warmup"],
-            env={"SPARK_REMOTE_URL": self.endpoint.url},
+            env={**named, "SPARK_REMOTE_URL": self.endpoint.url},
         )
         log, pidfile = self.layout.log(_WARM_UP), self.layout.pidfile(_WARM_UP)
-        process.spawn(command, log, pidfile, port=self.port)
+        process.spawn(command, log, pidfile, Settings(self.port, config=self.layout.owner))
+
+    def users(self, running: RunningProcess) -> tuple[str, ...]:
+        """Without our own warm-up."""
+        warm_up = RunningProcess.read(self.layout.pidfile(_WARM_UP))
+        apart = process.family_ids(warm_up) if warm_up else set[int]()
+        return clients_of(running.port, apart | process.family_ids(running))
 
     def stop(self) -> bool:
         """Stop the warm-up too, should it still run."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from cdc_assets.devstack.connect import Connect
 from cdc_assets.devstack.kafka import Kafka
 from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import Part, PartState, PartStatus, Progress
+from cdc_assets.devstack.part import Part, PartState, PartStatus, Progress, stop_recorded
 from cdc_assets.devstack.postgres import Postgres
+from cdc_assets.devstack.process import RunningProcess
 from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.errors import TerminalError
 
@@ -73,20 +74,55 @@ class LocalStack:
 
         Raises:
             TerminalError: an unknown part, or a port that another program holds.
+            PartOfOthersError: a part runs for another configuration, with other settings.
+            PartInUseError: a part runs with older settings and somebody is connected to it.
             PartDiedError: a part ended before it was ready.
         """
         chosen = self._with_needs(parts)
         for part in chosen:
-            part.require_port()
+            part.require_startable()
         with ThreadPoolExecutor(len(chosen) or 1) as pool:
             for future in [pool.submit(p.bring_up, progress or _silent) for p in chosen]:
                 future.result()
         return self.status()
 
-    def down(self) -> None:
-        """Stop every part: first those that need others."""
-        stop_together([self.connect])
-        stop_together([self.kafka, self.spark, self.postgres])
+    def down(self, *, spare_others: bool = False) -> tuple[str, ...]:
+        """Stop whatever runs in this home: first what needs others.
+
+        Args:
+            spare_others: leave alone what another configuration started.
+
+        Returns:
+            What was left alone, each with its owner.
+        """
+        spared = self.of_others() if spare_others else {}
+        mine = [part for part in self.parts if part.name not in spared]
+        beside = self._beside() - spared.keys()
+        with ThreadPoolExecutor(len(beside) or 1) as pool:
+            list(pool.map(lambda name: stop_recorded(self.layout, name), beside))
+        stop_together([part for part in mine if part.needs])
+        stop_together([part for part in mine if not part.needs])
+        return tuple(f"{name}, {running}" for name, running in spared.items())
+
+    def of_others(self) -> dict[str, RunningProcess]:
+        """What runs in this home for another configuration; nothing if there is none here.
+
+        What was started without a configuration belongs to everybody who names the home.
+        """
+        mine = self.layout.owner
+        found = {name: RunningProcess.read(file) for name, file in self._pidfiles().items()}
+        return {
+            name: running
+            for name, running in found.items()
+            if running and mine and running.config not in {"", mine} and running.alive
+        }
+
+    def _beside(self) -> set[str]:
+        """What runs in this home and is no part of the stack: the demo's, and warming up."""
+        return self._pidfiles().keys() - {part.name for part in self.parts}
+
+    def _pidfiles(self) -> dict[str, Path]:
+        return {file.stem: file for file in self.layout.runs.glob("*.json")}
 
     def status(self) -> StackStatus:
         """What each part is doing."""
@@ -101,15 +137,6 @@ class LocalStack:
         """
         for part in self.parts:
             part.require_alive()
-
-    def watch(self, stop: threading.Event, *, every_seconds: float = 1.0) -> None:
-        """Return when ``stop`` is set; raise as soon as a part has ended by itself.
-
-        Raises:
-            PartDiedError: names the part and ends with its log.
-        """
-        while not stop.wait(every_seconds):
-            self.require_alive()
 
     def register_connector(self, name: str, config: Mapping[str, str]) -> None:
         """Create or update a Debezium connector and wait until it runs."""
@@ -129,7 +156,7 @@ class LocalStack:
 
 def stop_together(parts: Sequence[Part]) -> None:
     """Stop parts that do not need each other, at the same time."""
-    with ThreadPoolExecutor(len(parts)) as pool:
+    with ThreadPoolExecutor(len(parts) or 1) as pool:
         list(pool.map(lambda part: part.stop(), parts))
 
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from cdc_assets.devstack import process
-from cdc_assets.devstack.process import Command, RunningProcess
+from cdc_assets.devstack.process import Command, RunningProcess, Settings
 
 pytestmark = pytest.mark.unit
 
@@ -46,7 +46,7 @@ def files(tmp_path):
 
 def start(files, code) -> RunningProcess:
     log, pidfile = files
-    process.spawn(Command([sys.executable, "-c", code]), log, pidfile, port=1)
+    process.spawn(Command([sys.executable, "-c", code]), log, pidfile, Settings(port=1))
     running = RunningProcess.read(pidfile)
     assert running is not None
     return running

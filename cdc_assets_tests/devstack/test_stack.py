@@ -3,17 +3,20 @@ import os
 import signal
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import psutil
+import psycopg
 import pytest
 import requests
 
 from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import PartDiedError, PartState
+from cdc_assets.devstack.part import PartDiedError, PartInUseError, PartOfOthersError, PartState
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.process import RunningProcess
+from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.spark_server import ensure_spark
 from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack
 from cdc_assets.errors import TerminalError
@@ -97,6 +100,30 @@ def test_a_running_spark_server_is_reused(stack):
     assert pids(stack)["spark"] == before
 
 
+def test_two_configurations_of_one_folder_do_not_take_sparks_server_from_each_other(own_stack):
+    """The second is told whose it is; the first goes on with its server and its session."""
+    from pyspark.sql import SparkSession
+
+    layout = own_stack.layout
+    mine = replace(layout, config=layout.home / "mine.yaml")
+    theirs = replace(layout, config=layout.home / "theirs.yaml")
+    endpoint = ensure_spark(mine, {"spark.sql.catalog.lake.warehouse": "one"})
+    pid = RunningProcess.read(layout.pidfile("spark")).pid
+    session = SparkSession.builder.remote(endpoint.url).create()
+    try:
+        for _ in range(3):
+            with pytest.raises(PartOfOthersError, match=rf"mine\.yaml at 20.* pid {pid}"):
+                ensure_spark(theirs, {"spark.sql.catalog.lake.warehouse": "two"})
+            assert ensure_spark(mine, {"spark.sql.catalog.lake.warehouse": "one"}) == endpoint
+        with pytest.raises(PartInUseError, match=f"connected: .*pid {os.getpid()}"):
+            ensure_spark(mine, {"spark.sql.catalog.lake.warehouse": "three"})
+        assert session.sql("SELECT 1").first()[0] == 1
+    finally:
+        session.stop()
+    assert LocalStack(theirs).down(spare_others=True) != ()
+    assert RunningProcess.read(layout.pidfile("spark")).pid == pid
+
+
 def test_connect_never_shows_the_databases_password(stack, shop_dsn):
     shown = requests.get(f"http://{stack.connect.address}/connectors/shop", timeout=10).text
     assert "cdc_assets_shop" in shown
@@ -167,3 +194,30 @@ def test_down_leaves_no_process_and_up_finds_the_data_again(own_stack):
     assert {part.state for part in own_stack.status().parts} == {PartState.STOPPED}
     own_stack.up(["postgres"])
     assert own_stack.status()["postgres"].state is PartState.READY
+
+
+def test_a_log_folder_that_was_never_finished_is_made_and_a_damaged_one_is_kept(own_stack):
+    data = own_stack.layout.data("kafka")
+    data.mkdir(parents=True)
+    (data / "bootstrap.checkpoint").write_bytes(b"half")
+    own_stack.up(["kafka"])
+    own_stack.down()
+    (data / "meta.properties").unlink()
+    with pytest.raises(TerminalError, match=r"data of Kafka is damaged.*make clean"):
+        own_stack.up(["kafka"])
+    assert any(data.glob("*/*.log"))
+
+
+def test_a_failed_connector_is_started_again_by_registering_it(stack, shop_dsn):
+    """It fails because its database is away, and stays failed when the database is back."""
+    config = connector_config(stack.layout, database="later", prefix="later")
+    with pytest.raises(TerminalError, match=r"later"):
+        stack.register_connector("later", config)
+    new = psycopg.connect(stack.postgres.dsn(), autocommit=True)
+    with new:
+        new.execute("CREATE DATABASE later")
+    try:
+        stack.register_connector("later", config)
+        assert stack.connect.state_of("later").runs
+    finally:
+        stack.connect.unregister("later")

@@ -84,7 +84,7 @@ def kill_connect_under_load(semantics: Merging, round_: int) -> None:
 def is_free(connect: Connect) -> bool:
     """Whether the port can be bound again; the system takes a moment after a kill."""
     try:
-        connect.require_port()
+        connect.require_startable()
     except TerminalError:
         return False
     return True
