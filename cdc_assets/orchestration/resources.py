@@ -12,6 +12,7 @@ properties, and what one run had set when it was killed must not reach another r
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 APP_NAME = "cdc_assets"
+_ELSEWHERE = (
+    *("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE", "MASTER"),
+    *("PYSPARK_NO_NAMESPACE_SHARE", "PYSPARK_REMOTE_INIT_CONF_LEN", "SPARK_TESTING"),
+)
+"""By these a shell tells pyspark of another Spark, or to work in another way."""
 
 
 class ReplicationSpark(LazyPySparkResource):
@@ -113,7 +119,9 @@ def _late_config(config: ReplicationConfig) -> dict[str, str]:
     spark = config.spark
     if spark.is_local_server:
         from cdc_assets.devstack.configured import spark_of
+        from cdc_assets.devstack.environment import without_proxy_to_this_machine
 
+        without_proxy_to_this_machine()
         return {"spark.remote": spark_of(config).url}
     if spark.master is not None:
         return {**_classic_config(config), **spark.resolved_conf()}
@@ -141,7 +149,9 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
+    _forget_elsewhere()
     if "spark.remote" not in config:
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
         return spark_session_from_config(dict(config))
     session = SparkSession.builder.remote(config["spark.remote"]).create()
     _give_up_soon(session)
@@ -150,6 +160,12 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
             session.conf.set(name, config[name])
     session.sql("SELECT 1").collect()  # a server that is not there is found here
     return session
+
+
+def _forget_elsewhere() -> None:
+    """Let the configuration alone say where Spark is, in this process and from now on."""
+    for name in _ELSEWHERE:
+        os.environ.pop(name, None)
 
 
 def _give_up_soon(session: SparkSession) -> None:
