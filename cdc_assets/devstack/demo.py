@@ -1,8 +1,11 @@
 """``cdc-assets demo``: a shop under load, replicated live, until Ctrl-C.
 
 1. Have the JVM pieces in place. 2. Start the stack. 3. Create the shop and register its
-connector. 4. Start the load and Dagster. 5. Watch: a part that dies is reported by name.
+connector. 4. Start the load and Dagster. 5. Watch: a part that dies is named and started again.
 6. Stop everything. All data stays, so the next demo goes on where this one stopped.
+
+A demo that was killed leaves its processes running. The next one takes them over, or replaces
+those whose settings have changed. Two demos never share a folder.
 """
 
 from __future__ import annotations
@@ -21,14 +24,17 @@ import click
 from rich.console import Console
 
 from cdc_assets.config import ReplicationConfig, load_config
-from cdc_assets.devstack import jars
+from cdc_assets.devstack import environment, jars
 from cdc_assets.devstack.configured import stack_of
+from cdc_assets.devstack.demo_lock import only_demo
 from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
+from cdc_assets.devstack.demo_watch import ConnectorWatch, Follow, Watch
+from cdc_assets.devstack.layout import HOST
 from cdc_assets.devstack.part import Part, StartInterruptedError
 from cdc_assets.devstack.progress import install_progress, start_progress
 from cdc_assets.devstack.shop.connector import CONNECTOR, connector_config
 from cdc_assets.devstack.shop.database import prepare_shop
-from cdc_assets.devstack.stack import LocalStack, stop_together
+from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import ConfigError
 
 
@@ -39,6 +45,7 @@ def demo(rate: float, port: int) -> None:
     """Run a shop database under load and replicate it live; Ctrl-C stops all of it."""
     config = load_config()
     shown = Demo(config, rate, port)
+    environment.forget_other_databases()
     with _call_on_signals(shown.interrupt):
         shown.run()
 
@@ -59,11 +66,21 @@ class Demo:
         dsn = self.stack.postgres.dsn("shop")
         self.load = ShopLoadProcess(layout, dsn, rate)
         file = _config_file(config)
-        env = {**_database_variables(config, dsn), "CDC_ASSETS_CONFIG": str(file)}
+        env = {
+            **environment.named_in(file),
+            **_database_variables(config, dsn),
+            "CDC_ASSETS_CONFIG": str(file),
+        }
         self.dagster = Dagster(layout, port, file.with_name("dagster.yaml"), env)
         self._beside: tuple[Part, ...] = (self.load, self.dagster)
         self._leave = threading.Event()
         self._console = Console()
+        parts = (*self.stack.parts, *self._beside)
+        self._watches = (
+            Watch(parts, self._say),
+            ConnectorWatch(self.stack.connect, CONNECTOR, self._say),
+            Follow(layout.log(self.load.name), self._say),
+        )
 
     def interrupt(self) -> None:
         """Leave, also in the middle of the start."""
@@ -75,19 +92,24 @@ class Demo:
         """Start, watch until interrupted, stop.
 
         Raises:
-            PartDiedError: names the part and ends with its log; everything else is stopped.
+            TerminalError: another demo runs in this folder, or something cannot be started.
+            PartDiedError: a part keeps dying; names it and ends with its log.
+            PartStoppedError: another command stopped a part. In each case the rest is stopped.
         """
-        try:
-            self.start()
-            self._show_guide()
-            while not self._leave.wait(1):
-                self.require_alive()
-        except StartInterruptedError:
-            self._console.print("interrupted")
-        finally:
-            with self._console.status("stopping; data stays for the next time"):
-                self.stop()
-        self._console.print("stopped; `make demo` goes on from here")
+        with only_demo(self.stack.layout, f"http://{HOST}:{self.dagster.port}"):
+            try:
+                self.start()
+                self._show_guide()
+                while not self._leave.wait(1):
+                    self.watch()
+            except StartInterruptedError:
+                self._console.print("interrupted")
+            finally:
+                with self._console.status("stopping; data stays for the next time"):
+                    spared = self.stop()
+            for each in spared:
+                self._console.print(f"left running: {each}", soft_wrap=True, highlight=False)
+            self._console.print("stopped; `make demo` goes on from here")
 
     def start(self) -> None:
         """Steps 1 to 4."""
@@ -97,25 +119,32 @@ class Demo:
             jars.install(self.stack.layout, on_progress=on_jars)
         with start_progress() as on_part:
             self.stack.up(progress=on_part)
-            prepare_shop(self.stack.postgres.dsn("shop"))
+            missing = prepare_shop(self.stack.postgres.dsn("shop"))
             self.stack.register_connector(CONNECTOR, connector_config(self.stack.layout))
             for part in self._beside:
                 part.bring_up(on_part)
+        if missing:
+            self._say(
+                f"the shop lacks {', '.join(missing)}, and is left as it is; for a new one, and a "
+                "new lake: make clean"
+            )
 
-    def require_alive(self) -> None:
-        """Raise if any process has ended by itself.
+    def watch(self) -> None:
+        """Look after everything once.
 
         Raises:
-            PartDiedError: names it and ends with its log.
+            PartDiedError: a part keeps dying; names it and ends with its log.
+            PartStoppedError: another command stopped a part.
         """
-        self.stack.require_alive()
-        for part in self._beside:
-            part.require_alive()
+        for each in self._watches:
+            each.look()
 
-    def stop(self) -> None:
-        """Stop what works on the stack, then the stack."""
-        stop_together(self._beside)
-        self.stack.down()
+    def stop(self) -> tuple[str, ...]:
+        """Stop what works on the stack, then the stack; tell what belongs to others and runs on."""
+        return self.stack.down(spare_others=True)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def _show_guide(self) -> None:
         """Unwrapped, so that its lines can be copied."""

@@ -208,6 +208,7 @@ def _expected(part: str) -> dict[str, str]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return json.loads(file.read_text())
-    except FileNotFoundError:
-        return {}
+        found = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}  # nothing, or nothing that can be read: resolved again
+    return found if isinstance(found, dict) else {}

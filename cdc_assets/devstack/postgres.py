@@ -7,8 +7,11 @@ import pwd
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import psycopg
 
 from cdc_assets.devstack import secrets_file
@@ -19,11 +22,7 @@ from cdc_assets.devstack.process import Command
 from cdc_assets.errors import TerminalError
 
 _SETTINGS = """
-# Written at each start.
-listen_addresses = '{host}'
-port = {port}
-unix_socket_directories = ''
-wal_level = logical
+# Written at each start; where it listens and what it logs are on its command line.
 max_wal_senders = 20
 max_replication_slots = 20
 max_connections = 100
@@ -33,6 +32,7 @@ log_timezone = 'UTC'
 log_line_prefix = '%m [%p] '
 lc_messages = 'C'
 """
+_DIRECTLY = f"hostaddr={HOST}&sslmode=disable&gssencmode=disable&target_session_attrs=any&options="
 
 
 class Postgres(Part):
@@ -61,21 +61,23 @@ class Postgres(Part):
         return secrets_file.read_or_create(self.layout.secret("postgres"))
 
     def dsn(self, database: str = "postgres") -> str:
-        """How to connect, password included."""
-        return f"postgresql://postgres:{self.password}@{self.address}/{database}"
+        """How to connect, password included; nothing is left for ``PG*`` variables to fill in."""
+        return f"postgresql://postgres:{self.password}@{self.address}/{database}?{_DIRECTLY}"
 
     def prepare(self) -> None:
         """Create the cluster once; write its settings each time."""
-        if not (self.data / "PG_VERSION").exists():
+        if not (self.data / "global" / "pg_control").exists():
+            self._require_no_data()
             self._initdb()
-        settings = self.data / "postgresql.conf"
-        settings.write_text(_SETTINGS.format(host=HOST, port=self.port))
+        (self.data / "postgresql.conf").write_text(_SETTINGS)
+        self._forget_a_dead_server()
 
     def command(self) -> Command:
         """The server itself, not pg_ctl: its id is the one to remember."""
-        argv = [str(bin_folder() / "postgres"), "-D", str(self.data)]
+        argv = [str(bin_folder() / "postgres"), "-D", str(self.data), *self._settings()]
         # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for every client to leave.
-        return _unprivileged(argv, self.layout.home, stop_signal=signal.SIGINT)
+        command = _unprivileged(argv, self.layout.home, stop_signal=signal.SIGINT)
+        return replace(command, env=self.environment())
 
     def ready(self) -> bool:
         """Whether it answers a query."""
@@ -86,21 +88,80 @@ class Postgres(Part):
             return False
         return True
 
+    def require_usable(self) -> None:
+        """Refuse to wait for a server that will never take the password.
+
+        Raises:
+            TerminalError: names user and file of the password.
+        """
+        try:
+            psycopg.connect(self.dsn(), connect_timeout=2).close()
+        except psycopg.Error as error:
+            if "password authentication failed" in str(error):
+                raise self._locked_out() from None
+
+    def _settings(self) -> Iterator[str]:
+        """What ``ALTER SYSTEM`` must not move: the command line has the last word."""
+        for name, value in {
+            "listen_addresses": HOST,
+            "port": self.port,
+            "unix_socket_directories": "",
+            "wal_level": "logical",
+        }.items():
+            yield from ("-c", f"{name}={value}")
+
+    def _locked_out(self) -> TerminalError:
+        msg = "PostgreSQL does not take the password of the local stack"
+        return TerminalError(
+            msg,
+            where=f"user=postgres file={self.layout.secret('postgres')}",
+            remedy="put the user's password into that file, or start anew without any data: "
+            "make clean",
+        )
+
+    def _forget_a_dead_server(self) -> None:
+        """Remove the lock file of a killed server whose id another program has now.
+
+        PostgreSQL itself sees only that a process of that id lives, and would not start.
+        """
+        lock = self.data / "postmaster.pid"
+        try:
+            pid = int(lock.read_text().split("\n", 1)[0])
+            running = str(self.data) in psutil.Process(pid).cmdline()
+        except (OSError, ValueError, psutil.Error):
+            return
+        if not running:
+            lock.unlink(missing_ok=True)
+
+    def _require_no_data(self) -> None:
+        """Refuse to make a new cluster in the place of one that is damaged."""
+        if any((self.data / "pg_wal").glob("0*")):
+            msg = "the data of PostgreSQL is damaged: there is a log, but no control file"
+            raise TerminalError(
+                msg,
+                where=str(self.data),
+                remedy="restore it, or start anew without any data: make clean",
+            )
+
     def _initdb(self) -> None:
-        shutil.rmtree(self.data, ignore_errors=True)  # what an interrupted initdb left
-        self.data.mkdir(parents=True, mode=0o700)
+        """Make the cluster beside its folder, so that an interrupted call leaves nothing there."""
+        partial = self.data.with_name(f"{self.data.name}.partial")
+        for folder in (partial, self.data):
+            shutil.rmtree(folder, ignore_errors=True)
+        partial.mkdir(parents=True, mode=0o700)
         password_file = self.layout.tmp(self.name) / "password"
         secrets_file.write_private(password_file, self.password)
         if os.geteuid() == 0:
-            for path in (self.data, password_file):
+            for path in (partial, password_file):
                 os.chown(path, *_nobody())
         argv = [
-            *(str(bin_folder() / "initdb"), "-D", str(self.data), "-U", "postgres"),
+            *(str(bin_folder() / "initdb"), "-D", str(partial), "-U", "postgres"),
             *("--auth=scram-sha-256", f"--pwfile={password_file}"),
             *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
         ]
         _run_once(_unprivileged(argv, self.layout.home))
         password_file.unlink()
+        partial.rename(self.data)
 
 
 def bin_folder() -> Path:
@@ -131,6 +192,7 @@ def _run_once(command: Command) -> None:
         group=group,
         extra_groups=[] if command.run_as else None,
         cwd="/",
+        env=dict(command.env),
     )
     if done.returncode:
         msg = f"initdb failed with exit code {done.returncode}"

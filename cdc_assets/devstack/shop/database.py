@@ -24,19 +24,37 @@ Row = Sequence[object]
 Connection = psycopg.Connection[tuple[object, ...]]
 
 
-def prepare_shop(dsn: str, seed: int = 7) -> None:
+def prepare_shop(dsn: str, seed: int = 7) -> tuple[str, ...]:
     """Create and fill the database of a DSN. The same seed gives the same rows.
 
     All tables and rows appear in one transaction: an interrupted call leaves nothing behind,
-    and a second call changes nothing.
+    and a second call changes nothing. A shop that is there is left as people have altered it:
+    tables made anew would bring old ids back, for which the lake may have other rows.
+
+    Returns:
+        The shop's tables that are missing.
     """
     _create_database(dsn)
     with psycopg.connect(dsn) as connection:
         # Serialises two first callers; released with the transaction.
         connection.execute("SELECT pg_advisory_xact_lock(734001)")
-        if connection.execute("SELECT to_regclass('public.orders')").fetchone() == (None,):
+        missing = _missing(connection)
+        if missing == TABLES and not _has_been_made(connection):
             connection.execute(SCHEMA.read_text().encode())
             _fill(connection, random.Random(seed))  # noqa: S311 - rows of a demo, no secret
+            return ()
+        return missing
+
+
+def _missing(connection: Connection) -> tuple[str, ...]:
+    exists = "SELECT to_regclass(format('public.%%I', %s::text)) IS NOT NULL"
+    return tuple(t for t in TABLES if connection.execute(exists, (t,)).fetchone() == (False,))
+
+
+def _has_been_made(connection: Connection) -> bool:
+    """Whether something of the shop is left: its type stays when all tables are dropped."""
+    found = connection.execute("SELECT to_regtype('public.order_status') IS NOT NULL").fetchone()
+    return found == (True,)
 
 
 def _create_database(dsn: str) -> None:

@@ -1,0 +1,105 @@
+"""What the shop's load cannot do at the moment: said once, tried again after a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from cdc_assets.devstack.shop.clerk import Duty
+
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 15.0
+STEADY_SECONDS = 30.0
+"""How long a trouble must not have come back to be over."""
+_NAMES_ONLY = "42"
+"""Class of SQLSTATEs whose messages name tables and columns, and never hold a value."""
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """A duty that the database refused: why, and until when it rests."""
+
+    said: set[str]
+    rest_seconds: float
+    rests_until: float
+    refused_at: float
+
+
+class Troubles:
+    """Which duties rest and why, and whether the database is there.
+
+    A trouble is over when it has not come back for a while: a constraint that refuses every
+    other order is one trouble, not a hundred.
+
+    Args:
+        say: gets each trouble, and its end, once.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._say = say
+        self._clock = clock
+        self._troubles: dict[str, _Trouble] = {}
+        self._is_lost = self._said_lost = False
+        self._lost_at = -STEADY_SECONDS
+
+    def able(self, duties: Sequence[Duty]) -> list[Duty]:
+        """The duties that do not rest now."""
+        now = self._clock()
+        resting = {name for name, each in self._troubles.items() if each.rests_until > now}
+        return [each for each in duties if each.name not in resting]
+
+    def refused(self, duty: Duty, error: psycopg.Error) -> None:
+        """The database refused a duty: let it rest, longer each time."""
+        now, reason = self._clock(), describe(error)
+        trouble = self._troubles.setdefault(duty.name, _Trouble(set(), 0.0, now, now))
+        doubled = max(FIRST_REST_SECONDS, 2 * trouble.rest_seconds)
+        trouble.rest_seconds = min(doubled, LONGEST_REST_SECONDS)
+        trouble.rests_until = now + trouble.rest_seconds
+        trouble.refused_at = now
+        if reason not in trouble.said:
+            trouble.said.add(reason)
+            self._say(f"the shop cannot {duty.name}: {reason}; it goes on with the rest")
+
+    def done(self, duty: Duty) -> None:
+        """A duty was done."""
+        trouble = self._troubles.get(duty.name)
+        if trouble is None:
+            return
+        trouble.rest_seconds = 0.0
+        if self._clock() - trouble.refused_at >= STEADY_SECONDS:
+            del self._troubles[duty.name]
+            self._say(f"the shop can {duty.name} again")
+
+    def lost(self, reason: str) -> None:
+        """There is no connection."""
+        now = self._clock()
+        if not self._is_lost and now - self._lost_at >= STEADY_SECONDS:
+            self._say(f"the shop's database is gone: {reason}; its load waits for it")
+            self._said_lost = True
+        self._is_lost, self._lost_at = True, now
+
+    def found(self) -> None:
+        """There is a connection."""
+        if self._said_lost:
+            self._say("the shop's database is back")
+        self._is_lost = self._said_lost = False
+
+
+def describe(error: psycopg.Error) -> str:
+    """What the database refuses, by names and never by values."""
+    diagnosis = error.diag
+    state = diagnosis.sqlstate or ""
+    if state.startswith(_NAMES_ONLY) and diagnosis.message_primary:
+        return diagnosis.message_primary
+    places = {
+        "table": diagnosis.table_name,
+        "column": diagnosis.column_name,
+        "constraint": diagnosis.constraint_name,
+    }
+    named = ", ".join(f"{kind} {name}" for kind, name in places.items() if name)
+    return " ".join(part for part in (type(error).__name__, state, named) if part)
