@@ -18,8 +18,11 @@ from cdc_assets.devstack.layout import JARS_VARIABLE, Ports
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests.markers import pytest_collection_modifyitems
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import profiles
+
+__all__ = ["pytest_collection_modifyitems"]
 
 profiles.load()
 

@@ -37,12 +37,14 @@ def _is_usual(text: str) -> bool:
     return re.match(usual_layout(NAMES), text) is not None
 
 
+@pytest.mark.property
 @given(ROWS, st.one_of(st.none(), ROWS))
 def test_the_known_columns_in_their_order_are_usual(after, before):
     flat = before and {k: v for k, v in before.items() if not isinstance(v, dict)}
     assert _is_usual(_text(after, flat))
 
 
+@pytest.mark.property
 @given(ROWS, st.integers(0, len(NAMES)), VALUES, st.text(min_size=1))
 def test_one_more_field_is_not_wherever_it_stands(after, at, value, name):
     if name in NAMES:
@@ -51,6 +53,7 @@ def test_one_more_field_is_not_wherever_it_stands(after, at, value, name):
     assert not _is_usual(_text(dict([*items[:at], (name, value), *items[at:]]), None))
 
 
+@pytest.mark.property
 @given(ROWS, st.sampled_from(NAMES), st.text())
 def test_a_renamed_field_is_not(after, old, new):
     if new in NAMES:
@@ -59,10 +62,12 @@ def test_a_renamed_field_is_not(after, old, new):
     assert not _is_usual(_text(renamed, None))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("text", ['{"op":"c","after":{}}', '{"after":{"id":1', "[]", "", "\\"])
 def test_what_is_laid_out_otherwise_is_looked_at_closely(text):
     assert not _is_usual(text)
 
 
+@pytest.mark.unit
 def test_a_dropped_column_is_usual():
     assert _is_usual(_text({"id": 1, "x.y": 2}, None))

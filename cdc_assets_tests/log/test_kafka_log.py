@@ -175,7 +175,6 @@ def test_a_sample_holds_the_first_records_with_a_value(broker, log):
 
 
 @pytest.mark.stack
-@pytest.mark.property
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(minutes=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 300)), max_size=25))
 def test_hours_tile_a_real_log_even_when_timestamps_are_out_of_order(broker, log, minutes):

@@ -186,7 +186,6 @@ def test_snapshot_rows_may_be_cut_anywhere(connector):
 
 
 @pytest.mark.stack
-@pytest.mark.property
 def test_one_cursor_reads_exactly_what_it_is_asked_for_again_and_again(connector):
     """Nothing that was fetched for a read before, finished or given up, gets into the next."""
     connector.rows(2000)

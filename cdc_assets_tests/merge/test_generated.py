@@ -25,8 +25,6 @@ from cdc_assets_tests.toy.cuts import Merge, Replay
 from cdc_assets_tests.toy.debezium import messages
 from cdc_assets_tests.toy.reading import fault, keyless_fault
 
-pytestmark = pytest.mark.stack
-
 Cases = Mapping[str, Future[None]]
 BATCHES = 2
 KEYED = (2, 3, 6, 7, 9, 10, 13, 15, 18, 21, 23, 31, 32, 35, 37, 39)
@@ -41,6 +39,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("rule", BROKEN)
 def test_the_logs_tell_a_broken_rule(rule: str) -> None:
     """What is right in all of them is not right by chance."""
@@ -48,6 +47,7 @@ def test_the_logs_tell_a_broken_rule(rule: str) -> None:
     assert sum(fault(log, BROKEN[rule]) is not None for log in logs) >= 1
 
 
+@pytest.mark.property
 def test_the_logs_tell_events_that_are_counted_twice() -> None:
     logs = [busy_log(seed, batches=BATCHES, keyless=True) for seed in KEYLESS]
     assert sum(keyless_fault(log, remember_events=False) is not None for log in logs) >= 1
@@ -87,6 +87,7 @@ def cases(
         pool.shutdown(cancel_futures=True)
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize("seed", KEYED)
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
 def test_a_table_with_a_key(
@@ -95,6 +96,7 @@ def test_a_table_with_a_key(
     cases[request.node.name].result()
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize("seed", KEYLESS)
 def test_a_table_without_a_key(request: pytest.FixtureRequest, cases: Cases, seed: int) -> None:
     cases[request.node.name].result()

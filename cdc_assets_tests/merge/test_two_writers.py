@@ -58,6 +58,7 @@ def test_each_range_is_published_by_exactly_one_of_two_writers(
     assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == expected
 
 
+@pytest.mark.stack
 def test_a_second_session_of_the_process_takes_no_frame_from_the_first(
     pipeline: Callable[..., Pipeline], spark_endpoint: SparkEndpoint
 ) -> None:

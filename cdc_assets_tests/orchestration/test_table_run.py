@@ -19,7 +19,7 @@ from cdc_assets.orchestration.keys import TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.pipeline import Message, Pipeline
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = pytest.mark.stack
 
 TABLES = {
     f"public.{name}": {"primary_key": ["id"], "columns": {"id": "bigint", "name": "string"}}

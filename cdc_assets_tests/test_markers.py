@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdc_assets_tests.markers import KINDS, LOCAL_STACK, fault_of
+
+pytestmark = pytest.mark.unit
+
+SUITE = """
+import pytest
+
+@pytest.fixture
+def _local_stack(): ...
+
+@pytest.fixture
+def spark(_local_stack): ...
+
+@pytest.mark.unit
+def test_good(): ...
+
+def test_of_no_kind(): ...
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_of_two_kinds(): ...
+
+@pytest.mark.unit
+def test_that_starts_a_jvm(spark): ...
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_kind_is_right_beside_other_markers(kind: str) -> None:
+    assert fault_of([kind, "parametrize", kind], []) is None
+
+
+@pytest.mark.parametrize("kind", ["unit", "property"])
+def test_what_is_to_be_quick_starts_no_stack(kind: str) -> None:
+    assert "starts the local stack" in (fault_of([kind], [LOCAL_STACK]) or "")
+
+
+@pytest.mark.parametrize("kind", ["spark", "stack"])
+def test_the_others_may_start_it(kind: str) -> None:
+    assert fault_of([kind], [LOCAL_STACK]) is None
+
+
+def test_collection_names_each_test_and_runs_none(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SUITE)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "cdc_assets_tests.markers", "-c", "/dev/null",
+         "--rootdir", str(tmp_path), str(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+        cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR, said
+    assert "test_it.py::test_of_no_kind needs exactly one of the markers" in said
+    assert "test_it.py::test_of_two_kinds" in said
+    assert "has spark and stack" in said
+    assert "test_it.py::test_that_starts_a_jvm is marked unit and starts the local stack" in said
+    assert "test_good" not in said
+    assert "passed" not in said
