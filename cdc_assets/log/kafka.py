@@ -27,6 +27,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import CdcError
 from cdc_assets.log.errors import translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
+from cdc_assets.log.reaching import Attempts, reach
 from cdc_assets.log.reader import EPOCH, Reader
 from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
@@ -62,7 +63,7 @@ class KafkaLog:
         self._conf = {**_QUIET, **librdkafka_conf}
         self._servers = self._conf["bootstrap.servers"]
         self._timeout = timeout_seconds
-        self._last_error: KafkaError | None = None
+        self._attempts = Attempts()
         self._client: AdminClient | None = None
 
     def topics(self) -> tuple[str, ...]:
@@ -227,12 +228,14 @@ class KafkaLog:
         return {topic: OffsetVector.of(found) for topic, found in offsets.items()}
 
     def _admin(self) -> AdminClient:
-        if self._client is None:
-            try:
-                conf: dict[str, Any] = {**self._conf, "error_cb": self._remember}
+        """The client, once a broker has answered it."""
+        try:
+            if self._client is None:
+                conf: dict[str, Any] = {**self._conf, "error_cb": self._attempts.report}
                 self._client = AdminClient(conf)
-            except KafkaException as error:
-                raise self._translated(error) from error
+            reach(self._client, self._attempts, self._timeout)
+        except KafkaException as error:
+            raise self._translated(error) from error
         return self._client
 
     def _result(self, future: Any) -> Any:
@@ -249,11 +252,8 @@ class KafkaLog:
                 return None
             raise self._translated(error) from error
 
-    def _remember(self, error: KafkaError) -> None:
-        self._last_error = error
-
     def _translated(self, error: KafkaException) -> CdcError:
-        return translate(error, self._servers, self._last_error)
+        return translate(error, self._servers, self._attempts.last)
 
 
 def _or_end(offsets: OffsetVector, end: OffsetVector) -> OffsetVector:

@@ -24,6 +24,7 @@ from dagster_pyspark.resources import spark_session_from_config
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import looks_secret
 from cdc_assets.errors import CdcError, UnreachableError
+from cdc_assets.orchestration.endpoint import require_listener
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,6 +154,7 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
     if "spark.remote" not in config:
         os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
         return spark_session_from_config(dict(config))
+    require_listener(config["spark.remote"])
     session = SparkSession.builder.remote(config["spark.remote"]).create()
     _give_up_soon(session)
     for name in config.keys() - {"spark.remote", "spark.app.name"}:

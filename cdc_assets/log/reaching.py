@@ -1,0 +1,94 @@
+"""Tells a connection that is refused, which is an answer, from a broker that is slow.
+
+The client goes on connecting until a call's time-out, whatever its attempts end in. So the
+first request of a client is watched, and given up early if every known broker turns the
+client away (closed port, unknown name, failed login) for `TURNED_AWAY_SECONDS`: long enough
+for a broker that comes up a moment later. Silence gets the whole time-out, and so does a
+cluster of which one broker may still answer.
+"""
+
+# librdkafka spells the codes of its own errors with a leading underscore.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+TURNED_AWAY_SECONDS: Final = 1.5
+_LOOK_SECONDS: Final = 0.25
+_NO_ANSWER: Final = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+
+
+@dataclass(slots=True)
+class Attempts:
+    """What one client's attempts to connect have ended in, as the client reports it.
+
+    Attributes:
+        last: the newest error of a single broker, which says more than that all are down.
+        failed: how many errors there were.
+        all_down: whether the client has said that every broker it knows is down. It says so
+            once, and does not say when one is up again.
+        connected: whether a request was answered, with nothing to the contrary since.
+    """
+
+    last: KafkaError | None = None
+    failed: int = 0
+    all_down: bool = False
+    connected: bool = False
+
+    def report(self, error: KafkaError) -> None:
+        """Take note of an error; the client's ``error_cb``."""
+        self.failed += 1
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.all_down, self.connected = True, False
+        else:
+            self.last = error
+
+    def answered(self) -> None:
+        """Take note of an answer."""
+        self.all_down, self.connected = False, True
+
+
+def reach(client: AdminClient, attempts: Attempts, timeout_seconds: float) -> None:
+    """Wait until a broker answers, unless one did and nothing was wrong since: one small request.
+
+    Raises:
+        KafkaException: after the time-out, or early if every broker turns the client away.
+    """
+    client.poll(0)  # hands over what was reported since the last question
+    if attempts.connected:
+        return
+    try:
+        _wait(client, attempts, client.describe_cluster(request_timeout=timeout_seconds))
+    except KafkaException as error:
+        if _code(error) in _NO_ANSWER:
+            raise  # any other error is an answer, if only to this request
+    client.poll(0)
+    attempts.answered()
+
+
+def _wait(client: AdminClient, attempts: Attempts, answer: Any) -> None:
+    give_up_at = time.monotonic() + TURNED_AWAY_SECONDS
+    failed = attempts.failed
+    while True:
+        try:
+            answer.result(timeout=_LOOK_SECONDS)
+        except TimeoutError:
+            client.poll(0)
+            if not attempts.all_down or attempts.failed == failed:
+                give_up_at = time.monotonic() + TURNED_AWAY_SECONDS
+            elif time.monotonic() >= give_up_at:
+                raise KafkaException(attempts.last or KafkaError(KafkaError._TRANSPORT)) from None
+            failed = attempts.failed
+        else:
+            return
+
+
+def _code(error: KafkaException) -> int | None:
+    cause = error.args[0] if error.args else None
+    return cause.code() if isinstance(cause, KafkaError) else None

@@ -1,0 +1,59 @@
+"""A closed port where Spark should be is found in a moment; a slow server is not given up."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from cdc_assets.errors import UnreachableError
+from cdc_assets.orchestration.endpoint import PATIENCE_SECONDS, require_listener
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets_tests.world import write_config
+
+pytestmark = pytest.mark.unit
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def test_a_session_without_a_server_fails_in_a_moment_and_names_the_address(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    config = write_config(tmp_path, spark=f"sc://127.0.0.1:{port}")
+    started = time.monotonic()
+    with pytest.raises(UnreachableError, match=f"127.0.0.1:{port}"):
+        spark_resource(config).session()
+    assert time.monotonic() - started < PATIENCE_SECONDS * 3
+
+
+def test_a_token_is_not_shown() -> None:
+    with pytest.raises(UnreachableError) as caught:
+        require_listener(f"sc://127.0.0.1:{free_port()}/;token=hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_silence_is_not_taken_for_a_refusal() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        require_listener(f"sc://127.0.0.1:{silent.getsockname()[1]}")
+
+
+def test_a_server_that_comes_up_a_moment_later_is_found() -> None:
+    port, server = free_port(), grpc.server(ThreadPoolExecutor(1))
+
+    def serve() -> None:
+        server.add_insecure_port(f"127.0.0.1:{port}")
+        server.start()
+
+    threading.Timer(0.4, serve).start()
+    require_listener(f"sc://127.0.0.1:{port}")
+    server.stop(None).wait()
