@@ -9,7 +9,7 @@ BIN := .venv/bin
 HOME_DIR := .cdc
 PYTEST_ARGS ?=
 
-.PHONY: help demo dev test lint type bench soak install stack-up stack-down clean
+.PHONY: help demo dev unit test lint type bench soak install stack-up stack-down clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
@@ -23,6 +23,9 @@ dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a st
 	@export SHOP_DSN="$${SHOP_DSN:-$$($(BIN)/cdc-assets stack dsn shop)}" \
 	  DAGSTER_HOME="$$PWD/$(HOME_DIR)/dagster" PATH="$$PWD/$(BIN):$$PATH"; \
 	  exec dagster dev -h 127.0.0.1 -p 3000
+
+unit: .venv/.synced  ## the tests that start nothing: seconds
+	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
 
 test: install  ## every test (PYTEST_ARGS='-m unit' for some)
 	$(BIN)/pytest $(PYTEST_ARGS)

@@ -43,6 +43,13 @@ sources:
 """
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a closed port for closed at the first look, where nobody is about to listen."""
+    monkeypatch.setattr("cdc_assets.log.reaching.TURNED_AWAY_SECONDS", 0.1)
+    monkeypatch.setattr("cdc_assets.orchestration.endpoint.PATIENCE_SECONDS", 0.3)
+
+
 @pytest.fixture(scope="session")
 def stack_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicationConfig]:
     """A configuration file in the home of the tests' stack: `stack_config.path`.

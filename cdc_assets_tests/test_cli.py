@@ -11,6 +11,7 @@ from cdc_assets.cli import cli
 from cdc_assets.errors import ConfigError
 from cdc_assets.orchestration.command import parse_hour
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import registry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.unit
 HEAVY = ("dagster", "pyspark", "pyiceberg", "pyarrow", "confluent_kafka", "pydantic", "rich")
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def process(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "cdc_assets.cli", *arguments],
         cwd=folder, env={"PATH": "", "HOME": str(folder)},
@@ -46,7 +47,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 def test_a_missing_configuration_is_bad_usage(tmp_path: Path) -> None:
-    done = command(tmp_path, "status")
+    done = process(tmp_path, "status")
     assert done.returncode == 2
     assert "replication.yaml" in done.stderr
     assert "Traceback" not in done.stderr
@@ -56,19 +57,20 @@ def test_the_quarantine_has_commands_to_list_and_to_replay(tmp_path: Path) -> No
     shown = CliRunner().invoke(cli, ["quarantine", "--help"]).output
     for name in ("list", "replay"):
         assert f"\n  {name} " in shown
-    assert command(tmp_path, "quarantine", "list", "--limit", "0").returncode == 2
+    assert run_command(tmp_path, "quarantine", "list", "--limit", "0").returncode == 2
 
 
 def test_an_unknown_option_is_bad_usage(tmp_path: Path) -> None:
-    assert command(tmp_path, "replicate", "--until").returncode == 2
+    assert run_command(tmp_path, "replicate", "--until").returncode == 2
 
 
+@pytest.mark.usefixtures("impatient")
 def test_kafka_that_does_not_answer_is_named_and_is_no_bad_usage(tmp_path: Path) -> None:
     config = write_config(tmp_path)
     RegistryFile(config.registry).add(registry_of(config, "orders"))
 
     for arguments in (("status",), ("replicate",)):
-        done = command(tmp_path, *arguments)
+        done = run_command(tmp_path, *arguments)
         assert done.returncode == 1
         assert "Kafka" in done.stderr
         assert "127.0.0.1:1" in done.stderr
@@ -80,7 +82,7 @@ def test_a_table_that_is_not_replicated_is_named_with_those_that_are(tmp_path: P
     RegistryFile(config.registry).add(registry_of(config, "orders"))
 
     hours = ("--from", "2026-03-01T07:00", "--to", "2026-03-01T07:00")
-    done = command(tmp_path, "replay", "--table", "order", *hours)
+    done = run_command(tmp_path, "replay", "--table", "order", *hours)
     assert done.returncode == 1
     assert "shop.public.orders" in done.stderr
 

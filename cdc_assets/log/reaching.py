@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 TURNED_AWAY_SECONDS: Final = 1.5
-_LOOK_SECONDS: Final = 0.25
+_LOOK_SECONDS: Final = 0.2
 _NO_ANSWER: Final = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
 
 

@@ -220,7 +220,7 @@ def test_an_unreachable_broker_is_named(listens):
         if listens:
             server.listen()
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        log = KafkaLog({"bootstrap.servers": address}, timeout_seconds=1)
+        log = KafkaLog({"bootstrap.servers": address}, timeout_seconds=0.3)
         with pytest.raises(UnreachableError) as caught:
             log.watermarks(["x"])
     assert address in str(caught.value)

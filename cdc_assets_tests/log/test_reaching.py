@@ -12,7 +12,6 @@ import pytest
 
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log import KafkaLog
-from cdc_assets.log.reaching import TURNED_AWAY_SECONDS
 
 TIMEOUT_SECONDS = 10
 Question = Callable[[KafkaLog], object]
@@ -82,9 +81,10 @@ def test_a_refused_connection_is_reported_long_before_the_time_out() -> None:
 
 
 @pytest.mark.unit
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("also_refused", [False, True], ids=["alone", "beside a closed port"])
 def test_silence_gets_the_whole_time_out(also_refused: bool) -> None:
-    whole = TURNED_AWAY_SECONDS + 0.5
+    whole = 1.0
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ports = [silent.getsockname()[1], *([free_port()] if also_refused else [])]
         log, started = log_at(*ports, timeout_seconds=whole), time.monotonic()

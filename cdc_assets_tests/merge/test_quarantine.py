@@ -23,6 +23,7 @@ from cdc_assets.operate.survey import survey
 from cdc_assets.orchestration.checks import verdicts
 from cdc_assets.orchestration.keys import CHECK_SLO
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.command import run_command
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -226,15 +227,12 @@ def test_a_table_stops_when_more_lies_there_than_the_configuration_allows(pipeli
 
 
 @pytest.mark.unit
+@pytest.mark.usefixtures("impatient")
 def test_a_table_that_cannot_be_reached_fails_and_keeps_its_records(tmp_path: Path) -> None:
     world = QuarantineWorld(tmp_path, "127.0.0.1:1")
     RegistryFile(world.config.registry).add(registry_of(world.config, "orders"))
     world.set_aside("orders", [(0, 1)])
-    done = subprocess.run(
-        [sys.executable, "-m", "cdc_assets.cli", "quarantine", "replay"],
-        env={**os.environ, "CDC_ASSETS_CONFIG": str(world.config.path)},
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+    done = run_command(tmp_path, "quarantine", "replay")
     assert done.returncode == 1
     assert "failed: shop.public.orders" in done.stderr
     assert "127.0.0.1:1" in done.stderr

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +25,7 @@ from cdc_assets.operate.quarantine import (
 from cdc_assets.operate.render import render_quarantine, render_replayed, render_status
 from cdc_assets.operate.status import read_status
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.command import run_command
 from cdc_assets_tests.quarantine_world import CANARY, REASON, QuarantineWorld
 from cdc_assets_tests.world import NOW, registry_of
 
@@ -55,11 +54,7 @@ def places(listing: Listing) -> list[tuple[str, int, int]]:
 
 
 def command(world: QuarantineWorld, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cdc_assets.cli", "quarantine", *arguments],
-        env={**os.environ, "CDC_ASSETS_CONFIG": str(world.config.path)},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    return run_command(world.folder, "quarantine", *arguments)
 
 
 def printed(shown: T, render: Callable[[T, Console], None]) -> str:

@@ -67,6 +67,7 @@ def test_the_json_document_says_all_there_is(world: World) -> None:
 
 
 @pytest.mark.unit
+@pytest.mark.usefixtures("impatient")
 def test_without_kafka_the_rest_is_still_told(tmp_path: Path) -> None:
     config = write_config(tmp_path, kafka="127.0.0.1:1")
     RegistryFile(config.registry).add(registry_of(config, "orders"))

@@ -20,3 +20,10 @@ def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[World]:
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
     with dg.instance_for_test(temp_dir=str(tmp_path)) as made:
         yield made
+
+
+@pytest.fixture
+def instance_in_memory() -> Iterator[dg.DagsterInstance]:
+    """For what does not depend on how Dagster stores things: made in no time."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made

@@ -40,7 +40,7 @@ class Hook(BaseHTTPRequestHandler):
 def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
     Hook.received, Hook.answers = [], []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     monkeypatch.setenv("ALERTS_WEBHOOK", f"http://127.0.0.1:{server.server_port}/T0/{SECRET}")
     yield Hook
@@ -73,10 +73,10 @@ def failed_run(
 
 
 def test_a_failed_run_is_posted_with_coordinates_and_without_values(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
     error = LostRangeError("offsets [10,20) are gone", where="topic=shop.public.orders partition=0")
-    context = failed_run(tmp_path, instance, error)
+    context = failed_run(tmp_path, instance_in_memory, error)
 
     alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
     (message,) = hook.received
@@ -90,9 +90,11 @@ def test_a_failed_run_is_posted_with_coordinates_and_without_values(
 
 
 def test_a_run_that_will_be_retried_is_not_posted(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
-    context = failed_run(tmp_path, instance, UnreachableError("x"), dagster__will_retry="true")
+    context = failed_run(
+        tmp_path, instance_in_memory, UnreachableError("x"), dagster__will_retry="true"
+    )
 
     result = alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
     assert isinstance(result, dg.SkipReason)
@@ -100,29 +102,29 @@ def test_a_run_that_will_be_retried_is_not_posted(
 
 
 def test_without_a_webhook_nothing_is_posted(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
-    context = failed_run(tmp_path, instance, UnreachableError("x"))
+    context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
 
     assert isinstance(alert_sensor(write_config(tmp_path))(context), dg.SkipReason)
     assert hook.received == []
 
 
 def test_a_webhook_that_stumbles_is_asked_again(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
     hook.answers.append(503)
-    context = failed_run(tmp_path, instance, UnreachableError("x"))
+    context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
 
     alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
     assert len(hook.received) == 2
 
 
 def test_a_webhook_that_refuses_is_an_error_that_does_not_show_its_url(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: type[Hook]
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
     hook.answers.extend([500] * 3)
-    context = failed_run(tmp_path, instance, UnreachableError("x"))
+    context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
 
     with pytest.raises(UnreachableError, match="500") as caught:
         alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)

@@ -10,6 +10,9 @@ import dagster as dg
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.cli import CONFIG_VARIABLE
+from cdc_assets.definitions import defs
+from cdc_assets.errors import ConfigError
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import op_name, pool_name
 from cdc_assets_tests.world import registry_of, write_config
@@ -107,7 +110,7 @@ def test_the_resource_shows_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert resource.late_config()["spark.remote"] == "sc://spark.example:15002/;token=t0k3n"
 
 
-def load(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def load(folder: Path) -> subprocess.CompletedProcess[str]:
     code = (
         "import dagster as dg\n"
         "from cdc_assets.definitions import defs\n"
@@ -117,25 +120,29 @@ def load(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     )
     return subprocess.run(
         [sys.executable, "-c", code],
-        cwd=folder, env={"PATH": "", "HOME": str(folder), **variables},
+        cwd=folder, env={"PATH": "", "HOME": str(folder)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 
-def test_without_a_configuration_the_definitions_say_how_to_begin(tmp_path: Path) -> None:
-    done = load(tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "cdc_assets/how_to_begin" in done.stdout
+def test_without_a_configuration_the_definitions_say_how_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(CONFIG_VARIABLE, raising=False)
+    keys = {spec.key.to_user_string() for spec in defs().resolve_all_asset_specs()}
+    assert keys == {"cdc_assets/how_to_begin"}
 
 
-def test_a_wrong_configuration_is_a_load_error_that_names_the_key(tmp_path: Path) -> None:
+def test_a_wrong_configuration_is_a_load_error_that_names_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "other.yaml"
     file.write_text("kafka: {bootstrap_server: x}\n")
-
-    done = load(tmp_path, CDC_ASSETS_CONFIG=str(file))
-    assert done.returncode != 0
-    assert "bootstrap_servers" in done.stderr
-    assert "other.yaml" in done.stderr
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    with pytest.raises(ConfigError, match="bootstrap_servers") as caught:
+        defs()
+    assert "other.yaml" in str(caught.value)
 
 
 def test_unreachable_kafka_and_catalog_do_not_keep_definitions_from_loading(

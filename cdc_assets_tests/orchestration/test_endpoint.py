@@ -36,12 +36,14 @@ def test_a_session_without_a_server_fails_in_a_moment_and_names_the_address(
     assert time.monotonic() - started < PATIENCE_SECONDS * 3
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_token_is_not_shown() -> None:
     with pytest.raises(UnreachableError) as caught:
         require_listener(f"sc://127.0.0.1:{free_port()}/;token=hunter2")
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_silence_is_not_taken_for_a_refusal() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         require_listener(f"sc://127.0.0.1:{silent.getsockname()[1]}")

@@ -31,13 +31,16 @@ def skipped(result: dg.SensorResult) -> str:
 
 
 @pytest.mark.unit
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("make", [discover_sensor, replicate_sensor, promise_sensor])
 def test_a_tick_without_kafka_is_skipped_and_names_it(
-    make: Callable[..., dg.SensorDefinition], tmp_path: Path, instance: dg.DagsterInstance
+    make: Callable[..., dg.SensorDefinition],
+    tmp_path: Path,
+    instance_in_memory: dg.DagsterInstance,
 ) -> None:
     config = write_config(tmp_path, kafka="127.0.0.1:1")
 
-    result = tick(make(config, registry_of(config, "orders")), instance, cursor="{}")
+    result = tick(make(config, registry_of(config, "orders")), instance_in_memory, cursor="{}")
     assert "Kafka" in skipped(result)
     assert "127.0.0.1:1" in skipped(result)
     assert not result.run_requests
