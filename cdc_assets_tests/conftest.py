@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.configured import stack_of
 from cdc_assets.devstack.layout import JARS_VARIABLE, Ports
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.markers import pytest_collection_modifyitems
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import profiles
@@ -27,20 +28,6 @@ __all__ = ["pytest_collection_modifyitems"]
 profiles.load()
 
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
-
-CONFIG = """
-kafka: {{bootstrap_servers: "127.0.0.1:{kafka}"}}
-lake: {{catalog: {{type: sql, uri: "sqlite:///lake/catalog.db"}}, warehouse: lake/warehouse}}
-spark: {{remote: local}}
-home: .
-registry: registry.json
-stack: {{ports: {ports}}}
-sources:
-  shop:
-    format: debezium-json
-    topics: {{include: ['shop\\..*']}}
-    database: {{kind: postgres, dsn: {{env: SHOP_DSN}}}}
-"""
 
 
 @pytest.fixture
@@ -59,10 +46,10 @@ def stack_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicati
     """
     ports: Ports = pick_free_ports()
     file = tmp_path_factory.mktemp("stack") / "replication.yaml"
-    file.write_text(CONFIG.format(kafka=ports.kafka, ports=ports.as_dict()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(JARS_VARIABLE, os.environ.get(JARS_VARIABLE, str(CHECKOUT_JARS)))
-        config = load_config(file)
+        shop = source("shop", **database_of("SHOP_DSN"))
+        config = write(file, on_ports(ports, sources={"shop": shop}))
         patch.setenv("SHOP_DSN", stack_of(config).postgres.dsn("shop"))
         yield config
 

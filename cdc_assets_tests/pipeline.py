@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.configuration import beside, source
+from cdc_assets_tests.lake import read_rows
+from cdc_assets_tests.waiting import until
 
 Session = Callable[[], SparkSession]
 
@@ -112,16 +112,7 @@ class Pipeline:
 
     def rows(self, table: str) -> list[dict[str, object]]:
         """All rows, without our own columns; [] if there is no table."""
-        lake = self.config.lake
-        catalog = load_catalog(
-            "lake", type="sql", uri=lake.catalog.resolved()["uri"], warehouse=lake.warehouse
-        )
-        target = self.entry(table).target
-        name = (target.namespace, target.name)
-        if not catalog.table_exists(name):
-            return []
-        rows = catalog.load_table(name).scan().to_arrow().to_pylist()
-        return [{k: v for k, v in row.items() if not k.startswith("_cdc")} for row in rows]
+        return read_rows(self.config, self.entry(table).target)
 
     def by_key(self, table: str, key: Sequence[str] = ("id",)) -> dict[object, dict[str, object]]:
         rows = self.rows(table)
@@ -136,12 +127,6 @@ class Pipeline:
         return Producer({"bootstrap.servers": brokers, "enable.idempotence": True})
 
     def _config(self) -> ReplicationConfig:
-        path = self.base.path
-        assert path is not None
-        document = yaml.safe_load(path.read_text())
-        topics = {"include": [rf"{self.prefix}\..*"]}
-        source = {"format": "debezium-json", "topics": topics, **self.source}
-        document["sources"] = {self.prefix: source}
-        file = path.parent / f"{self.prefix}.yaml"
-        file.write_text(yaml.safe_dump(document))
-        return load_config(file)
+        return beside(
+            self.base, self.prefix, sources={self.prefix: source(self.prefix, **self.source)}
+        )

@@ -14,47 +14,32 @@ from pathlib import Path
 import pyarrow as pa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloWindow
-from cdc_assets.config import ReplicationConfig, parse_config
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake.properties import Published
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import Registry, TableEntry
+from cdc_assets_tests.configuration import NOWHERE, database_of, platform, source, write
+from cdc_assets_tests.lake import open_catalog
 
 NOW = datetime(2026, 3, 4, 12, 30, tzinfo=UTC)
 
-YAML = """
-kafka: {{bootstrap_servers: "{kafka}"}}
-lake: {{catalog: {{type: sql, uri: "sqlite:///lake.db"}}, warehouse: warehouse}}
-spark: {{remote: "{spark}"}}
-registry: .cdc/registry.json
-sources:
-  shop:
-    format: debezium-json
-    topics: {{include: ['{prefix}\\..*']}}
-    database: {{kind: postgres, dsn: {{env: SHOP_DSN}}}}
-{alerts}
-"""
-
 
 def write_config(
-    folder: Path,
-    *,
-    kafka: str = "127.0.0.1:1",
-    prefix: str = "shop",
-    spark: str = "sc://127.0.0.1:1",
-    alerts: str = "",
+    folder: Path, *, kafka: str = NOWHERE, prefix: str = "shop", **replaced: object
 ) -> ReplicationConfig:
-    """A configuration file in ``folder``, read back."""
-    text = YAML.format(kafka=kafka, prefix=prefix, spark=spark, alerts=alerts)
-    file = folder / "replication.yaml"
-    file.write_text(text)
-    return parse_config(text, file)
+    """A configuration file in ``folder``, read back; its source is ``shop``, its Spark nowhere."""
+    (folder / "lake").mkdir(exist_ok=True)
+    shop = source(prefix, **database_of("SHOP_DSN"))
+    rest = {"spark": {"remote": f"sc://{NOWHERE}"}, "registry": ".cdc/registry.json", **replaced}
+    document = platform(kafka, **rest, sources={"shop": shop})
+    return write(folder / "replication.yaml", document)
 
 
 def entry_of(table: str, config: ReplicationConfig, topic: str | None = None) -> TableEntry:
@@ -128,6 +113,4 @@ class World:
                 future.result()
 
     def _catalog(self) -> Catalog:
-        lake = self.config.lake
-        properties = {"type": "sql", "warehouse": lake.warehouse, **lake.catalog.resolved()}
-        return load_catalog(lake.catalog.name, **properties)
+        return open_catalog(self.config)

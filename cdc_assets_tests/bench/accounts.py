@@ -24,7 +24,8 @@ from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.log.values import Watermarks
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
-from cdc_assets_tests.bench.world import World, until
+from cdc_assets_tests.bench.world import World
+from cdc_assets_tests.waiting import until
 
 SOURCE = "bench"
 TABLE = "pgbench_accounts"

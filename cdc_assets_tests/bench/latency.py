@@ -22,7 +22,8 @@ from cdc_assets.lake import Lake
 from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.meter import MemoryPeaks
 from cdc_assets_tests.bench.probe import LOOK_SECONDS, MARKERS, Probe
-from cdc_assets_tests.bench.world import CHECKOUT, World, until
+from cdc_assets_tests.bench.world import CHECKOUT, World
+from cdc_assets_tests.waiting import until
 
 SOURCE = "shop"
 GOAL = "p95 ≤ 15 s"

@@ -16,10 +16,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import psycopg
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets_tests.lake import open_catalog
 
 EVERY_SECONDS = 1.0
 LOOK_SECONDS = 0.5
@@ -86,9 +87,7 @@ class Probe:
                 time.sleep(max(0.0, started + number * EVERY_SECONDS - time.monotonic()))
 
     def _look(self, done: threading.Event) -> None:
-        lake = self.config.lake
-        properties = {"type": "sql", "warehouse": lake.warehouse, **lake.catalog.resolved()}
-        catalog = load_catalog(lake.catalog.name, **properties)
+        catalog = open_catalog(self.config)
         heads: dict[str, int | None] = {}
         files: dict[str, str] = {}
         while not done.wait(LOOK_SECONDS):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from rich.console import Console
 
-from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.configured import stack_of
 from cdc_assets.devstack.layout import JARS_VARIABLE
 from cdc_assets.devstack.ports import pick_free_ports
@@ -30,10 +29,11 @@ from cdc_assets.errors import TransientError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.bench.meter import Meter
 from cdc_assets_tests.bench.scale import Scale
+from cdc_assets_tests.configuration import database_of, on_ports, write
+from cdc_assets_tests.configuration import source as source_of
 
 CHECKOUT = Path(__file__).parents[2]
 FOLDER = CHECKOUT / ".cdc" / "bench"
-_POLL_SECONDS = 0.2
 
 
 @dataclass
@@ -55,17 +55,11 @@ class World:
         """
         variable = f"{source.upper()}_DSN"
         os.environ[variable] = self.dsn(source)
-        described = {
-            "format": "debezium-json",
-            "topics": {"include": [rf"{source}\.public\.{table}" for table in tables]},
-            "database": {"kind": "postgres", "dsn": {"env": variable}},
-            **keys,
-        }
+        topics = {"include": [rf"{source}\.public\.{table}" for table in tables]}
+        described = source_of(source, **{"topics": topics, **database_of(variable), **keys})
         document = {**_platform(self.stack), "sources": {source: described}}
         document["registry"] = f"{source}/registry.json"
-        file = self.home / f"{source}.yaml"
-        file.write_text(yaml.safe_dump(document))
-        return load_config(file)
+        return write(self.home / f"{source}.yaml", document)
 
     def dsn(self, database: str) -> str:
         """How to connect to a database of the stack's PostgreSQL."""
@@ -132,8 +126,7 @@ def running_world(scale: Scale, console: Console) -> Iterator[World]:
     home.mkdir(parents=True)
     os.environ.setdefault(JARS_VARIABLE, str(CHECKOUT / ".cdc" / "jars"))
     file = home / "stack.yaml"
-    file.write_text(yaml.safe_dump({**_document(), "sources": {}}))
-    stack = stack_of(load_config(file))
+    stack = stack_of(write(file, on_ports(pick_free_ports(), sources={})))
     world = World(stack, home, scale, console)
     try:
         with console.status("starting PostgreSQL, Kafka, Connect and Spark"):
@@ -143,34 +136,6 @@ def running_world(scale: Scale, console: Console) -> Iterator[World]:
         world.close()
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
-
-
-def until(condition: Callable[[], bool], what: str, within_seconds: float = 180) -> None:
-    """Wait for something.
-
-    Raises:
-        TimeoutError: if it does not come.
-    """
-    deadline = time.monotonic() + within_seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            msg = f"not within {within_seconds:.0f} s: {what}"
-            raise TimeoutError(msg)
-        time.sleep(_POLL_SECONDS)
-
-
-def _document() -> dict[str, Any]:
-    ports = pick_free_ports()
-    return {
-        "kafka": {"bootstrap_servers": f"127.0.0.1:{ports.kafka}"},
-        "lake": {
-            "catalog": {"type": "sql", "uri": "sqlite:///lake/catalog.db"},
-            "warehouse": "lake/warehouse",
-        },
-        "spark": {"remote": "local"},
-        "home": ".",
-        "stack": {"ports": ports.as_dict()},
-    }
 
 
 def _platform(stack: LocalStack) -> dict[str, Any]:

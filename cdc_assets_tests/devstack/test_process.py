@@ -2,13 +2,13 @@ import json
 import os
 import signal
 import sys
-import time
 
 import psutil
 import pytest
 
 from cdc_assets.devstack import process
 from cdc_assets.devstack.process import Command, RunningProcess, Settings
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.unit
 
@@ -19,14 +19,6 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("child", child.pid, flush=True)
 time.sleep(600)
 """
-
-
-def until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.02)
-    return found
 
 
 def gone(pid) -> bool:

@@ -8,19 +8,22 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import requests
-from pyiceberg.catalog import load_catalog
 
+from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.demo import Demo
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests import waiting
+from cdc_assets_tests.lake import read_rows
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -39,14 +42,7 @@ FLAGS = [
 ]
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Wait for a condition, with an upper bound."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.5)
-    pytest.fail(f"not within {seconds:.0f} s: {what}")
+until = partial(waiting.until, within_seconds=PATIENCE_SECONDS, every_seconds=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +69,8 @@ def asset_keys(demo: Demo) -> set[tuple[str, ...]]:
     return {tuple(node["assetKey"]["path"]) for node in nodes}
 
 
-def lake_rows(config: ReplicationConfig, table: str) -> list[dict[str, Any]]:
-    uri, warehouse = config.lake.catalog.resolved()["uri"], config.lake.warehouse
-    catalog = load_catalog("lake", type="sql", uri=uri, warehouse=warehouse)
-    name = ("shop_public", table)
-    if not catalog.table_exists(name):
-        return []
-    return catalog.load_table(name).scan().to_arrow().to_pylist()
+def lake_rows(config: ReplicationConfig, table: str) -> list[dict[str, object]]:
+    return read_rows(config, LakeName("shop_public", table))
 
 
 def test_a_table_made_while_dagster_runs_becomes_a_filled_asset(

@@ -16,6 +16,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.log import HOURS_START, HourWindow, KafkaLog, hour_of
 from cdc_assets.log.hours import HOUR
+from cdc_assets_tests.waiting import until
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -71,13 +72,6 @@ def log(kafka_bootstrap):
     return KafkaLog({"bootstrap.servers": kafka_bootstrap})
 
 
-def until(question, wanted, seconds=20):
-    deadline = time.monotonic() + seconds
-    while (answer := question()) != wanted and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return answer
-
-
 @pytest.mark.stack
 def test_watermarks_of_many_topics(broker, log):
     full, empty = broker.topic(3), broker.topic(1)
@@ -97,9 +91,9 @@ def test_a_recreated_topic_has_another_identity(broker, log):
     assert set(before) == {topic}
     assert log.identity([topic]) == before
     broker.drop(topic)
-    assert until(lambda: log.identity([topic]), {}) == {}
+    until(lambda: log.identity([topic]) == {}, "the topic is gone")
     broker.recreate(topic)
-    until(lambda: topic in log.identity([topic]), wanted=True)
+    until(lambda: topic in log.identity([topic]), "the topic is there")
     after = log.identity([topic])
     assert after[topic].topic_id != before[topic].topic_id
     assert after[topic].cluster_id == before[topic].cluster_id

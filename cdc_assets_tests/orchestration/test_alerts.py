@@ -17,7 +17,7 @@ from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
 
-ALERTS = "alerts: {webhook: {env: ALERTS_WEBHOOK}}"
+ALERTS = {"webhook": {"env": "ALERTS_WEBHOOK"}}
 SECRET = "s3cret-row-value"
 
 

@@ -100,7 +100,7 @@ def test_table_names_that_look_alike_get_ops_of_their_own(
 def test_the_resource_shows_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_TOKEN", "t0k3n")
     config = write_config(
-        tmp_path, spark='sc://spark.example:15002", token: {env: SPARK_TOKEN}, memory: "1g'
+        tmp_path, spark={"remote": "sc://spark.example:15002", "token": {"env": "SPARK_TOKEN"}}
     )
     assert config.spark.token is not None
 

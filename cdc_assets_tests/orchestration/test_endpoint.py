@@ -29,7 +29,7 @@ def test_a_session_without_a_server_fails_in_a_moment_and_names_the_address(
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    config = write_config(tmp_path, spark=f"sc://127.0.0.1:{port}")
+    config = write_config(tmp_path, spark={"remote": f"sc://127.0.0.1:{port}"})
     started = time.monotonic()
     with pytest.raises(UnreachableError, match=f"127.0.0.1:{port}"):
         spark_resource(config).session()

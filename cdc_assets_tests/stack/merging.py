@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.error import KafkaError
-from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
+from cdc_assets_tests.lake import read_table
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.replicated import Replicated
 
@@ -109,13 +109,9 @@ def _parsed(text: bytes | None) -> dict[str, Any] | None:
 
 def lake_table(database: Replicated, table: str) -> Table:
     """As PyIceberg reads it now."""
-    lake = database.config.lake
-    catalog = load_catalog(
-        lake.catalog.name,
-        **{"type": lake.catalog.type, "warehouse": lake.warehouse, **lake.catalog.resolved()},
-    )
-    target = database.entry(table).target
-    return catalog.load_table((target.namespace, target.name))
+    found = read_table(database.config, database.entry(table).target)
+    assert found is not None, f"{table} is not in the lake"
+    return found
 
 
 def published(database: Replicated, table: str, *columns: str) -> list[pa.Table]:

@@ -19,13 +19,12 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import set_json_loads
 from psycopg.types.range import Range
-from pyiceberg.catalog import load_catalog
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets_tests.lake import read_rows
 
 SHOWN = 3
-OWN = "_cdc_"
 
 Row = Mapping[str, object]
 Rows = Mapping[tuple[object, ...], Row]
@@ -65,24 +64,10 @@ def source_table(dsn: str, name: str) -> SourceTable:
     return SourceTable(types, key, found)
 
 
-def lake_rows(config: ReplicationConfig, target: LakeName) -> list[dict[str, object]]:
-    """All rows of an Iceberg table without our own columns; [] if there is no table."""
-    lake = config.lake
-    catalog = load_catalog(
-        lake.catalog.name,
-        **{"type": lake.catalog.type, "warehouse": lake.warehouse, **lake.catalog.resolved()},
-    )
-    name = (target.namespace, target.name)
-    if not catalog.table_exists(name):
-        return []
-    rows = catalog.load_table(name).scan().to_arrow().to_pylist()
-    return [{k: v for k, v in row.items() if not k.startswith(OWN)} for row in rows]
-
-
 def difference(dsn: str, table: str, config: ReplicationConfig, target: LakeName) -> str:
     """In which keys and columns the lake differs from the source; empty if in none."""
     source = source_table(dsn, table)
-    raw = lake_rows(config, target)
+    raw = read_rows(config, target)
     foreign = sorted({column for row in raw for column in row} - source.types.keys())
     if foreign:
         return f"{target}: columns that the source has not: {foreign}"

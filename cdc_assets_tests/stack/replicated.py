@@ -17,18 +17,19 @@ from typing import Any
 import dagster as dg
 import psycopg
 import pytest
-import yaml
 from psycopg.conninfo import make_conninfo
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake, Published
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import TableEntry
+from cdc_assets_tests.configuration import beside, database_of
+from cdc_assets_tests.configuration import source as source_of
 from cdc_assets_tests.stack.oracle import difference
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 NOW = datetime.now(UTC)
 CHECKOUT = Path(__file__).parents[2]
@@ -213,22 +214,9 @@ def write_config(
     **source: object,
 ) -> ReplicationConfig:
     """A configuration file beside the stack's, with one source and a registry of its own."""
-    assert base.path is not None
-    described = {
-        "format": "debezium-json",
-        "topics": {"include": [rf"{name}\..*"]},
-        "database": {"kind": "postgres", "dsn": {"env": _variable(name)}},
-        **source,
-    }
-    whole = {
-        **yaml.safe_load(base.path.read_text()),
-        "registry": f"{name}/registry.json",
-        **document,
-        "sources": {name: described},
-    }
-    file = base.path.with_name(f"{name}.yaml")
-    file.write_text(yaml.safe_dump(whole))
-    return load_config(file)
+    described = source_of(name, **{**database_of(_variable(name)), **source})
+    rest = {"registry": f"{name}/registry.json", **document, "sources": {name: described}}
+    return beside(base, name, **rest)
 
 
 def new_database(stack: LocalStack, name: str, *statements: str) -> str:

@@ -21,7 +21,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets_tests.stack.oracle import lake_rows
+from cdc_assets_tests.lake import read_rows
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated, write_config
 
 pytestmark = pytest.mark.stack
@@ -122,7 +122,7 @@ def test_the_hours_are_merged_one_by_one(past: Replicated) -> None:
 
 
 def content(past: Replicated) -> list[dict[str, object]]:
-    rows = lake_rows(past.config, past.entry(TABLE).target)
+    rows = read_rows(past.config, past.entry(TABLE).target)
     return sorted(rows, key=lambda row: str(row["id"]))
 
 

@@ -23,7 +23,7 @@ from cdc_assets.devstack.shop.load import LoadTotals, ShopLoad
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets_tests.stack.replicated import Replicated, replicated
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 

@@ -10,8 +10,8 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.registry import TableEntry
+from cdc_assets_tests.lake import read_rows
 from cdc_assets_tests.stack.merging import Merging
-from cdc_assets_tests.stack.oracle import lake_rows
 from cdc_assets_tests.stack.replicated import write_config
 from cdc_assets_tests.stack.semantics_schema import (
     AS_DATA,
@@ -86,7 +86,7 @@ def test_an_update_of_a_row_that_the_lake_lacks_stops_with_its_coordinate(
     [first] = semantics.records("unread")
     coordinate = f"partition={first.partition} offset={first.offset}"
     assert f"topic={database.entry('unread').topic} {coordinate}" in str(caught.value)
-    assert lake_rows(database.config, database.entry("unread").target) == []
+    assert read_rows(database.config, database.entry("unread").target) == []
 
 
 def test_or_is_kept_apart_by_policy_while_other_rows_are_merged(semantics: Merging) -> None:
@@ -106,7 +106,7 @@ def test_or_is_kept_apart_by_policy_while_other_rows_are_merged(semantics: Mergi
     entry = TableEntry(name, database.entry("unread").topic, target, datetime.now(UTC))
     batches = semantics.drain(entry, config)
     assert sum(batch.rejected for batch in batches) == 1
-    assert [(r["id"], r["note"], len(str(r["t"]))) for r in lake_rows(config, target)] == [
+    assert [(r["id"], r["note"], len(str(r["t"]))) for r in read_rows(config, target)] == [
         (4, "left alone", 9600)
     ]
 

@@ -12,7 +12,7 @@ import requests
 from cdc_assets.devstack.connect import Connect
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.stack.merging import Merging
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 

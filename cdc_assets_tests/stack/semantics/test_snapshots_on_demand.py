@@ -8,7 +8,7 @@ import pytest
 
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets_tests.stack.merging import Merging
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 

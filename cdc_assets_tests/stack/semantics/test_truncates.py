@@ -8,8 +8,8 @@ import pytest
 
 from cdc_assets.log.hours import hour_of
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.lake import read_rows
 from cdc_assets_tests.stack.merging import Merging
-from cdc_assets_tests.stack.oracle import lake_rows
 
 pytestmark = pytest.mark.stack
 
@@ -29,7 +29,7 @@ def test_a_truncate_amid_other_changes_and_a_replay_of_its_hour(semantics: Mergi
     database.execute(rows.format("later", 30, 45), "DELETE FROM cleared WHERE id = 6")
     [batch] = semantics.require_equal("cleared")
     assert len(batch.ranges) > 1
-    assert len(lake_rows(database.config, database.entry("cleared").target)) == 26
+    assert len(read_rows(database.config, database.entry("cleared").target)) == 26
 
     database.execute("TRUNCATE cleared, by_nothing", rows.format("last", 1, 3))
     database.execute("TRUNCATE cleared", rows.format("last of all", 2, 4))
@@ -44,4 +44,4 @@ def test_a_truncate_amid_other_changes_and_a_replay_of_its_hour(semantics: Mergi
 
 def content(semantics: Merging, table: str) -> list[str]:
     database = semantics.database
-    return sorted(map(repr, lake_rows(database.config, database.entry(table).target)))
+    return sorted(map(repr, read_rows(database.config, database.entry(table).target)))

@@ -15,7 +15,7 @@ import pytest
 
 from cdc_assets.merge import BatchResult
 from cdc_assets_tests.stack.merging import Merging, published
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 

@@ -10,7 +10,11 @@ Found = TypeVar("Found")
 
 
 def until(
-    find: Callable[[], Found], what: str, *, within_seconds: float = 60, every_seconds: float = 0.1
+    find: Callable[[], Found],
+    what: str = "the condition holds",
+    *,
+    within_seconds: float = 60,
+    every_seconds: float = 0.1,
 ) -> Found:
     """Ask again and again until the answer is true; fail by name at the deadline."""
     deadline = time.monotonic() + within_seconds
