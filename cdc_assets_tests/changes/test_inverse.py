@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cdc_assets.changes.reference import Rules
 from cdc_assets.changes.reference_change import Change, Floors, Position
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.toy.actions import Log, keyless_logs, logs
 from cdc_assets_tests.toy.busy import busy_log
 from cdc_assets_tests.toy.connector import PLACEHOLDER, Record, changes_of
@@ -18,6 +19,9 @@ from cdc_assets_tests.toy.profiles import examples
 from cdc_assets_tests.toy.reading import fault, keyless_fault
 
 pytestmark = pytest.mark.property
+
+SEEDS = 200
+"""How many busy logs are tried: each rule's first wrong one is among the first 60."""
 
 BOUNDED = settings(
     max_examples=5000,
@@ -60,7 +64,7 @@ def test_no_log_comes_out_wrong(log: Log) -> None:
 
 
 @given(st.integers(0, 2**48))
-@examples(300)
+@examples(300, in_soak=50_000)
 def test_no_busy_log_comes_out_wrong(seed: int) -> None:
     log = busy_log(seed)
     assert fault(log) is None, f"seed {seed}\n{log.describe()}"
@@ -86,15 +90,31 @@ BROKEN: dict[str, Callable[[Log], str | None]] = {
 }
 
 
+def twice(log: Log) -> str | None:
+    return keyless_fault(log, remember_events=False)
+
+
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
 def test_a_broken_rule_is_caught(broken: Callable[[Log], str | None]) -> None:
+    wrong = [log for log in map(busy_log, range(SEEDS)) if broken(log)]
+    assert wrong, f"no log of {SEEDS} needs the rule"
+    assert not any(map(fault, wrong))
+
+
+def test_events_counted_twice_are_caught() -> None:
+    wrong = [log for log in (busy_log(seed, keyless=True) for seed in range(SEEDS)) if twice(log)]
+    assert wrong, f"no log of {SEEDS} needs the ledger"
+    assert not any(map(keyless_fault, wrong))
+
+
+@profiles.in_soak
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_rule_is_found_by_drawing(broken: Callable[[Log], str | None]) -> None:
     log = find(logs(), lambda log: broken(log) is not None, settings=BOUNDED)
     assert fault(log) is None, log.describe()
 
 
-def test_events_counted_twice_are_caught() -> None:
-    def is_wrong(log: Log) -> bool:
-        return keyless_fault(log, remember_events=False) is not None
-
-    log = find(keyless_logs(), is_wrong, settings=BOUNDED)
+@profiles.in_soak
+def test_events_counted_twice_are_found_by_drawing() -> None:
+    log = find(keyless_logs(), lambda log: twice(log) is not None, settings=BOUNDED)
     assert keyless_fault(log) is None, log.describe()

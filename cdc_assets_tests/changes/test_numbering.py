@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.numbering import (
@@ -27,6 +27,7 @@ from cdc_assets_tests.changes.toy_binlog import (
     Delivery,
     Toy,
 )
+from cdc_assets_tests.toy.profiles import examples
 
 CUTS = st.lists(st.integers(0, 60), max_size=4)
 
@@ -52,7 +53,7 @@ def scanned(log: list[Delivery], cuts: list[int]) -> Numbering:
 
 
 @pytest.mark.property
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(SERVERS, FLAVORS, st.lists(st.one_of(*ONE_SERVER, *FAILOVERS), max_size=40), CUTS)
 def test_what_is_delivered_first_is_above_all_before_whatever_the_servers_do(
     servers, flavor, steps, cuts
@@ -75,7 +76,7 @@ def test_what_is_delivered_first_is_above_all_before_whatever_the_servers_do(
 
 
 @pytest.mark.property
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(SERVERS, FLAVORS, st.lists(st.one_of(*ONE_SERVER, *FAILOVERS), max_size=40), CUTS)
 def test_what_is_delivered_again_out_of_the_same_numbering_has_the_same_position(
     servers, flavor, steps, cuts
@@ -93,7 +94,7 @@ def test_what_is_delivered_again_out_of_the_same_numbering_has_the_same_position
 
 
 @pytest.mark.property
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(SERVERS, FLAVORS, st.lists(st.one_of(*ONE_SERVER), max_size=40), CUTS, st.booleans())
 def test_without_a_failover_no_epoch_is_raised(servers, flavor, steps, cuts, has_gtid):
     log = Toy(servers, flavor).run(steps)
@@ -103,7 +104,7 @@ def test_without_a_failover_no_epoch_is_raised(servers, flavor, steps, cuts, has
 
 
 @pytest.mark.property
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(SERVERS, st.lists(st.one_of(*ONE_SERVER, *FAILOVERS), max_size=30), st.integers(0, 40))
 def test_records_that_were_counted_before_are_not_counted_again(servers, steps, back):
     log = [each.record for each in Toy(servers, "mysql").run(steps)]

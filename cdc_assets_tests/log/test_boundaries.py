@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
@@ -12,6 +12,7 @@ from cdc_assets.log.resent import Newest, newest_of
 from cdc_assets.log.transaction_records import Transaction
 from cdc_assets.log.unfinished import MAX_READ
 from cdc_assets_tests.log.model_log import NOW, ModelLog, logs, visible
+from cdc_assets_tests.toy.profiles import examples
 
 
 def limited(log, positions, draw, least=0):
@@ -52,7 +53,7 @@ def check(log, ranges, found, positions):
 
 
 @pytest.mark.property
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.data())
 def test_batches_never_split_a_transaction_and_come_to_the_end(data):
     log, moments = data.draw(logs())
@@ -84,7 +85,7 @@ def test_batches_never_split_a_transaction_and_come_to_the_end(data):
 
 
 @pytest.mark.property
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.data())
 def test_a_batch_moves_on_whenever_a_whole_transaction_is_unread(data):
     log, moments = data.draw(logs(restarts=False))
@@ -99,7 +100,7 @@ def test_a_batch_moves_on_whenever_a_whole_transaction_is_unread(data):
 
 
 @pytest.mark.property
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.data())
 def test_forward_takes_in_everything_that_is_whole(data):
     """An hour's end moves to the end of the newest transaction, if that is finished."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 SOAK = "soak"
 settings.register_profile(
     SOAK, max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+in_soak = pytest.mark.skipif(
+    os.environ.get("HYPOTHESIS_PROFILE") != SOAK, reason="searches for minutes: make soak"
+)
+"""For what searches where the usual run has a case at hand."""
 
 
 def load() -> None:
@@ -18,10 +24,11 @@ def load() -> None:
         settings.load_profile(name)
 
 
-def examples(usual: int) -> settings:
+def examples(usual: int, *, in_soak: int | None = None) -> settings:
     """Settings for a test that needs this many examples, and many more in a soak."""
-    many = settings().max_examples if is_soak() else usual
-    return settings(max_examples=many, deadline=None)
+    if not is_soak():
+        return settings(max_examples=usual, deadline=None)
+    return settings(max_examples=in_soak or settings().max_examples, deadline=None)
 
 
 def is_soak() -> bool:
