@@ -8,6 +8,7 @@ UV := .uv/bin/uv
 BIN := .venv/bin
 HOME_DIR := .cdc
 PYTEST_ARGS ?=
+STACKS ?= 2
 
 .PHONY: help demo dev unit test lint type bench soak install stack-up stack-down clean
 
@@ -27,8 +28,8 @@ dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a st
 unit: .venv/.synced  ## the tests that start nothing: seconds
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
 
-test: install  ## every test (PYTEST_ARGS='-m unit' for some)
-	$(BIN)/pytest $(PYTEST_ARGS)
+test: install  ## every test, on two stacks side by side (PYTEST_ARGS='-k keys' for some)
+	$(BIN)/pytest -n $(STACKS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: .venv/.synced  ## ruff and the import rules
 	$(BIN)/ruff check .

@@ -19,15 +19,21 @@ from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
-from cdc_assets_tests.markers import pytest_collection_modifyitems
+from cdc_assets_tests.markers import require_one_kind
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import profiles
-
-__all__ = ["pytest_collection_modifyitems"]
+from cdc_assets_tests.workers import share_out
 
 profiles.load()
 
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests of no kind, and share the others out between workers."""
+    require_one_kind(items)
+    share_out(items)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ KINDS: Final = ("unit", "property", "spark", "stack")
 LOCAL_STACK: Final = "_local_stack"
 """The fixture that everything which the stack starts is requested through."""
 
-_WITH_STACK: Final = frozenset({"spark", "stack"})
+WITH_STACK: Final = frozenset({"spark", "stack"})
 
 
 def fault_of(marks: Iterable[str], fixtures: Collection[str]) -> str | None:
@@ -25,12 +25,12 @@ def fault_of(marks: Iterable[str], fixtures: Collection[str]) -> str | None:
     if len(kinds) != 1:
         has = " and ".join(kinds) if kinds else "none"
         return f"needs exactly one of the markers {', '.join(KINDS)}; has {has}"
-    if LOCAL_STACK in fixtures and kinds[0] not in _WITH_STACK:
+    if LOCAL_STACK in fixtures and kinds[0] not in WITH_STACK:
         return f"is marked {kinds[0]} and starts the local stack: mark it spark or stack"
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def require_one_kind(items: list[pytest.Item]) -> None:
     """Refuse to run anything while a test is of no kind, or of another than it says.
 
     Raises:

@@ -10,6 +10,12 @@ from cdc_assets_tests.markers import KINDS, LOCAL_STACK, fault_of
 
 pytestmark = pytest.mark.unit
 
+CONFTEST = """
+from cdc_assets_tests.markers import require_one_kind
+
+def pytest_collection_modifyitems(items):
+    require_one_kind(items)
+"""
 SUITE = """
 import pytest
 
@@ -50,8 +56,9 @@ def test_the_others_may_start_it(kind: str) -> None:
 
 def test_collection_names_each_test_and_runs_none(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "cdc_assets_tests.markers", "-c", "/dev/null",
+        [sys.executable, "-m", "pytest", "-c", "/dev/null",
          "--rootdir", str(tmp_path), str(tmp_path)],
         capture_output=True, text=True, timeout=60, check=False,
         cwd=Path(__file__).parents[1],
