@@ -20,7 +20,7 @@ from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.configuration import beside, source
-from cdc_assets_tests.lake import read_rows
+from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.waiting import until
 
 Session = Callable[[], SparkSession]

@@ -26,7 +26,7 @@ from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import Registry, TableEntry
 from cdc_assets_tests.configuration import NOWHERE, database_of, platform, source, write
-from cdc_assets_tests.lake import open_catalog
+from cdc_assets_tests.lake_view import open_catalog
 
 NOW = datetime(2026, 3, 4, 12, 30, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from pyiceberg.catalog import Catalog
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets_tests.lake import open_catalog
+from cdc_assets_tests.lake_view import open_catalog
 
 EVERY_SECONDS = 1.0
 LOOK_SECONDS = 0.5

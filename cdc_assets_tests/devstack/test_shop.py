@@ -20,7 +20,7 @@ from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.shop.database import TABLES, prepare_shop
 from cdc_assets.devstack.shop.load import ShopLoad
 from cdc_assets.errors import TerminalError
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 

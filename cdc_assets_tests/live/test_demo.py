@@ -23,7 +23,7 @@ from cdc_assets.devstack.demo import Demo
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests import waiting
-from cdc_assets_tests.lake import read_rows
+from cdc_assets_tests.lake_view import read_rows
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -18,16 +18,16 @@ import pytest
 import requests
 from pyiceberg.catalog import load_catalog
 
-from cdc_assets.config import ReplicationConfig, load_config
 from cdc_assets.devstack import environment
 from cdc_assets.devstack.configured import stack_of
 from cdc_assets.devstack.layout import JARS_VARIABLE
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.process import RunningProcess
 from cdc_assets.devstack.stack import LocalStack
-from cdc_assets_tests.conftest import CHECKOUT_JARS, CONFIG
+from cdc_assets_tests.configuration import database_of, on_ports, source, write
+from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.devstack.test_environment import HOSTILE
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
@@ -40,8 +40,8 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         ports = pick_free_ports()
         self.file = folder / "replication.yaml"
-        self.file.write_text(CONFIG.format(kafka=ports.kafka, ports=ports.as_dict()))
-        self.config: ReplicationConfig = load_config(self.file)
+        shop = source("shop", **database_of("SHOP_DSN"))
+        self.config = write(self.file, on_ports(ports, sources={"shop": shop}))
         self.stack: LocalStack = stack_of(self.config)
         self.port = pick_free_ports().connect
         self.url = f"http://127.0.0.1:{self.port}"

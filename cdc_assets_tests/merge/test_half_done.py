@@ -14,7 +14,7 @@ from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Pipeline
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 

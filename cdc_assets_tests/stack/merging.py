@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
-from cdc_assets_tests.lake import read_table
+from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.replicated import Replicated
 

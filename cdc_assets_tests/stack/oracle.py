@@ -22,7 +22,7 @@ from psycopg.types.range import Range
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets_tests.lake import read_rows
+from cdc_assets_tests.lake_view import read_rows
 
 SHOWN = 3
 

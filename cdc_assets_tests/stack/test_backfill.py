@@ -21,7 +21,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets_tests.lake import read_rows
+from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated, write_config
 
 pytestmark = pytest.mark.stack

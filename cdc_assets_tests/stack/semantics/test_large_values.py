@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.registry import TableEntry
-from cdc_assets_tests.lake import read_rows
+from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import write_config
 from cdc_assets_tests.stack.semantics_schema import (

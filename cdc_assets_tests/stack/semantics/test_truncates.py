@@ -8,7 +8,7 @@ import pytest
 
 from cdc_assets.log.hours import hour_of
 from cdc_assets.registry import RegistryFile
-from cdc_assets_tests.lake import read_rows
+from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.merging import Merging
 
 pytestmark = pytest.mark.stack
