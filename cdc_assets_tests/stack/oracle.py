@@ -64,16 +64,19 @@ def source_table(dsn: str, name: str) -> SourceTable:
     return SourceTable(types, key, found)
 
 
-def difference(dsn: str, table: str, config: ReplicationConfig, target: LakeName) -> str:
+def difference(
+    dsn: str, table: str, config: ReplicationConfig, target: LakeName, ignoring: Sequence[str] = ()
+) -> str:
     """In which keys and columns the lake differs from the source; empty if in none."""
     source = source_table(dsn, table)
-    raw = read_rows(config, target)
+    found = read_rows(config, target)
+    raw = [{c: value for c, value in row.items() if c not in ignoring} for row in found]
     foreign = sorted({column for row in raw for column in row} - source.types.keys())
     if foreign:
         return f"{target}: columns that the source has not: {foreign}"
     plain = [{c: _plain(value, source.types[c]) for c, value in row.items()} for row in raw]
-    found = _by_key(source, plain) if source.key else _by_count(source, plain)
-    return "; ".join(f"{target}: {what}" for what in found if what)
+    differing = _by_key(source, plain) if source.key else _by_count(source, plain)
+    return "; ".join(f"{target}: {what}" for what in differing if what)
 
 
 def _by_key(source: SourceTable, plain: Sequence[Row]) -> tuple[str, ...]:

@@ -1,0 +1,160 @@
+"""Whatever is killed, and however often, every table equals its source, twice.
+
+Runs of ``cdc-assets replicate``, the Spark server, Kafka Connect, Kafka and PostgreSQL are killed
+at random moments, under a load with changed keys, large values, rows without a key, and columns
+that come and go. A few kills in the usual run; ``make soak STACK=1`` reports hundreds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.devstack.configured import stack_of
+from cdc_assets.devstack.layout import JARS_VARIABLE
+from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.errors import TransientError
+from cdc_assets_tests.configuration import database_of, on_ports, source, write
+from cdc_assets_tests.conftest import CHECKOUT_JARS
+from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+from cdc_assets_tests.stack.workload import MAKE, TABLES, Workload
+from cdc_assets_tests.waiting import until
+
+KILLS = int(os.environ.get("CDC_ASSETS_KILLS", "10"))
+SECONDS = float(os.environ.get("CDC_ASSETS_SECONDS", "3600"))
+SEED = int(os.environ.get("CDC_ASSETS_SEED", "11"))
+VICTIMS = (*["run"] * 11, *["spark"] * 4, *["connect"] * 2, "kafka", *["postgres"] * 2)
+ROUND = 25
+"""So many kills, then everything is compared."""
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(SECONDS + 1800)]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replicated]:
+    """A stack of its own: every part of it is killed."""
+    monkeypatch.setenv(JARS_VARIABLE, os.environ.get(JARS_VARIABLE, str(CHECKOUT_JARS)))
+    monkeypatch.setenv("SHOP_DSN", "")
+    ports = pick_free_ports()
+    shop = source("shop", **database_of("SHOP_DSN"))
+    base = write(tmp_path / "replication.yaml", on_ports(ports, sources={"shop": shop}))
+    stack = stack_of(base)
+    inline = {"value.converter.schemas.enable": "true", "key.converter.schemas.enable": "true",
+              "provide.transaction.metadata": "true", "errors.max.retries": "-1"}  # fmt: skip
+    try:
+        stack.up()
+        dsn = new_database(stack, "kills", *MAKE)
+        with replicated(stack, base, "kills", dsn, debezium=inline) as found:
+            yield found
+    finally:
+        stack.down()
+
+
+def test_whatever_is_killed_every_table_equals_its_source_twice(
+    own: Replicated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work, killed, started = Workload(own.dsn, SEED), Counter[str](), time.monotonic()
+    rng = random.Random(SEED)
+    order = [rng.choice(VICTIMS) for _ in range(max(0, KILLS - 5))]
+    order = ["run", "spark", "connect", "kafka", "postgres", *order][:KILLS]
+    while order and time.monotonic() - started < SECONDS:
+        now, order = order[:ROUND], order[ROUND:]
+        with work.running():
+            for victim in now:
+                kill(own, victim, rng)
+                killed[victim] += 1
+        for _ in range(2):
+            require_equal(own, work, f"{dict(killed)}")
+        with capsys.disabled():
+            print(f"\nseed {SEED}: {sum(killed.values())} kills ({dict(killed)}) under "
+                  f"{dict(work.done)}: equal, twice, after {time.monotonic() - started:.0f} s",
+                  flush=True)  # fmt: skip
+
+
+def require_equal(own: Replicated, work: Workload, why: str) -> None:
+    own.wait_until_delivered()
+    caught_up(own)
+    found = own.differences(*TABLES, ignoring=work.dropped)
+    assert found == [], f"CDC_ASSETS_SEED={SEED}: after {why}"
+    own.require_tiled(*TABLES)
+
+
+def caught_up(own: Replicated) -> None:
+    """A connector that sends a transaction again may keep it open for a moment."""
+
+    def done() -> bool:
+        return own.start("replicate", "--until-caught-up").wait(600) == 0 and not unread(own)
+
+    until(done, f"all is merged; {own.last_words()}", within_seconds=900)
+
+
+def unread(own: Replicated) -> bool:
+    from cdc_assets.log.kafka import KafkaLog
+
+    marks = KafkaLog(own.config.kafka.librdkafka()).watermarks(
+        [own.entry(table).topic for table in TABLES]
+    )
+    newest = {table: own.publishes(table) for table in TABLES}
+    return any(
+        not newest[table] or newest[table][-1].offsets.ranges_to(marks[own.entry(table).topic].end)
+        for table in TABLES
+    )
+
+
+def kill(own: Replicated, victim: str, rng: random.Random) -> None:
+    """Under a run that is at work."""
+    run = own.start("replicate", "--until-caught-up")
+    moment = rng.uniform(0.5, 9)
+    try:
+        run.wait(moment)
+    except subprocess.TimeoutExpired:
+        pass
+    if victim == "run":
+        run.send_signal(signal.SIGKILL)
+        run.wait(30)
+        return
+    kill_part(own.stack, victim)
+    restart(own.stack, own.name)
+    assert run.wait(600) in (0, 1), own.last_words()
+
+
+def kill_part(stack: LocalStack, name: str) -> None:
+    part = {"spark": stack.spark, "connect": stack.connect, "kafka": stack.kafka,
+            "postgres": stack.postgres}[name]  # fmt: skip
+    running = part.running
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+    until(lambda: not running.alive, f"{name} is dead")
+
+
+def restart(stack: LocalStack, connector: str) -> None:
+    """Start what is dead, and the connector if it gave up."""
+    until(lambda: _up(stack), "the stack is up", within_seconds=300)
+    until(lambda: _runs(stack, connector), "the connector runs", within_seconds=300)
+
+
+def _up(stack: LocalStack) -> bool:
+    try:
+        stack.up()
+    except TransientError:
+        return False
+    return True
+
+
+def _runs(stack: LocalStack, connector: str) -> bool:
+    try:
+        state = stack.connect.state_of(connector)
+        if state.failure is not None:
+            stack.connect.restart(connector)
+    except TransientError:
+        return False
+    return state.runs
