@@ -7,10 +7,10 @@ always the Kafka offset: equal positions fall back to Kafka order (docs/ARCHITEC
 ===========  =================================================================================
 scheme       numbers before the offset
 ===========  =================================================================================
-`postgres`   last commit LSN, LSN
+`postgres`   epoch and last commit LSN, LSN
 `binlog`     epoch and file number, position in the file, row of the event
-`sqlserver`  commit LSN (two numbers), change LSN (two numbers), serial number
-`oracle`     commit SCN, SCN, place in the transaction
+`sqlserver`  epoch and commit LSN (two numbers), change LSN (two numbers), serial number
+`oracle`     epoch and commit SCN, SCN, place in the transaction
 `mongodb`    seconds of the cluster time, ordinal
 `yugabyte`   commit time, term, index, write id
 `offset`     none
@@ -19,6 +19,9 @@ scheme       numbers before the offset
 A row of a snapshot has a position too: it is newer than whatever the snapshot holds and older
 than whatever it does not. Where the source gives it only the last commit that it holds, the
 numbers below the commit are `LAST`, so that it wins over all changes of that commit.
+
+The *epoch* rises where a source's numbering starts again lower (`cdc_assets.changes.restarts`,
+for binlogs `cdc_assets.changes.numbering`). It is 0 until then, so that it does not show.
 """
 
 from __future__ import annotations
@@ -61,6 +64,39 @@ _NUMBERS: Final = {
 }
 
 
+_EPOCH_BITS: Final = {
+    Scheme.POSTGRES: 52,
+    Scheme.BINLOG: 32,
+    Scheme.SQLSERVER: 32,
+    Scheme.ORACLE: 52,
+}
+"""An LSN counts bytes of the write-ahead log: 52 bits are four petabytes. An SCN had 48 bits until
+Oracle 12.2, and the rate at which it may rise since fills no more within decades. Of a SQL Server
+LSN the first 32 bits are a number of their own."""
+
+
+def epoch_bits(scheme: Scheme) -> int:
+    """Above how many bits of its first number a position has its epoch; what is more has none.
+
+    Raises:
+        KeyError: if positions of the scheme have no epoch.
+    """
+    return _EPOCH_BITS[scheme]
+
+
+def _in_epoch(scheme: Scheme, epoch: int, number: int) -> int:
+    """A first number with its epoch.
+
+    Raises:
+        ValueError: if the number reaches into the bits of the epoch.
+    """
+    bits = epoch_bits(scheme)
+    if number >> bits:
+        msg = f"a {scheme} position above {bits} bits cannot be told from one of a later epoch"
+        raise ValueError(msg)
+    return epoch << bits | number
+
+
 def encode(numbers: Sequence[int]) -> bytes:
     """The bytes of a position.
 
@@ -82,7 +118,13 @@ def decode(position: bytes) -> tuple[int, ...]:
 
 
 def postgres(
-    *, sequence_commit: int | None, lsn: int, offset: int, is_read: bool, read_floor: int
+    *,
+    sequence_commit: int | None,
+    lsn: int,
+    offset: int,
+    is_read: bool,
+    read_floor: int,
+    epoch: int = 0,
 ) -> tuple[int, int, int]:
     """The position of a PostgreSQL change: ``(last commit LSN, LSN, offset)``.
 
@@ -105,17 +147,23 @@ def postgres(
             element of ``source.sequence``.
         offset: in Kafka.
         is_read: whether the change is a row of a snapshot.
-        read_floor: of the change's place in the log, see `floor_at`.
+        read_floor: of the change's place in the log, with its epoch; see `floor_at`.
+        epoch: of the change's place in the log.
+
+    Raises:
+        ValueError: if an LSN reaches into the bits of the epoch.
     """
+    follows = lsn if is_read or sequence_commit is None else sequence_commit
+    first = _in_epoch(Scheme.POSTGRES, epoch, follows)
     if is_read:
-        return (lsn, 0, offset)
-    if sequence_commit is None:
-        return (max(lsn, read_floor), lsn, offset)
-    return (sequence_commit, lsn, offset)
+        return (first, 0, offset)
+    return (max(first, read_floor) if sequence_commit is None else first, lsn, offset)
 
 
 Floors = Mapping[int, Sequence[tuple[int, int]]]
 """By partition, for each complete snapshot the offset of its first row, and its LSN; rising.
+
+The LSN is that of positions: with its epoch.
 
 It has every partition that the topic had when the table was made, also those without rows.
 """
@@ -210,7 +258,12 @@ _SQLSERVER_LSN: Final = re.compile(r"^([0-9a-fA-F]{8}):([0-9a-fA-F]{8}):([0-9a-f
 
 
 def sqlserver(
-    *, commit_lsn: SqlServerLsn, change_lsn: SqlServerLsn | None, serial: int, offset: int
+    *,
+    commit_lsn: SqlServerLsn,
+    change_lsn: SqlServerLsn | None,
+    serial: int,
+    offset: int,
+    epoch: int = 0,
 ) -> tuple[int, int, int, int, int, int]:
     """The position of a SQL Server change: ``(commit LSN, change LSN, serial, offset)``.
 
@@ -224,17 +277,19 @@ def sqlserver(
         change_lsn: ``source.change_lsn``; None if absent.
         serial: ``source.event_serial_no``, 0 if absent; has no meaning without a change LSN.
         offset: in Kafka.
+        epoch: of the change's place in the log.
     """
+    commit = (_in_epoch(Scheme.SQLSERVER, epoch, commit_lsn[0]), commit_lsn[1])
     if change_lsn is None:
-        return (*commit_lsn, LAST, LAST, LAST, offset)
-    return (*commit_lsn, *change_lsn, serial, offset)
+        return (*commit, LAST, LAST, LAST, offset)
+    return (*commit, *change_lsn, serial, offset)
 
 
 # ── Oracle ────────────────────────────────────────────────────────────────────────────────
 
 
 def oracle(
-    *, commit_scn: int | None, scn: int, order: int, offset: int, is_read: bool
+    *, commit_scn: int | None, scn: int, order: int, offset: int, is_read: bool, epoch: int = 0
 ) -> tuple[int, int, int, int]:
     """The position of an Oracle change: ``(commit SCN, SCN, order, offset)``.
 
@@ -250,16 +305,18 @@ def oracle(
             ``source.rs_id``, a redo address, adds nothing to the first.
         offset: in Kafka.
         is_read: whether the change is a row of a snapshot.
+        epoch: of the change's place in the log.
 
     Raises:
-        ValueError: if a streamed change has no commit SCN.
+        ValueError: if a streamed change has no commit SCN, or one that reaches into the bits of
+            the epoch.
     """
     if is_read and (commit_scn is None or commit_scn < scn):
-        return (scn, scn, LAST, offset)
+        return (_in_epoch(Scheme.ORACLE, epoch, scn), scn, LAST, offset)
     if commit_scn is None:
         msg = "a streamed change without a commit SCN has no position"
         raise ValueError(msg)
-    return (commit_scn, scn, order, offset)
+    return (_in_epoch(Scheme.ORACLE, epoch, commit_scn), scn, order, offset)
 
 
 # ── MongoDB ───────────────────────────────────────────────────────────────────────────────

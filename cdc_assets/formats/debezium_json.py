@@ -19,6 +19,9 @@ A decoded batch has one row per record and these columns (the contract of every 
 ``pair``              the same hash for a delete and for the record without a value right after it
 ``reject``            why the record cannot be merged, without its values; NULL if it can
 ``unknown``           a field of the row that the schema does not have; NULL if none was found
+``told_ms``           the source's time of the commit, or of the reading of a snapshot's row
+``may_witness``       whether the record comes in the order of commits, see
+                      `cdc_assets.changes.restarts`
 ``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
                       commit: see `cdc_assets.changes.position`
 ====================  ==============================================================
@@ -44,7 +47,13 @@ from pyspark.sql.types import (
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.placeholder import is_placeholder, may_be_unset
-from cdc_assets.formats.positions import NUMBERS, floor_columns, numbers, source_fields
+from cdc_assets.formats.positions import (
+    NUMBERS,
+    floor_columns,
+    may_witness,
+    numbers,
+    source_fields,
+)
 from cdc_assets.formats.record_keys import any_null, key_of, old_key
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, DecodeSpec, wire_struct
 from cdc_assets.formats.usual_layout import usual_layout
@@ -183,9 +192,20 @@ def _position(envelope: Expression, spec: DecodeSpec) -> Iterator[Expression]:
         epochs=spec.epochs,
     )
     yield from (number.alias(name) for name, number in zip(NUMBERS, found, strict=False))
-    read, floating = floor_columns(spec.scheme, source, is_read=is_read)
+    read, floating = floor_columns(
+        spec.scheme,
+        source,
+        is_read=is_read,
+        offset=F.col("offset"),
+        partition=F.col("partition"),
+        epochs=spec.epochs,
+    )
     yield read.alias("read_lsn")
     yield floating.alias("floating_lsn")
+    yield source.getField("ts_ms").alias("told_ms")
+    # Truncates have no key: sent again, they may lie in another partition.
+    in_order = may_witness(spec.scheme, source, is_read=is_read)
+    yield (in_order & (envelope.getField("op") != "t")).alias("may_witness")
 
 
 def _is_read(envelope: Expression) -> Expression:

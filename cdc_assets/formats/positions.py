@@ -4,8 +4,7 @@ The first number is NULL where a record's position is missing or malformed; a re
 value has none. Nothing here raises on any text.
 
 Only what stays the same from one batch to the next is written into an expression as a literal,
-so that Spark finds its compiled code again: read floors and the epochs of the binlog change
-seldom.
+so that Spark finds its compiled code again: read floors and epochs change seldom.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField
 
-from cdc_assets.changes.position import LAST, Floors, Scheme
+from cdc_assets.changes.position import LAST, Floors, Scheme, epoch_bits
 
 NUMBERS: Final = tuple(f"n{i}" for i in range(max(scheme.numbers for scheme in Scheme)))
 """Columns of a position, most significant first; a scheme has the first few of them."""
 
 Epochs = Mapping[int, Sequence[tuple[int, int]]]
-"""By partition the offsets where an epoch of the binlog begins, rising, and the epoch."""
+"""By partition the offsets where an epoch begins, rising, and the epoch."""
 
 _FIELDS: Final = {
     Scheme.POSTGRES: {"lsn": LongType, "sequence": StringType},
@@ -75,17 +74,19 @@ def numbers(  # noqa: PLR0913 - what a position is made of, each by its name
         offset: in Kafka; the last number.
         partition: of Kafka; what ``epochs`` are found by.
         floors: see `cdc_assets.changes.position.floor_at`.
-        epochs: see `cdc_assets.changes.numbering`; epoch 0 where there are none.
+        epochs: see `cdc_assets.changes.restarts` and, for binlogs, `cdc_assets.changes.numbering`;
+            epoch 0 where there are none.
     """
+    epoch = _epoch(partition, offset, epochs or {})
     match scheme:
         case Scheme.POSTGRES:
-            found = _postgres(source, is_read, _floor(partition, offset, floors))
+            found = _postgres(source, is_read, _floor(partition, offset, floors), epoch)
         case Scheme.BINLOG:
-            found = _binlog(source, _epoch(partition, offset, epochs or {}))
+            found = _binlog(source, epoch)
         case Scheme.SQLSERVER:
-            found = _sqlserver(source)
+            found = _sqlserver(source, epoch)
         case Scheme.ORACLE:
-            found = _oracle(source, is_read)
+            found = _oracle(source, is_read, epoch)
         case Scheme.MONGODB:
             found = _mongodb(source)
         case Scheme.YUGABYTE:
@@ -98,18 +99,35 @@ def numbers(  # noqa: PLR0913 - what a position is made of, each by its name
 
 
 def floor_columns(
-    scheme: Scheme, source: Expression, *, is_read: Expression
+    scheme: Scheme,
+    source: Expression,
+    *,
+    is_read: Expression,
+    offset: Expression,
+    partition: Expression,
+    epochs: Epochs | None = None,
 ) -> tuple[Expression, Expression]:
     """What the read floor is found by: ``read_lsn`` and ``floating_lsn``; NULL but in Postgres.
 
-    The LSN of a snapshot row, and of a change without a last commit. A row of an incremental
-    snapshot has no ``lsn``: it says nothing about changes from before the connector streamed.
+    The LSN, with its epoch, of a snapshot row, and of a change without a last commit. A row of an
+    incremental snapshot has no ``lsn``: it says nothing about changes from before the connector
+    streamed.
     """
     if scheme is not Scheme.POSTGRES:
         none = F.lit(None).cast("bigint")
         return none, none
-    lsn, no_commit = source.getField("lsn"), _last_commit(source).isNull()
+    epoch = _epoch(partition, offset, epochs or {})
+    lsn = _in_epoch(scheme, epoch, source.getField("lsn"))
+    no_commit = _last_commit(source).isNull()
     return F.when(is_read, lsn), F.when(~is_read & no_commit, lsn)
+
+
+def may_witness(scheme: Scheme, source: Expression, *, is_read: Expression) -> Expression:
+    """Whether a record comes in the order of commits: see `cdc_assets.changes.restarts`."""
+    in_order = F.coalesce(source.getField("snapshot") != "incremental", F.lit(True))
+    if scheme is not Scheme.POSTGRES:
+        return in_order
+    return in_order & (is_read | _last_commit(source).isNotNull())
 
 
 def binlog_columns(source: Expression) -> list[Expression]:
@@ -136,13 +154,24 @@ def binlog_columns(source: Expression) -> list[Expression]:
 # ── one rule per scheme ───────────────────────────────────────────────────────────────────
 
 
-def _postgres(source: Expression, is_read: Expression, floor: Expression) -> list[Expression]:
+def _in_epoch(scheme: Scheme, epoch: Expression, number: Expression) -> Expression:
+    """A first number with its epoch; NULL if it reaches into the bits of the epoch."""
+    bits = epoch_bits(scheme)
+    return F.when((number >= 0) & (number < 2**bits), F.shiftleft(epoch, bits) + number)
+
+
+def _postgres(
+    source: Expression, is_read: Expression, floor: Expression, epoch: Expression
+) -> list[Expression]:
     sequence = source.getField("sequence")
     second = F.regexp_extract(sequence, '"([0-9]+)"\\]$', 1).try_cast("bigint")
     lsn = F.coalesce(source.getField("lsn"), second)
     commit, none = _last_commit(source), F.lit(0).cast("bigint")
-    follows = F.when(is_read, lsn).otherwise(F.coalesce(commit, F.greatest(lsn, floor)))
-    return [F.when((lsn >= 0) & (follows >= 0), follows), F.when(is_read, none).otherwise(lsn)]
+    floats = ~is_read & commit.isNull()
+    follows = F.when(is_read, lsn).otherwise(F.coalesce(commit, lsn))
+    first = _in_epoch(Scheme.POSTGRES, epoch, follows)
+    first = F.when(floats & (first < floor), floor).otherwise(first)
+    return [F.when(lsn >= 0, first), F.when(is_read, none).otherwise(lsn)]
 
 
 def _floor(partition: Expression, offset: Expression, floors: Floors) -> Expression:
@@ -168,7 +197,8 @@ _BINLOG_FILE: Final = r"(?s)^(.+)\.([0-9]{1,10})\z"
 
 def _binlog(source: Expression, epoch: Expression) -> list[Expression]:
     file, pos, row = _file_number(source), source.getField("pos"), _row(source)
-    return [F.when((pos > 0) & (row >= 0), F.shiftleft(epoch, 32) + file), pos, row]
+    placed = (pos > 0) & (row >= 0)
+    return [F.when(placed, _in_epoch(Scheme.BINLOG, epoch, file)), pos, row]
 
 
 def _file_number(source: Expression) -> Expression:
@@ -192,14 +222,17 @@ def _epoch(partition: Expression, offset: Expression, epochs: Epochs) -> Express
 _SQLSERVER_LSN: Final = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}\z"
 
 
-def _sqlserver(source: Expression) -> list[Expression]:
+def _sqlserver(source: Expression, epoch: Expression) -> list[Expression]:
     commit, change = source.getField("commit_lsn"), source.getField("change_lsn")
     serial = F.coalesce(source.getField("event_serial_no"), F.lit(0).cast("bigint"))
     whole, last = change.isNull(), F.lit(LAST)
     log_file, rest = _lsn(commit)
     change_file, change_rest = _lsn(change)
     return [
-        F.when(whole | (change.rlike(_SQLSERVER_LSN) & (serial >= 0)), log_file),
+        F.when(
+            whole | (change.rlike(_SQLSERVER_LSN) & (serial >= 0)),
+            _in_epoch(Scheme.SQLSERVER, epoch, log_file),
+        ),
         rest,
         F.when(whole, last).otherwise(change_file),
         F.when(whole, last).otherwise(change_rest),
@@ -216,12 +249,13 @@ def _lsn(text: Expression) -> tuple[Expression, Expression]:
     return number(F.substring(text, 1, 8)), number(rest)
 
 
-def _oracle(source: Expression, is_read: Expression) -> list[Expression]:
+def _oracle(source: Expression, is_read: Expression, epoch: Expression) -> list[Expression]:
     commit, scn = _decimal(source.getField("commit_scn")), _decimal(source.getField("scn"))
     order = F.coalesce(source.getField("txSeq"), source.getField("ssn"), F.lit(0).cast("bigint"))
     whole = is_read & (source.getField("commit_scn").isNull() | (commit < scn))
+    first = _in_epoch(Scheme.ORACLE, epoch, F.when(whole, scn).otherwise(commit))
     return [
-        F.when(scn.isNotNull() & (whole | (order >= 0)), F.when(whole, scn).otherwise(commit)),
+        F.when(scn.isNotNull() & (whole | (order >= 0)), first),
         scn,
         F.when(whole, F.lit(LAST)).otherwise(order),
     ]

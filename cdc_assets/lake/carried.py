@@ -42,7 +42,8 @@ class Carried:
             `cdc_assets.changes.position.floor_at`.
         max_tombstone: the highest position of a remembered delete, hexadecimal.
         max_truncate: likewise of a truncate: older rows are gone for good.
-        numbering: how binlog files are numbered, see `cdc_assets.changes.numbering`.
+        numbering: of the source's positions, see `cdc_assets.changes.restarts` and, for binlogs,
+            `cdc_assets.changes.numbering`.
         side: of the side table, see `cdc_assets.lake.side`; None if a version published
             that did not write it, which counted whatever the side table held.
         generation: how often the table was built anew.

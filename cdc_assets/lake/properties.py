@@ -20,6 +20,8 @@ from cdc_assets.lake.carried import Carried
 PREFIX: Final = "cdc-assets."
 OFFSETS: Final = PREFIX + "offsets"
 ATTEMPT: Final = PREFIX + "attempt"
+ACCEPTED_RESTART: Final = PREFIX + "accepted-restart"
+"""Of the table, not of a snapshot: `cdc_assets.changes.restarts.Permit`."""
 
 
 @dataclass(frozen=True, slots=True)

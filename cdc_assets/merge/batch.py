@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.formats.positions import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.changeset import ChangeSet, Knowledge
@@ -44,6 +45,7 @@ from cdc_assets.merge.plan import Apply, BatchPlan
 from cdc_assets.merge.publish import Publisher
 from cdc_assets.merge.record import Outcome, record_of
 from cdc_assets.merge.refusals import Refusals, Reported
+from cdc_assets.merge.restarts import RestartWatch
 from cdc_assets.merge.side import SideTable
 from cdc_assets.merge.steps import Steps
 from cdc_assets.merge.tables import execute_steps
@@ -94,6 +96,7 @@ class BatchExecution:
         plan = self.plan
         self.steps = Steps(plan.where)
         self._changes = ChangeSet(self.decoder, plan)
+        self._watch = RestartWatch.of(plan)
         self._side = SideTable(
             self.spark, self.catalog, self.lake, plan.entry.target, plan.published
         )
@@ -113,20 +116,23 @@ class BatchExecution:
                 end; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
-        plan = self.plan
+        plan, learned = self.plan, False
         if plan.steps:
             with self.steps.step("make or change the table"):
                 execute_steps(self.spark, self.catalog, plan.entry, plan.steps)
         starts = plan.published.carried.snapshot_starts if plan.published else None
-        first = Knowledge(dict.fromkeys(range(plan.partitions), ()) if starts is None else starts)
-        with self._folded(first) as (folded, figures):
-            if figures.unknown_column is not None:
-                return figures.unknown_column
-            learned = self._learned(first, figures)
-            if learned is first:
-                return self._merged(folded, figures, first)
-        with self._folded(learned) as (folded, figures):
-            return self._merged(folded, figures, learned)
+        floors = dict.fromkeys(range(plan.partitions), ()) if starts is None else starts
+        knowledge = Knowledge(floors)
+        while True:
+            with self._folded(knowledge) as (folded, figures):
+                if figures.unknown_column is not None:
+                    return figures.unknown_column
+                if self._renumbered(knowledge, folded, figures):
+                    continue
+                more = knowledge if learned else self._learned(knowledge, figures)
+                if more is knowledge:
+                    return self._merged(folded, figures, knowledge)
+                knowledge, learned = more, True
 
     # ── 3. read, decode, refuse ──────────────────────────────────────────────────────────
 
@@ -154,6 +160,31 @@ class BatchExecution:
                 summary = summarized(observed)
                 figures = observer.figures()
             yield replace(summary, frame=self.spark.table(view)), figures
+
+    def _renumbered(self, knowledge: Knowledge, folded: Folded, figures: BatchFigures) -> bool:
+        """Whether the positions are others than it was folded by.
+
+        Raises:
+            RestartError: if they went back, and nobody has accepted that.
+        """
+        watch = self._watch
+        if watch is None:
+            return False
+        renumbered = False
+        if watch.must_look(figures, folded):
+            with self.steps.step("look at positions"):
+                renumbered = watch.look(lambda epochs: self._decoded(knowledge, epochs))
+        self._plan_with(numbering=watch.carried(figures, folded), epochs=watch.restarts.epochs)
+        return renumbered
+
+    def _decoded(self, knowledge: Knowledge, epochs: Epochs) -> DataFrame:
+        plan = replace(self.plan, epochs=epochs)
+        return replace(self.decoder, plan=plan).decode(knowledge.floors)
+
+    def _plan_with(self, *, numbering: str, epochs: Epochs) -> None:
+        self.plan = replace(self.plan, numbering=numbering, epochs=epochs)
+        self.decoder = replace(self.decoder, plan=self.plan)
+        self._changes = ChangeSet(self.decoder, self.plan)
 
     def _learned(self, knowledge: Knowledge, figures: BatchFigures) -> Knowledge:
         """With what a first pass has found; the same object if that is nothing."""
@@ -186,7 +217,8 @@ class BatchExecution:
             return pinned(as_deletes(found, known.positions(found, known.rows(found)), numbers))
 
     def _observer(self) -> BatchObserver:
-        return BatchObserver(self.plan.entry.topic, self.plan.ranges, self.clock())
+        suspicion = self._watch.suspicion() if self._watch else None
+        return BatchObserver(self.plan.entry.topic, self.plan.ranges, self.clock(), suspicion)
 
     # ── 4. cut, apply ────────────────────────────────────────────────────────────────────
 

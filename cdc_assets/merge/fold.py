@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-_KEPT: Final = ("op", "partition", "offset", "ts", "key", "row", "unset")
+_KEPT: Final = ("op", "partition", "offset", "ts", "told_ms", "key", "row", "unset")
 FOLDED: Final = (*_KEPT, "position", "partial")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.restarts import APART_MS
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge import sql
 from cdc_assets.merge.branch import Branch
@@ -41,6 +42,9 @@ class Folded:
         highest_delete: likewise; empty without deletes.
         newest: by partition the offset of the streamed change with the highest position, and
             whether it is a delete.
+        latest_ms: by partition the newest time that the source told of them.
+        is_unordered: whether in some partition that is more than `APART_MS` after the time of
+            the one with the highest position.
     """
 
     frame: DataFrame
@@ -51,6 +55,8 @@ class Folded:
     highest: Mapping[int, str]
     highest_delete: str
     newest: Mapping[int, tuple[int, bool]]
+    latest_ms: Mapping[int, int] = field(default_factory=dict[int, int])
+    is_unordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,10 @@ def summarized(newest: DataFrame) -> Folded:
         F.hex(F.max("position")).alias("highest"),
         F.hex(F.max(F.when(is_delete, F.col("position")))).alias("highest_delete"),
         F.max_by(F.struct("offset", is_delete.alias("is_delete")), streamed).alias("newest"),
+        F.max("told_ms").alias("latest"),
+        F.max_by("told_ms", F.when(F.col("told_ms").isNotNull(), F.col("position"))).alias(
+            "at_highest"
+        ),
     )
     rows = by_partition.collect()
     return Folded(
@@ -85,6 +95,12 @@ def summarized(newest: DataFrame) -> Folded:
         highest={row["partition"]: row["highest"] for row in rows},
         highest_delete=max((row["highest_delete"] or "" for row in rows), default=""),
         newest={row["partition"]: tuple(row["newest"]) for row in rows if row["newest"]},
+        latest_ms={row["partition"]: row["latest"] for row in rows if row["latest"] is not None},
+        is_unordered=any(
+            row["latest"] > row["at_highest"] + APART_MS
+            for row in rows
+            if row["latest"] is not None
+        ),
     )
 
 

@@ -37,8 +37,8 @@ from cdc_assets.merge.steps import Steps
 
 _NUMBER_DIGITS: Final = 16
 _KEPT: Final = (
-    "op", "partition", "offset", "ts", "position", "at", "ordinal", "is_numbered", "content",
-    "row", "old_row",
+    "op", "partition", "offset", "ts", "told_ms", "position", "at", "ordinal", "is_numbered",
+    "content", "row", "old_row",
 )  # fmt: skip
 
 

@@ -53,6 +53,10 @@ class BatchFigures:
         ages: latencies at ``asked_at``; shift them by the time until the publish.
         in_doubt: creates that hold a placeholder, see `cdc_assets.merge.moved`.
         lone_tombstones: whether a record without a value may follow no delete event.
+        suspicious: whether a record may be of a numbering that began again, see
+            `cdc_assets.merge.restarts`; asked, like the next two, only where that is possible.
+        newest_told_ms: the highest time that the source told of a row; None if it told none.
+        lowest_commit: the lowest first number of a position; None if there is none.
         max_read, min_floating: see `cdc_assets.changes.position`, None if there are none.
     """
 
@@ -65,6 +69,9 @@ class BatchFigures:
     asked_at: datetime
     in_doubt: int
     lone_tombstones: bool
+    suspicious: bool
+    newest_told_ms: int | None
+    lowest_commit: int | None
     max_read: int | None
     min_floating: int | None
 
@@ -72,8 +79,23 @@ class BatchFigures:
 class BatchObserver:
     """Attaches the figures to a decoded batch and gives them after an action."""
 
-    def __init__(self, topic: str, ranges: Sequence[OffsetRange], asked_at: datetime) -> None:
+    def __init__(
+        self,
+        topic: str,
+        ranges: Sequence[OffsetRange],
+        asked_at: datetime,
+        suspicion: Expression | None = None,
+    ) -> None:
+        """As given.
+
+        Args:
+            topic: of the batch.
+            ranges: likewise.
+            asked_at: what ages are measured against.
+            suspicion: a flag of each record; None if nothing is to be looked for.
+        """
         self._topic = topic
+        self._suspicion = suspicion
         self._ranges = ranges
         self._asked_at = asked_at
         self._observation = Observation(f"batch-{uuid.uuid4()}")
@@ -91,9 +113,11 @@ class BatchObserver:
             kind.cast("int").alias("kind"),
             _place_of_unknown().alias("unknown_at"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
+            *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
         )
-        observed = prepared.observe(self._observation, *_metrics())
-        return observed.drop("kind", "unknown_at", "paired", "pair")
+        watched = _watched() if self._suspicion is not None else []
+        observed = prepared.observe(self._observation, *_metrics(), *watched)
+        return observed.drop("kind", "unknown_at", "paired", "pair", "suspicious")
 
     def _ends_range(self) -> Expression:
         """Whether a delete is the last record of its range: what follows it is not here."""
@@ -132,6 +156,9 @@ class BatchObserver:
             asked_at=self._asked_at,
             in_doubt=by_op[_IN_DOUBT],
             lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
+            suspicious=bool(got.get("suspicious")),
+            newest_told_ms=got.get("newest_told_ms"),
+            lowest_commit=got.get("lowest_commit"),
             max_read=got["max_read"],
             min_floating=got["min_floating"],
         )
@@ -167,6 +194,15 @@ def _metrics() -> list[Expression]:
         F.bit_xor("paired").alias("paired"),
         F.max("read_lsn").alias("max_read"),
         F.min("floating_lsn").alias("min_floating"),
+    ]
+
+
+def _watched() -> list[Expression]:
+    """What `cdc_assets.merge.restarts` asks of every record."""
+    return [
+        F.max("suspicious").alias("suspicious"),
+        F.max(F.when(F.col("op") != "t", F.col("told_ms"))).alias("newest_told_ms"),
+        F.min("n0").alias("lowest_commit"),
     ]
 
 

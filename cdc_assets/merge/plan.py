@@ -53,7 +53,9 @@ class BatchPlan:
         is_empty: the head has no rows at all; ``head_columns`` are those that it has.
         steps: what the table lacks, done before anything is read.
         soft: deleted rows stay in the table, marked.
-        numbering: of binlog files after the batch, as text; ``epochs`` of its records.
+        numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
+            binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
+        permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: the ranges were merged before; committed offsets stay.
         attempt: unique.
     """
@@ -78,6 +80,7 @@ class BatchPlan:
     state: TableState | None = None
     steps: tuple[TableStep, ...] = ()
     numbering: str = ""
+    permit: str = ""
     epochs: Epochs = field(default_factory=dict)
 
     @property

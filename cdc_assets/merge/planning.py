@@ -22,6 +22,7 @@ from cdc_assets.errors import (
     TerminalError,
 )
 from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake.properties import ACCEPTED_RESTART
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.resent import Newest
@@ -355,6 +356,7 @@ class Planner:
             state=state,
             steps=table.steps,
             numbering=published.carried.numbering if published else "",
+            permit=state.properties.get(ACCEPTED_RESTART, "") if state else "",
         )
 
     def _source(self, entry: TableEntry) -> SourceConfig:

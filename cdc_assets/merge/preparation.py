@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.restarts import COMMIT_NUMBERS, Restarts
 from cdc_assets.merge.binlog import epochs_of, numberings, scanned, to_text
 from cdc_assets.merge.decoding import BatchDecoder, RecordSchema, distinct_schemas
 from cdc_assets.merge.describe import TypeSource
@@ -51,6 +52,8 @@ class Preparation:
         """
         if plan.layout.scheme is Scheme.BINLOG:
             plan = _with_epochs(plan, raw)
+        elif plan.layout.scheme in COMMIT_NUMBERS:
+            plan = replace(plan, epochs=Restarts.from_json(plan.numbering).epochs)
         schemas = self._schemas(plan, raw) if plan.layout.inline else ()
         records = [each.schema for each in schemas]
         if seen:

@@ -326,3 +326,32 @@ def test_the_scheme_is_that_of_the_position_that_is_filled_in(source, scheme):
 @pytest.mark.unit
 def test_the_last_number_fits():
     assert decode(encode((LAST,))) == (LAST,)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("rule", "bits"),
+    [
+        (lambda number, epoch: postgres(
+            sequence_commit=number, lsn=7, offset=1, is_read=False, read_floor=0, epoch=epoch), 52),
+        (lambda number, epoch: oracle(
+            commit_scn=number, scn=7, order=0, offset=1, is_read=False, epoch=epoch), 52),
+        (lambda number, epoch: sqlserver(
+            commit_lsn=(number, 5), change_lsn=None, serial=0, offset=1, epoch=epoch), 32),
+    ],
+    ids=["postgres", "oracle", "sqlserver"],
+)  # fmt: skip
+def test_a_later_epoch_is_above_all_of_an_earlier_one(rule, bits):
+    highest = 2**bits - 1
+    assert rule(highest, 0)[0] == highest, "epoch 0 does not show"
+    assert rule(highest, 0) < rule(0, 1) < rule(highest, 1) < rule(0, 2)
+    encode(rule(highest, 2 ** (63 - bits) - 1))
+    with pytest.raises(ValueError, match="cannot be told"):
+        rule(highest + 1, 0)
+
+
+@pytest.mark.unit
+def test_a_change_in_flight_follows_the_floor_of_its_own_epoch_only():
+    floats = {"sequence_commit": None, "offset": 1, "is_read": False, "epoch": 1}
+    assert postgres(lsn=40, read_floor=900, **floats)[0] == 1 << 52 | 40
+    assert postgres(lsn=40, read_floor=1 << 52 | 60, **floats)[0] == 1 << 52 | 60

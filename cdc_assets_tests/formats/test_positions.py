@@ -33,6 +33,7 @@ from cdc_assets.formats.positions import (
     NUMBERS,
     binlog_columns,
     floor_columns,
+    may_witness,
     numbers,
     source_fields,
 )
@@ -68,17 +69,33 @@ def is_read(source: Source) -> bool:
     return source.get("snapshot") not in (None, "false")
 
 
+def epoch_of(offset: int) -> int:
+    return epoch_at(EPOCHS.get(offset % 3, []), offset)
+
+
+def placed(rule: Callable[..., tuple[int, ...]], **said: Any) -> Expected:
+    """The rule's position; None where a number reaches into the bits of the epoch."""
+    try:
+        return rule(**said)
+    except ValueError:
+        return None
+
+
 def of_postgres(source: Source, offset: int) -> Expected:
     commit, second = json.loads(source["sequence"] or "[null,null]")
     lsn = source["lsn"] if source["lsn"] is not None else second
     if lsn is None or int(lsn) < 0:
         return None
-    return postgres(
+    if not is_read(source) and commit is not None and int(commit) < 0:
+        return None
+    return placed(
+        postgres,
         sequence_commit=None if commit is None else int(commit),
         lsn=int(lsn),
         offset=offset,
         is_read=is_read(source),
         read_floor=floor_at(FLOORS, offset % 3, offset),
+        epoch=epoch_of(offset),
     )
 
 
@@ -86,7 +103,7 @@ def of_binlog(source: Source, offset: int) -> Expected:
     file, pos = binlog_file(source["file"] or ""), source["pos"]
     if file is None or not pos or pos < 0:
         return None
-    epoch = epoch_at(EPOCHS.get(offset % 3, []), offset)
+    epoch = epoch_of(offset)
     row = source["row"] or 0
     return binlog(epoch=epoch, file_number=file.number, pos=pos, row=row, offset=offset)
 
@@ -96,7 +113,13 @@ def of_sqlserver(source: Source, offset: int) -> Expected:
     if commit is None or (change is None and source["change_lsn"] is not None):
         return None
     serial = source["event_serial_no"] or 0
-    return sqlserver(commit_lsn=commit, change_lsn=change, serial=serial, offset=offset)
+    return sqlserver(
+        commit_lsn=commit,
+        change_lsn=change,
+        serial=serial,
+        offset=offset,
+        epoch=epoch_of(offset),
+    )
 
 
 def of_oracle(source: Source, offset: int) -> Expected:
@@ -106,12 +129,14 @@ def of_oracle(source: Source, offset: int) -> Expected:
     if source["scn"] is None or (source["commit_scn"] is None and not is_read(source)):
         return None
     given = [source[name] for name in ("txSeq", "ssn") if source[name] is not None]
-    return oracle(
+    return placed(
+        oracle,
         commit_scn=None if source["commit_scn"] is None else int(source["commit_scn"]),
         scn=int(source["scn"]),
         order=[*given, 0][0],
         offset=offset,
         is_read=is_read(source),
+        epoch=epoch_of(offset),
     )
 
 
@@ -135,7 +160,7 @@ def of_offset(source: Source, offset: int) -> Expected:
 
 SNAPSHOTS = [None, "false", "true", "first", "last", "incremental"]
 LSNS = [None, "00000027:00000758:0005", "ffffffff:FFFFFFFF:ffff", "0000002b:00000000:0000", *JUNK]
-SCNS = [None, "0", "41", "2122184", str(2**63 - 1), str(2**63), *JUNK]
+SCNS = [None, "0", "41", "2122184", str(2**52 - 1), str(2**52), str(2**63), *JUNK]
 OPS = [None, "1:338::0:0", "2:10:a2V5MTIz/+==:7:1", "1:5:null:3:-1", "-1:-1::0:0", "1:5::-1:0"]
 FILES = [None, "mysql-bin.000009", "mysql-bin.1000000", "my.host.000001", "b.4294967295"]
 TOO_HIGH = ["b.4294967296", "b.99999999999", "mysql-bin.000009\n"]
@@ -147,6 +172,9 @@ PAIRS = [
     ["4800", "4900"],
     ["5000", "4990"],
     ["6000", str(2**62)],
+    [str(2**52 - 1), "5000"],
+    [str(2**52), "5000"],
+    [None, str(2**52 - 1)],
 ]
 
 CASES: dict[Scheme, tuple[Callable[[Source, int], Expected], dict[str, list[Any]]]] = {
@@ -269,7 +297,13 @@ def test_only_postgres_has_what_a_read_floor_is_found_by(spark):
     found = {}
     for scheme in (Scheme.POSTGRES, Scheme.YUGABYTE):
         frame = parsed(spark, Scheme.POSTGRES, placed)
-        columns = floor_columns(scheme, F.col("source"), is_read=read_flag())
+        columns = floor_columns(
+            scheme,
+            F.col("source"),
+            is_read=read_flag(),
+            offset=F.col("offset"),
+            partition=F.col("partition"),
+        )
         rows = frame.orderBy("offset").select(*columns).collect()
         found[scheme] = [tuple(row) for row in rows]
     nothing = (None, None)
@@ -299,3 +333,40 @@ def test_columns_of_the_binlog_are_what_numbering_counts(spark):
     )  # fmt: skip
     assert tuple(found[1]) == (1, 1, "my.host", 3, 154, 0, None, 0, 5, True)
     assert [each["file_no"] for each in found[2:]] == [None, None]
+
+
+def test_what_a_read_floor_is_found_by_has_its_epoch(spark):
+    sources = [
+        {"lsn": 100, "sequence": '[null,"100"]', "snapshot": "true"},
+        {"lsn": 90, "sequence": '[null,"90"]', "snapshot": "false"},
+    ]
+    frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
+    columns = floor_columns(
+        Scheme.POSTGRES,
+        F.col("source"),
+        is_read=read_flag(),
+        offset=F.col("offset"),
+        partition=F.col("partition"),
+        epochs={0: [(0, 1)], 1: [(5, 3)]},
+    )
+    rows = frame.orderBy("offset").select(*columns).collect()
+    assert [tuple(row) for row in rows] == [(1 << 52 | 100, None), (None, 90)]
+
+
+def test_what_comes_in_the_order_of_commits_is_told(spark):
+    sources = [
+        {"lsn": 1, "sequence": '["1","2"]', "snapshot": "false"},
+        {"lsn": 1, "sequence": '["1","2"]'},
+        {"lsn": 1, "sequence": '[null,"2"]', "snapshot": "false"},
+        {"lsn": 1, "snapshot": "false"},
+        {"lsn": 1, "sequence": '[null,"2"]', "snapshot": "last"},
+        {"sequence": '["1","2"]', "snapshot": "incremental"},
+    ]
+    frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
+    for scheme, expected in (
+        (Scheme.POSTGRES, [True, True, False, False, True, False]),
+        (Scheme.ORACLE, [True, True, True, True, True, False]),
+    ):
+        told = may_witness(scheme, F.col("source"), is_read=read_flag())
+        rows = frame.orderBy("offset").select(told).collect()
+        assert [row[0] for row in rows] == expected

@@ -8,6 +8,7 @@ from typing import Any
 from cdc_assets_tests.pipeline import Message
 
 PLACEHOLDER = "__debezium_unavailable_value"
+AT_MS = 1_760_000_000_000
 
 
 def event(
@@ -20,6 +21,7 @@ def event(
     before: dict[str, Any] | None = None,
     order: int | None = None,
     key: tuple[str, ...] = ("id",),
+    at_ms: int = AT_MS,
 ) -> Message:
     """A change of a table keyed by ``id``; ``row`` is ``after``, of a delete ``before``.
 
@@ -28,6 +30,7 @@ def event(
         before: image before an update.
         order: place in the transaction.
         key: columns of the record's key; () for none.
+        at_ms: when it was committed, or read.
     """
     value = {
         "before": row if op == "d" else before,
@@ -35,7 +38,7 @@ def event(
         "source": {
             "version": "3.6.1.Final",
             "connector": "postgresql",
-            "ts_ms": 1_760_000_000_000,
+            "ts_ms": at_ms,
             "snapshot": "true" if op == "r" else "false",
             "sequence": json.dumps([None if commit is None else str(commit), str(lsn)]),
             "schema": "public",

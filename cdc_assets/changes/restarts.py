@@ -1,0 +1,337 @@
+"""When the positions of a source start again lower: restored, upgraded by dump, RESETLOGS.
+
+What is new then has positions that look old, and would be ignored. Two statements about one
+Kafka partition tell it from a change that is delivered again:
+
+1. A change keeps its commit time, and a snapshot's row the time of its reading, however often
+   it is delivered. So what is newer by this time than everything before it in its partition
+   was not delivered there before. No clock has to be right for that.
+2. Within one numbering a connector delivers in the order of commits. So what is delivered for
+   the first time does not lie below a commit that came before it in its partition.
+
+A record that is newer by time and lower by commit contradicts that, unless the numbering began
+again: it is a *witness*. Records of which the second statement does not hold are none: changes
+without a last commit (they may have run before a snapshot), and rows of incremental snapshots.
+
+Between partitions only what was committed later is newer, up to `CLOCK_MS`. That is asked where
+positions of other partitions count: of truncates, and once keys have moved.
+
+A person may accept one restart. What belongs to it is then found in every partition, since old
+records may still be unread there (`Restart.has_begun`), and the *epoch* rises from there on: it
+stands above the first number of a position (`cdc_assets.changes.position`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from cdc_assets.changes.position import Scheme, decode, epoch_bits
+
+Commit = tuple[int, ...]
+"""The numbers of a position that say which commit: the epoch and the source's."""
+
+CLOCK_MS: Final = 60_000
+"""How far commit times may run against commits, where keys may have moved: clocks are set back."""
+
+APART_MS: Final = 1_000
+"""The same with all clocks right: concurrent transactions take their times before they commit. No
+source is restored in less."""
+
+SKEW_MS: Final = 600_000
+"""How far the clock of the server after a restart may be behind that of the one before."""
+
+COMMIT_NUMBERS: Final[Mapping[Scheme, int]] = {
+    Scheme.POSTGRES: 1,
+    Scheme.SQLSERVER: 2,
+    Scheme.ORACLE: 1,
+}
+"""How many numbers say which commit. Schemes that are not here have no such restarts.
+
+The binlog has epochs of its own (`cdc_assets.changes.numbering`), YugabyteDB's hybrid times go
+on after a restore, and Kafka's offsets never go back.
+"""
+
+
+class Placed(NamedTuple):
+    """What a record tells of the numbering.
+
+    Attributes:
+        offset: in its Kafka partition.
+        commit: of its position; None if it has no position.
+        told_ms: the source's time of the commit, or of the reading; None if there is none.
+        may_witness: whether it was delivered in the order of commits.
+    """
+
+    offset: int
+    commit: Commit | None
+    told_ms: int | None
+    may_witness: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A witness of a restart, and what it contradicts.
+
+    Attributes:
+        partition, offset: of the witness.
+        before, before_ms: the highest commit, and the newest time, until then.
+        after, after_ms: of the witness.
+    """
+
+    partition: int
+    offset: int
+    before: Commit
+    before_ms: int
+    after: Commit
+    after_ms: int
+
+    def has_begun(self, record: Placed) -> bool:
+        """Whether a record that may still be of the numbering before is of the one after.
+
+        Old commits above ``after`` are not newer than ``before_ms``, and new ones below it are
+        not older than the restart. Where commits cannot tell, the time must be beyond doubt.
+        """
+        if record.commit is None or record.told_ms is None:
+            return False
+        if record.commit <= self.after:
+            return record.told_ms > self.before_ms
+        if record.commit < self.before:
+            return record.told_ms >= self.after_ms
+        return record.told_ms > self.after_ms + SKEW_MS
+
+    def to_list(self) -> list[object]:
+        """For JSON."""
+        return [
+            self.partition, self.offset, self.before, self.before_ms, self.after, self.after_ms,
+        ]  # fmt: skip
+
+    @classmethod
+    def of_list(cls, said: list[Any]) -> Restart:
+        """The inverse of `to_list`."""
+        partition, offset, before, before_ms, after, after_ms = said
+        return cls(partition, offset, tuple(before), before_ms, tuple(after), after_ms)
+
+    def describe(self, scheme: Scheme) -> str:
+        """Both positions as numbers and both times; no values of rows."""
+        before, after = (_numbers(scheme, commit) for commit in (self.before, self.after))
+        return (
+            f"commit {after} at {_time(self.after_ms)} follows commit {before} "
+            f"and the time {_time(self.before_ms)}"
+        )
+
+
+def _numbers(scheme: Scheme, commit: Commit) -> str:
+    """As the source counts: without the epoch."""
+    own = (commit[0] & (1 << epoch_bits(scheme)) - 1, *commit[1:])
+    return ":".join(str(number) for number in own)
+
+
+def _time(told_ms: int) -> str:
+    return datetime.fromtimestamp(told_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was merged before a batch, as far as restarts are concerned.
+
+    Attributes:
+        highest: commit by partition; one that is not there had no change yet.
+        newest_ms: time by partition: no record was newer; the same.
+        highest_of_all: commit that the whole table is compared with; None without one.
+        newest_of_all_ms: time, likewise.
+        keys_stay: whether a record that is delivered again lies in the same partition.
+        apart_ms: by how much a witness must be newer than what came before in its partition. By
+            nothing, as the module says; but of a topic with several partitions nobody knows
+            whether keys have moved before the first batch.
+    """
+
+    highest: Mapping[int, Commit] = field(default_factory=dict[int, Commit])
+    newest_ms: Mapping[int, int] = field(default_factory=dict[int, int])
+    highest_of_all: Commit | None = None
+    newest_of_all_ms: int | None = None
+    keys_stay: bool = True
+    apart_ms: int = 0
+
+
+def witness(partition: int, records: Iterable[Placed], seen: Seen) -> Restart | None:
+    """The first record of a partition that contradicts what came before it.
+
+    Args:
+        partition: of the records.
+        records: in offset order, with the epochs that are known.
+        seen: before them.
+    """
+    highest, newest = seen.highest.get(partition), seen.newest_ms.get(partition)
+    for record in records:
+        if record.commit is None:
+            continue
+        found = _contradiction(partition, record, seen, highest, newest)
+        if found is not None:
+            return found
+        is_low = highest is not None and record.commit < highest
+        if record.told_ms is not None and not is_low:
+            newest = max(newest or 0, record.told_ms)
+        highest = max(highest or record.commit, record.commit)
+    return None
+
+
+def _contradiction(
+    partition: int, record: Placed, seen: Seen, highest: Commit | None, newest: int | None
+) -> Restart | None:
+    commit, told_ms = record.commit, record.told_ms
+    if commit is None or told_ms is None or not record.may_witness:
+        return None
+    if seen.keys_stay and highest is not None and newest is not None:
+        if commit < highest and told_ms > newest + seen.apart_ms:
+            return Restart(partition, record.offset, highest, newest, commit, told_ms)
+    above: Commit = seen.highest_of_all or ()
+    if highest is not None and not seen.keys_stay:
+        above = max(above, highest)
+    times = [each for each in (newest, seen.newest_of_all_ms) if each is not None]
+    if not times or commit >= above or told_ms <= max(times) + CLOCK_MS:
+        return None
+    return Restart(partition, record.offset, above, max(times), commit, told_ms)
+
+
+def begin(partition: int, records: Sequence[Placed], accepted: Restart, seen: Seen) -> int | None:
+    """The offset of a partition's first record that is of the numbering after a restart.
+
+    What was accepted in one partition says too little of another that is read later: its old
+    records may lie above all that was known then. Its own witness says more.
+    """
+    own = witness(partition, records, seen)
+    return min(
+        (
+            each.offset
+            for restart in (accepted, own)
+            if restart is not None
+            for each in records
+            if restart.has_begun(each)
+        ),
+        default=None,
+    )
+
+
+def newest_after(
+    latest_ms: Mapping[int, int], told_ms: int | None, *, is_ordered: bool
+) -> Mapping[int, int]:
+    """Times that no record of a batch exceeds, by partition.
+
+    Args:
+        latest_ms: by partition the newest time of those changes that are the newest of their
+            rows: cheap to have. No other is newer as long as times run with positions.
+        told_ms: the newest time of all records.
+        is_ordered: whether they do, but for `APART_MS`.
+    """
+    if told_ms is None:
+        return {}
+    return {
+        p: min(told_ms, at + APART_MS) if is_ordered else told_ms for p, at in latest_ms.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """What each publish carries on.
+
+    Attributes:
+        newest_ms: by partition a time that no record merged so far exceeds.
+        epochs: by partition the offsets where an epoch begins, rising, and the epoch.
+        accepted: the restarts that persons have accepted: that of epoch 1, of epoch 2 …
+    """
+
+    newest_ms: Mapping[int, int] = field(default_factory=dict[int, int])
+    epochs: Mapping[int, Sequence[tuple[int, int]]] = field(
+        default_factory=dict[int, Sequence[tuple[int, int]]]
+    )
+    accepted: tuple[Restart, ...] = ()
+
+    def pending(self, partition: int) -> Restart | None:
+        """The next accepted restart that has not begun in a partition yet."""
+        begun = self.epochs.get(partition, ())
+        epoch = begun[-1][1] if begun else 0
+        return self.accepted[epoch] if epoch < len(self.accepted) else None
+
+    def all_pending(self, partitions: int) -> Mapping[int, Restart]:
+        """By partition, for those where one is."""
+        found = {p: self.pending(p) for p in range(partitions)}
+        return {p: each for p, each in found.items() if each is not None}
+
+    def begun(self, partition: int, offset: int) -> Restarts:
+        """With the partition's next epoch."""
+        before = tuple(self.epochs.get(partition, ()))
+        epoch = before[-1][1] + 1 if before else 1
+        return replace(self, epochs={**self.epochs, partition: (*before, (offset, epoch))})
+
+    def used(self) -> Restarts:
+        """Without an accepted restart that has begun nowhere."""
+        epochs = (begun[-1][1] for begun in self.epochs.values() if begun)
+        return replace(self, accepted=self.accepted[: max(epochs, default=0)])
+
+    def read(self, newest_ms: Mapping[int, int]) -> Restarts:
+        """After a batch of which this is `newest_after`."""
+        newest = {p: max(at, self.newest_ms.get(p, at)) for p, at in newest_ms.items()}
+        return replace(self, newest_ms={**self.newest_ms, **newest})
+
+    def to_json(self) -> str:
+        """As text; it grows with partitions and restarts, not with changes."""
+        document = {
+            "newest_ms": {str(p): at for p, at in sorted(self.newest_ms.items())},
+            "epochs": {str(p): list(each) for p, each in sorted(self.epochs.items())},
+            "accepted": [each.to_list() for each in self.accepted],
+        }
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Restarts:
+        """The inverse of `to_json`; nothing is known of tables that carried nothing."""
+        if not text:
+            return cls()
+        said = json.loads(text)
+        epochs = said["epochs"].items()
+        return cls(
+            newest_ms={int(p): at for p, at in said["newest_ms"].items()},
+            epochs={int(p): tuple((at, epoch) for at, epoch in each) for p, each in epochs},
+            accepted=tuple(Restart.of_list(each) for each in said["accepted"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A person's acceptance of one restart.
+
+    Attributes:
+        epoch: that it raises to. It counts as long as the table has all epochs below it and
+            not this one, so that it serves one restart and can be given twice.
+        restart: what was seen.
+    """
+
+    epoch: int
+    restart: Restart
+
+    def to_json(self) -> str:
+        """As text."""
+        document = {"epoch": self.epoch, "restart": self.restart.to_list()}
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Permit:
+        """The inverse of `to_json`."""
+        said = json.loads(text)
+        return cls(said["epoch"], Restart.of_list(said["restart"]))
+
+    def granted(self, restarts: Restarts) -> Restarts:
+        """With this restart accepted, unless the permission is spent."""
+        if self.epoch != len(restarts.accepted) + 1:
+            return restarts
+        return replace(restarts, accepted=(*restarts.accepted, self.restart))
+
+
+def commit_of(scheme: Scheme, position: str) -> Commit | None:
+    """The commit of a position as hexadecimal text; None of an empty one."""
+    numbers = decode(bytes.fromhex(position))
+    return numbers[: COMMIT_NUMBERS[scheme]] or None

@@ -1,0 +1,110 @@
+"""Which restart of a source's numbering a table stops at, and a person's permission to go on.
+
+The permission is a property of the table that names the restart and the epoch that it raises to
+(`cdc_assets.changes.restarts.Permit`). The batch that is merged across the restart records both
+with its publish; from then on the property means nothing, so that a second restart stops the
+table again. Until then it may be given as often as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.restarts import Permit, Restarts
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.lake import Lake
+from cdc_assets.lake.properties import ACCEPTED_RESTART
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge import sql
+from cdc_assets.merge.decoding import BatchDecoder
+from cdc_assets.merge.failures import translated
+from cdc_assets.merge.plan import BatchPlan
+from cdc_assets.merge.planning import Planner
+from cdc_assets.merge.read import read_ranges
+from cdc_assets.merge.restarts import RestartError, RestartWatch
+from cdc_assets.registry import TableEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptable:
+    """A restart that a person may accept.
+
+    Attributes:
+        permit: what accepting it records.
+        scheme: of the table's positions.
+    """
+
+    permit: Permit
+    scheme: Scheme
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        restart = self.permit.restart
+        place = f"partition {restart.partition} offset {restart.offset}"
+        return f"{place}: {restart.describe(self.scheme)}"
+
+
+class RestartDesk:
+    """Finds restarts in what is not merged yet, and accepts them."""
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        spark: Callable[[], SparkSession],
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._spark = spark
+        self._lake = Lake(config)
+        log = KafkaLog(config.kafka.librdkafka())
+        self._planner = Planner(config, self._lake, log, clock)
+
+    def restart(self, entry: TableEntry) -> Acceptable | None:
+        """The restart that the next batch stops at; None if it stops at none.
+
+        Raises:
+            CdcError: if the table cannot be read on for another reason.
+        """
+        if self._lake.state(entry.target) is None:
+            return None
+        pending = self._planner.tail(entry, None, "accept-restart")
+        if pending is None:
+            return None
+        epochs = Restarts.from_json(pending.plan.numbering).epochs
+        plan = replace(pending.plan, epochs=epochs, permit="")
+        watch = RestartWatch.of(plan)
+        if watch is None:
+            return None
+        with translated("look at positions", plan.where):
+            return self._looked(plan, watch)
+
+    def _looked(self, plan: BatchPlan, watch: RestartWatch) -> Acceptable | None:
+        options = self._config.kafka.spark_options()
+        raw = read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
+        placeholder = self._config.source(
+            plan.entry.table.source
+        ).connector.unavailable_value_placeholder
+        decoder = BatchDecoder(raw, plan, placeholder)
+        floors = plan.published.carried.snapshot_starts if plan.published else {}
+        try:
+            watch.look(
+                lambda epochs: replace(decoder, plan=replace(plan, epochs=epochs)).decode(floors)
+            )
+        except RestartError as found:
+            epoch = len(watch.restarts.accepted) + 1
+            return Acceptable(Permit(epoch, found.restart), plan.layout.scheme)
+        return None
+
+    def accept(self, entry: TableEntry, found: Acceptable) -> None:
+        """Record the permission; the next batches are merged across this restart."""
+        said = {ACCEPTED_RESTART: found.permit.to_json()}
+        catalog = self._config.lake.catalog.name
+        with translated("accept restart", f"table={entry.table} lake={entry.target}"):
+            self._spark().sql(sql.set_properties(catalog, entry.target, said))

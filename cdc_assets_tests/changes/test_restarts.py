@@ -1,0 +1,276 @@
+"""Positions that went back: generated logs with a restore are told from those without."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.restarts import Permit, Placed, Restart, Restarts, Seen, witness
+from cdc_assets_tests.toy import cuts
+from cdc_assets_tests.toy.actions import Commit, Log, Toy
+from cdc_assets_tests.toy.busy import SESSIONS, busy_log
+from cdc_assets_tests.toy.connector import Record
+from cdc_assets_tests.toy.cuts import Merge
+from cdc_assets_tests.toy.restored import (
+    Clock,
+    Reader,
+    WentBackError,
+    followed,
+    placed,
+    timed,
+)
+
+SEEDS = range(500)
+
+
+def batches(log: Log, records: list[Record]) -> Iterator[tuple[list[Record], int]]:
+    """What each batch reads, and how many partitions the topic has by then."""
+    vector, there = dict[int, int](), partitions_at(log)
+    for step in log.steps:
+        if isinstance(step, Merge):
+            read = cuts.between(records, vector, step.to)
+            vector = dict(step.to)
+            yield read, max((there[p, at] for p, at in coordinates(read)), default=1)
+
+
+def coordinates(records: list[Record]) -> list[tuple[int, int]]:
+    return [(each.partition, each.offset) for each in records]
+
+
+def partitions_at(log: Log) -> dict[tuple[int, int], int]:
+    """How many partitions the topic had when a record was produced."""
+    toy, found = Toy(log.schema, log.settings), dict[tuple[int, int], int]()
+    actions = [*log.actions, *(Commit(session, 0) for session in range(SESSIONS))]
+    for action in actions:
+        toy.do(action)
+        for at in coordinates(toy.log.records[len(found) :]):
+            found[at] = len(toy.log.ends)
+    return found
+
+
+def read(log: Log, clock: Clock) -> None:
+    reader = Reader()
+    records = timed(log.records, clock)
+    for batch, partitions in batches(log, records):
+        reader.read(batch, partitions)
+
+
+@pytest.mark.property
+def test_no_log_of_one_numbering_is_taken_for_a_restart() -> None:
+    """Connector restarts, snapshots of both kinds, transactions in flight, added partitions."""
+    for seed in SEEDS:
+        no_alarm(busy_log(seed), Clock(random.Random(seed)))
+
+
+@pytest.mark.property
+def test_nor_is_it_where_the_clock_is_set_and_keys_move_later() -> None:
+    """Not before the first batch: then nothing tells that they have moved."""
+    for seed in SEEDS:
+        log = busy_log(seed)
+        first = next(each for each in log.steps if isinstance(each, Merge)).to
+        there, read = partitions_at(log), cuts.between(log.records, {}, first)
+        if all(there[at] == log.settings.partitions for at in coordinates(read)):
+            no_alarm(log, Clock(random.Random(seed), steps_ms=29_000))
+
+
+@pytest.mark.property
+def test_while_keys_stay_no_clock_has_to_be_right() -> None:
+    for seed in SEEDS:
+        clock = Clock(random.Random(seed), steps_ms=86_400_000, apart_ms=100_000)
+        no_alarm(unmoved(seed, partitions=1), clock)
+
+
+def unmoved(seed: int, *, partitions: int | None = None) -> Log:
+    """A log to which no partition was added."""
+    for each in itertools.count(seed, 10_000_000):
+        log = busy_log(each)
+        if len(log.ends) == log.settings.partitions and partitions in {None, len(log.ends)}:
+            return log
+    raise AssertionError
+
+
+def no_alarm(log: Log, clock: Clock) -> None:
+    try:
+        read(log, clock)
+    except WentBackError as alarm:
+        pytest.fail(f"{alarm}\n{log.describe()}")
+
+
+# ── with a restore put in ─────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Two numberings in one log, and where the second begins in each partition.
+
+    Attributes:
+        down_ms: the newest time of the first.
+        ends: next offset of each partition after the first.
+        shift: how much higher the positions of the second are than those of a new toy.
+    """
+
+    records: list[Record]
+    down_ms: int
+    ends: dict[int, int]
+    shift: int
+
+    @classmethod
+    def of(cls, seed: int, back: int) -> Restored:
+        """The second begins this many percent of the first's positions back."""
+        rng = random.Random(seed)
+        clock = Clock(rng)
+        first, second = (unmoved(each) for each in (seed, seed + 1_000_000))
+        old = timed(first.records, clock)
+        clock.now_ms += 120_000
+        down_ms = max((e.event.ts_ms for e in old if e.event), default=0)
+        lsns = [each.event.lsn for each in old if each.event]
+        shift = max(lsns) * (100 - back) // 100 - 100 if lsns else 0
+        ends = dict.fromkeys(range(4), 0) | dict(first.ends)
+        return cls(followed(old, timed(second.records, clock), shift), down_ms, ends, shift)
+
+    def is_old(self, record: Record) -> bool:
+        return record.offset < self.ends[record.partition]
+
+
+def lost(log: Restored, accepted: dict[int, int]) -> str | None:
+    """A change of the second numbering that stands below one of the first that it follows."""
+    highest: dict[int, tuple[int, ...]] = {}
+    for partition, each in placed(log.records).items():
+        for record, told in each:
+            begins = accepted.get(partition)
+            epoch = int(begins is not None and told.offset >= begins)
+            commit = (epoch << 52 | (told.commit or (0,))[0],)
+            if log.is_old(record):
+                highest[partition] = max(highest.get(partition, ()), commit)
+            elif told.may_witness and commit < highest.get(partition, ()):
+                return f"p{partition}@{told.offset}: {commit} < {highest[partition]}"
+    return None
+
+
+def halves(log: Restored, seed: int) -> Iterator[list[Record]]:
+    """Batches that end anywhere, so that some partitions run ahead of others."""
+    rng = random.Random(seed)
+    ends = dict[int, int]()
+    for each in log.records:
+        ends[each.partition] = max(ends.get(each.partition, 0), each.offset + 1)
+    start = dict.fromkeys(ends, 0)
+    for _ in range(rng.randrange(4)):
+        stop = {p: rng.randint(start[p], end) for p, end in ends.items()}
+        yield cuts.between(log.records, start, stop)
+        start = stop
+    yield cuts.between(log.records, start, ends)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("back", [100, 60, 20])
+def test_no_change_after_a_restore_is_merged_below_what_it_follows(back: int) -> None:
+    """Either nothing of the new numbering lies below the old one, or the table stops."""
+    stopped = 0
+    for seed in SEEDS:
+        log, reader = Restored.of(seed, back), Reader(accepts=0)
+        read = list[Record]()
+        try:
+            for batch in halves(log, seed):
+                reader.read(batch, 4)
+                read += batch
+        except WentBackError:
+            stopped += 1
+        published = Restored(read, log.down_ms, log.ends, log.shift)
+        assert (problem := lost(published, {})) is None, f"seed {seed}: {problem}"
+    assert stopped > len(SEEDS) // 2
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("back", [100, 60, 20])
+def test_an_accepted_restart_begins_in_each_partition_where_the_new_numbering_does(
+    back: int,
+) -> None:
+    """Old records may be unread in other partitions; whatever is of the new one is newer."""
+    raised = 0
+    for seed in SEEDS:
+        log, reader = Restored.of(seed, back), Reader(accepts=1)
+        for batch in halves(log, seed):
+            reader.read(batch, 4)
+            reader.restarts = Restarts.from_json(reader.restarts.to_json())
+        begun = {p: each[0][0] for p, each in reader.restarts.epochs.items()}
+        raised += bool(begun)
+        assert all(at >= log.ends[p] for p, at in begun.items()), f"seed {seed}: old in new epoch"
+        assert (problem := lost(log, begun)) is None, f"seed {seed}: {problem}"
+    assert raised > len(SEEDS) // 2
+
+
+# ── by example ────────────────────────────────────────────────────────────────────────────
+
+OLD = [Placed(0, (890,), 1_000, True), Placed(1, (900,), 2_000, True)]
+NEW = Placed(2, (10,), 9_000, True)
+
+
+def alarm(*records: Placed) -> Restart | None:
+    return witness(0, [*OLD, *records], Seen())
+
+
+@pytest.mark.unit
+def test_lower_and_newer_is_a_witness() -> None:
+    assert alarm(NEW) == Restart(0, 2, (900,), 2_000, (10,), 9_000)
+    assert witness(0, [NEW], Seen({0: (900,)}, {0: 2_000})) == alarm(NEW)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(NEW._replace(told_ms=2_000), id="sent again"),
+        pytest.param(NEW._replace(commit=(900,)), id="the same commit"),
+        pytest.param(NEW._replace(may_witness=False), id="in flight"),
+        pytest.param(NEW._replace(told_ms=None), id="without a time"),
+        pytest.param(NEW._replace(commit=None), id="without a position"),
+    ],
+)
+def test_what_is_not_both_is_none(record: Placed) -> None:
+    assert alarm(record) is None
+
+
+@pytest.mark.unit
+def test_between_partitions_a_clock_may_have_been_set_back() -> None:
+    seen = Seen({1: (900,)}, {1: 2_000}, (900,), 2_000, keys_stay=False)
+    assert witness(0, [NEW._replace(told_ms=62_000)], seen) is None
+    assert witness(0, [NEW._replace(told_ms=62_001)], seen) is not None
+
+
+@pytest.mark.unit
+def test_a_rule_by_position_alone_would_take_a_connector_restart_for_one() -> None:
+    again = OLD[0]._replace(offset=2)
+    assert again.commit is not None
+    assert OLD[1].commit is not None
+    assert again.commit < OLD[1].commit
+    assert alarm(again) is None
+
+
+@pytest.mark.unit
+def test_a_permission_serves_one_restart_and_may_be_given_twice() -> None:
+    found = alarm(NEW)
+    assert found is not None
+    permit = Permit.from_json(Permit(1, found).to_json())
+    granted = permit.granted(Restarts())
+    assert granted.accepted == (found,)
+    assert granted.used().accepted == (), "not before it has begun somewhere"
+    begun = granted.begun(0, 2).used()
+    assert permit.granted(begun) == begun, "spent"
+    assert begun.pending(0) is None
+    assert begun.pending(1) == found, "it may begin in other partitions yet"
+    assert Restarts.from_json(begun.to_json()) == begun
+    assert Restarts.from_json("") == Restarts()
+
+
+@pytest.mark.unit
+def test_a_restart_is_told_without_its_epoch_and_in_utc() -> None:
+    again = Restart(0, 7, (1 << 52 | 900,), 1_760_000_000_000, (1 << 52 | 10,), 1_760_000_060_000)
+    assert again.describe(Scheme.POSTGRES) == (
+        "commit 10 at 2025-10-09T08:54:20.000+00:00 follows commit 900 and the time "
+        "2025-10-09T08:53:20.000+00:00"
+    )

@@ -1,0 +1,103 @@
+"""What Spark finds in a batch is what `cdc_assets.changes.restarts` finds, record by record."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.restarts import COMMIT_NUMBERS, Commit, Placed, Restart, Seen, witness
+from cdc_assets.merge.restarts import Known, in_order, restart_of
+from cdc_assets_tests.pipeline import Session
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = 4
+
+
+class Case:
+    """Records of some partitions, what was merged before, and restarts that are accepted."""
+
+    def __init__(self, seed: int, scheme: Scheme) -> None:
+        self.rng = random.Random(seed)
+        self.scheme = scheme
+        self.records = {p: self._records() for p in range(self.rng.randint(1, PARTITIONS))}
+        known = [p for p in self.records if self.rng.random() < 0.7]
+        self.seen = Seen(
+            highest={p: self._commit() for p in known},
+            newest_ms={p: self._time() for p in known if self.rng.random() < 0.8},
+            highest_of_all=self._commit() if self.rng.random() < 0.5 else None,
+            newest_of_all_ms=self._time() if self.rng.random() < 0.5 else None,
+            keys_stay=self.rng.random() < 0.7,
+            apart_ms=self.rng.choice([0, 1000]),
+        )
+        self.pending = {
+            p: Restart(0, 0, self._commit(), self._time(), self._commit(), self._time())
+            for p in self.records
+            if self.rng.random() < 0.5
+        }
+
+    def _commit(self) -> Commit:
+        return tuple(self.rng.randrange(9) for _ in range(COMMIT_NUMBERS[self.scheme]))
+
+    def _time(self) -> int:
+        return self.rng.choice([0, 500, 1001, 2500, 60_500, 61_001, 120_000, 900_000])
+
+    def _records(self) -> list[Placed]:
+        return [
+            Placed(
+                offset,
+                self._commit() if self.rng.random() < 0.9 else None,
+                self._time() if self.rng.random() < 0.9 else None,
+                self.rng.random() < 0.7,
+            )
+            for offset in range(self.rng.randint(1, 8))
+        ]
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """In no order, and a rejected record at the beginning."""
+        rows: list[tuple[object, ...]] = [
+            (p, each.offset, *(each.commit or self._none), each.told_ms, each.may_witness, None)
+            for p, records in self.records.items()
+            for each in records
+        ]
+        rows.append((0, -1, *(10**6 for _ in self._none), 1, True, "rejected"))
+        self.rng.shuffle(rows)
+        return rows
+
+    @property
+    def _none(self) -> Sequence[int | None]:
+        return (None,) * COMMIT_NUMBERS[self.scheme]
+
+    def expected(self) -> Mapping[int, tuple[Restart | None, int | None]]:
+        found: dict[int, tuple[Restart | None, int | None]] = {}
+        for p, records in self.records.items():
+            pending = self.pending.get(p)
+            begins = [each.offset for each in records if pending and pending.has_begun(each)]
+            found[p] = (witness(p, records, self.seen), min(begins, default=None))
+        return {p: each for p, each in found.items() if each != (None, None)}
+
+
+@pytest.mark.parametrize("scheme", [Scheme.POSTGRES, Scheme.SQLSERVER])
+def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme) -> None:
+    found_any = 0
+    for seed in range(60):
+        case = Case(seed, scheme)
+        known = Known(PARTITIONS, scheme, case.seen, case.pending)
+        numbers = ", ".join(f"{name} bigint" for name in known.names)
+        columns = f"partition int, offset bigint, {numbers}, told_ms bigint"
+        frame = spark().createDataFrame(
+            case.rows(), f"{columns}, may_witness boolean, reject string"
+        )
+        found = {
+            row["partition"]: (
+                restart_of(row["partition"], row["witness"]) if row["witness"] else None,
+                row["begin"],
+            )
+            for row in in_order(frame, known).collect()
+        }
+        assert found == case.expected(), f"seed {seed}"
+        found_any += any(each is not None for each, _ in found.values())
+    assert found_any > 20

@@ -1,0 +1,206 @@
+"""A source whose positions went back: nothing that follows is ignored without a word."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.changes.restarts import Restarts
+from cdc_assets.merge import sql
+from cdc_assets.merge.accepting import RestartDesk
+from cdc_assets.merge.replicate import utc_now
+from cdc_assets.merge.restarts import RestartError
+from cdc_assets_tests.merge.events import AT_MS, event
+from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+pytestmark = pytest.mark.stack
+
+MINUTE = 60_000
+
+
+def change(name: str, lsn: int, commit: int, minute: int, *, id_: int = 1) -> Message:
+    at_ms = AT_MS + minute * MINUTE
+    return event("u", {"id": id_, "name": name}, lsn, commit=commit, at_ms=at_ms)
+
+
+OLD = (
+    change("a", 899_000, 898_000, 0),
+    change("b", 900_000, 899_500, 1),
+    change("c", 900_500, 900_100, 1, id_=2),
+)
+RESTORED = (
+    change("restored", 1_000, 900, 10),
+    change("two", 1_100, 1_050, 11, id_=2),
+    change("three", 1_200, 1_150, 12, id_=3),
+)
+
+
+def accept(made: Pipeline) -> str | None:
+    """What a person does; the restart in words."""
+    desk = RestartDesk(made.config, made.spark, clock=utc_now)
+    found = desk.restart(made.entry(TABLE))
+    if found is not None:
+        desk.accept(made.entry(TABLE), found)
+    return found.text if found else None
+
+
+def stops(made: Pipeline) -> RestartError:
+    with pytest.raises(RestartError) as stopped:
+        made.merge(TABLE)
+    return stopped.value
+
+
+def test_changes_after_a_restore_are_not_ignored_without_a_word(pipeline: Make) -> None:
+    made = start(pipeline, *OLD)
+    made.produce(TABLE, RESTORED)
+    said = str(stops(made))
+    assert names(made) == {1: "b", 2: "c"}
+    for part in ("positions went back", "partition=0 offset=3", "commit 900 ", "commit 900100 "):
+        assert part in said
+    assert "2025-10-09T09:03:20" in said
+    assert f"accept-restart {made.prefix}.public.t" in said
+    assert f"rebuild {made.prefix}.public.t" in said
+    assert "restored" not in said.replace("restored or", ""), "no value of a row"
+
+
+def test_an_accepted_restart_is_merged_once_and_a_second_one_stops_again(pipeline: Make) -> None:
+    made = start(pipeline, *OLD)
+    made.produce(TABLE, RESTORED)
+    stops(made)
+    first = accept(made)
+    assert first is not None
+    assert accept(made) == first, "it can be given twice"
+    assert names(made) == {1: "b", 2: "c"}, "accepting merges nothing"
+    made.merge(TABLE)
+    assert names(made) == {1: "restored", 2: "two", 3: "three"}
+    made.produce(TABLE, [change("on", 1_300, 1_250, 13), RESTORED[1]])
+    made.merge(TABLE)
+    assert names(made) == {1: "on", 2: "two", 3: "three"}
+    made.produce(TABLE, [change("restored again", 700, 600, 20)])
+    assert "commit 600 " in str(stops(made))
+    assert names(made) == {1: "on", 2: "two", 3: "three"}
+
+
+def test_what_was_merged_before_a_restart_is_replayed_in_its_own_numbering(pipeline: Make) -> None:
+    made = start(pipeline, *OLD)
+    made.produce(TABLE, RESTORED)
+    accept(made)
+    made.merge(TABLE)
+    entry = made.entry(TABLE)
+    for ranges in (OffsetRange(0, 0, 3), OffsetRange(0, 0, 6), OffsetRange(0, 3, 5)):
+        list(made.replicator().replay_offsets(entry, (ranges,), run_id="again"))
+        assert names(made) == {1: "restored", 2: "two", 3: "three"}
+
+
+def test_both_numberings_in_the_first_batch_are_seen(pipeline: Make) -> None:
+    """Here the new one even comes above all of the old one."""
+    above = change("above", 950_000, 940_000, 20, id_=4)
+    made = start_stopped(pipeline, *OLD, *RESTORED, above)
+    assert names(made) == {}
+
+
+def start_stopped(pipeline: Make, *messages: Message) -> Pipeline:
+    made = pipeline()
+    made.create_topic(TABLE)
+    made.produce(TABLE, messages)
+    stops(made)
+    return made
+
+
+def test_both_numberings_in_one_later_batch_are_seen(pipeline: Make) -> None:
+    """Not so low that it contradicts what was merged before."""
+    made = start(pipeline, change("a", 100, 90, -10))
+    made.produce(TABLE, [*OLD, *RESTORED])
+    stops(made)
+    assert names(made) == {1: "a"}
+    accept(made)
+    made.merge(TABLE)
+    assert names(made) == {1: "restored", 2: "two", 3: "three"}
+
+
+def test_rows_of_a_new_snapshot_after_a_restore_are_not_ignored_either(pipeline: Make) -> None:
+    made = start(pipeline, *OLD)
+    again = [
+        event("r", {"id": id_, "name": f"read {id_}"}, 1_000, at_ms=AT_MS + 10 * MINUTE)
+        for id_ in (1, 2)
+    ]
+    first = event("u", {"id": 1, "name": "in flight"}, 990, at_ms=AT_MS + 11 * MINUTE)
+    made.produce(TABLE, [*again, first, change("later", 1_100, 1_050, 12, id_=2)])
+    stops(made)
+    accept(made)
+    made.merge(TABLE)
+    assert names(made) == {1: "in flight", 2: "later"}
+
+
+def test_old_records_may_be_unread_in_other_partitions(pipeline: Make) -> None:
+    """The new numbering begins in each partition where it does, also long after the first."""
+    first = [
+        event("c", {"id": id_, "name": "old"}, 800_000 + id_, commit=700_000, partition=id_)
+        for id_ in (0, 1, 2)
+    ]
+    made = start(pipeline, *first, partitions=3)
+    late = event(
+        "u", {"id": 1, "name": "late"}, 950_000, commit=940_000, partition=1, at_ms=AT_MS + MINUTE
+    )
+
+    def new(id_: int, name: str, commit: int, minute: int) -> Message:
+        row, at_ms = {"id": id_, "name": name}, AT_MS + minute * MINUTE
+        return event("u", row, commit + 5, commit=commit, partition=id_, at_ms=at_ms)
+
+    made.produce(TABLE, [late, new(0, "new", 1_000, 10)])
+    stops(made)
+    accept(made)
+    made.merge(TABLE)
+    assert names(made) == {0: "new", 1: "late", 2: "old"}
+    made.produce(TABLE, [new(1, "new", 2_000, 11), new(2, "above", 960_000, 40)])
+    made.merge(TABLE)
+    assert names(made) == {0: "new", 1: "new", 2: "above"}
+    published = made.lake.history(made.entry(TABLE).target, 1)[0]
+    begun = Restarts.from_json(published.numbering).epochs
+    assert begun == {0: ((1, 1),), 1: ((2, 1),), 2: ((1, 1),)}
+
+
+def test_changes_sent_again_are_none_and_neither_are_those_in_flight(pipeline: Make) -> None:
+    made = start(pipeline, *OLD)
+    made.produce(TABLE, [*OLD, change("d", 901_000, 900_600, 2)])
+    made.merge(TABLE)
+    incremental = event("r", {"id": 2, "name": "older"}, 800_000, at_ms=AT_MS + 9 * MINUTE)
+    in_flight = event("c", {"id": 5, "name": "in flight"}, 800_100, at_ms=AT_MS + 9 * MINUTE)
+    made.produce(TABLE, [as_incremental(incremental), in_flight])
+    made.merge(TABLE)
+    assert names(made) == {1: "d", 2: "c", 5: "in flight"}
+
+
+def as_incremental(message: Message) -> Message:
+    assert message.value is not None
+    value = json.loads(message.value)
+    value["source"] |= {"snapshot": "incremental", "lsn": None}
+    return replace(message, value=json.dumps(value).encode())
+
+
+def test_a_table_that_carried_nothing_is_gone_on_with(pipeline: Make) -> None:
+    """As one is that an older version published: its times are taken as those until then."""
+    made = start(pipeline, *OLD)
+    forget(made)
+    made.produce(TABLE, RESTORED)
+    stops_only_if_newer = made.lake.state(made.entry(TABLE).target)
+    assert stops_only_if_newer is not None
+    made.merge(TABLE)
+    assert names(made)[1] == "b", "they are older than that publish: nothing tells them"
+    made.produce(TABLE, [change("now", 1_300, 1_250, 10_000_000)])
+    stops(made)
+
+
+def forget(made: Pipeline) -> None:
+    """Publish the newest snapshot's properties once more, without what is carried."""
+    target, catalog = made.entry(TABLE).target, made.config.lake.catalog.name
+    published = made.lake.history(target, 1)[0]
+    writer = made.spark().table(sql.table(catalog, target)).limit(0)
+    writer = writer.writeTo(sql.table(catalog, target))
+    for name, value in replace(published, numbering="").to_properties().items():
+        writer = writer.option(f"snapshot-property.{name}", value)
+    writer.append()

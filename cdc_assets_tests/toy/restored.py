@@ -1,0 +1,226 @@
+"""Generated logs with the times of a clock, and with a restore put in.
+
+The toy's own times are of no order at all; here each transaction has the time of its commit by a
+clock that now and then is set, and whose readings are a little apart from the order of commits.
+A restore takes the log of a second toy: another numbering, which began lower or not much so, and
+times that go on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from cdc_assets.changes.restarts import (
+    APART_MS,
+    Placed,
+    Restart,
+    Restarts,
+    Seen,
+    begin,
+    newest_after,
+    witness,
+)
+from cdc_assets_tests.toy.connector import Event, Record, changes_of
+
+Events = list[Record]
+
+
+@dataclass
+class Clock:
+    """Milliseconds that pass with each reading.
+
+    Attributes:
+        steps_ms: how far ahead or behind it is set at most, now and then; 0 for never.
+        apart_ms: how far a reading may be from its turn.
+    """
+
+    rng: random.Random
+    now_ms: int = 1_000_000_000
+    steps_ms: int = 0
+    apart_ms: int = 20
+    ahead_ms: int = 0
+
+    def read(self) -> int:
+        self.now_ms += self.rng.randrange(1, 5000)
+        if self.steps_ms and self.rng.random() < 0.1:
+            self.ahead_ms = self.rng.randint(-self.steps_ms, self.steps_ms)
+        return self.now_ms + self.ahead_ms + self.rng.randint(-self.apart_ms, self.apart_ms)
+
+
+def timed(records: Iterable[Record], clock: Clock) -> Events:
+    """The records with times: a transaction's is the same whenever it is sent."""
+    of_transaction: dict[str, int] = defaultdict(clock.read)
+
+    def told(event: Event) -> int:
+        if event.transaction is None:
+            return clock.read()
+        return of_transaction[event.transaction.split(":")[0]]
+
+    def one(record: Record) -> Record:
+        event = record.event
+        return record if event is None else replace(record, event=replace(event, ts_ms=told(event)))
+
+    return [one(each) for each in records]
+
+
+def followed(first: Events, second: Events, shift: int) -> Events:
+    """The second log after the first, its offsets going on, its positions higher by ``shift``."""
+    ends: dict[int, int] = defaultdict(int)
+    for each in first:
+        ends[each.partition] = max(ends[each.partition], each.offset + 1)
+
+    def after(record: Record) -> Record:
+        offset = record.offset + ends[record.partition]
+        return replace(record, offset=offset, event=_shifted(record.event, shift))
+
+    return [*first, *map(after, second)]
+
+
+def _shifted(event: Event | None, shift: int) -> Event | None:
+    if event is None:
+        return None
+    commit = None if event.commit is None else event.commit + shift
+    return replace(event, lsn=event.lsn + shift, commit=commit)
+
+
+def placed(records: Iterable[Record]) -> Mapping[int, list[tuple[Record, Placed]]]:
+    """By partition, in offset order, what each change tells of the numbering.
+
+    Changes without a last commit stand at their own LSN: the read floor that lifts them is the
+    commit of a row before them, which counts anyway.
+    """
+    known = list(records)
+    changes = {each.coordinate: each for each in changes_of(known)}
+    found: dict[int, list[tuple[Record, Placed]]] = defaultdict(list)
+    for each in sorted(known, key=lambda record: (record.partition, record.offset)):
+        change = changes.get((each.partition, each.offset))
+        if change is None or each.event is None:
+            continue
+        commit = change.position[:1]
+        may_witness = not (change.floats or change.incremental or change.op == "t")
+        record = Placed(each.offset, commit, each.event.ts_ms, may_witness)
+        found[each.partition].append((each, record))
+    return found
+
+
+@dataclass
+class Reader:
+    """Reads a log batch by batch and remembers what publishes do.
+
+    Attributes:
+        partitions: of the topic, at the first publish.
+        accepts: restarts that a person accepts when asked.
+    """
+
+    restarts: Restarts = field(default_factory=Restarts)
+    highest: Mapping[int, tuple[int, ...]] | None = None
+    truncated: tuple[int, ...] = ()
+    partitions: int = 0
+    accepts: int = 0
+
+    def read(self, batch: Iterable[Record], partitions: int) -> list[Restart]:
+        """One batch; the restarts that were accepted in it.
+
+        Raises:
+            WentBackError: at a restart that is not.
+        """
+        seen, accepted = self._seen(partitions), list[Restart]()
+        by_partition = placed(batch)
+        while True:
+            found = self._found(by_partition, seen)
+            if found is None:
+                break
+            if not self.accepts:
+                raise WentBackError(found)
+            self.accepts -= 1
+            accepted.append(found)
+            self.restarts = replace(self.restarts, accepted=(*self.restarts.accepted, found))
+        self._publish(by_partition, partitions)
+        return accepted
+
+    def _found(
+        self, by_partition: Mapping[int, list[tuple[Record, Placed]]], seen: Seen
+    ) -> Restart | None:
+        found: list[Restart] = []
+        for partition, records in by_partition.items():
+            while (pending := self.restarts.pending(partition)) is not None:
+                begun = begin(partition, self._with_epochs(partition, records), pending, seen)
+                if begun is None:
+                    break
+                self.restarts = self.restarts.begun(partition, begun)
+            contradiction = witness(partition, self._with_epochs(partition, records), seen)
+            found += [] if contradiction is None else [contradiction]
+        return min(found, key=lambda each: each.after_ms, default=None)
+
+    def _with_epochs(self, partition: int, records: list[tuple[Record, Placed]]) -> list[Placed]:
+        return [_in_epoch(self.restarts, partition, each) for _, each in records]
+
+    def _seen(self, partitions: int) -> Seen:
+        apart_ms = APART_MS if partitions > 1 else 0
+        if self.highest is None:
+            return Seen(apart_ms=apart_ms)
+        keys_stay = partitions == self.partitions
+        compared = [] if keys_stay else list(self.highest.values())
+        newest = self.restarts.newest_ms
+        return Seen(
+            highest=self.highest,
+            newest_ms=newest,
+            highest_of_all=max([*compared, self.truncated]) or None,
+            newest_of_all_ms=max(newest.values(), default=None),
+            keys_stay=keys_stay,
+            apart_ms=apart_ms,
+        )
+
+    def _publish(
+        self, by_partition: Mapping[int, list[tuple[Record, Placed]]], partitions: int
+    ) -> None:
+        highest = dict(self.highest or {})
+        told: list[int] = []
+        newest: dict[tuple[int, object], tuple[tuple[int, ...], int]] = {}
+        for partition, records in by_partition.items():
+            for record, each in records:
+                commit = _in_epoch(self.restarts, partition, each).commit or ()
+                if record.event is not None and record.event.op == "t":
+                    self.truncated = max(self.truncated, commit)
+                elif record.event is not None:
+                    highest[partition] = max(highest.get(partition, ()), commit)
+                    at = (commit, each.told_ms or 0)
+                    of_key = (partition, record.event.key)
+                    newest[of_key] = max(newest.get(of_key, at), at)
+                    told += [] if each.told_ms is None else [each.told_ms]
+        if told:
+            self.restarts = self.restarts.used().read(_newest(newest, max(told)))
+            self.highest = highest
+            self.partitions = self.partitions or partitions
+
+
+def _newest(
+    newest: Mapping[tuple[int, object], tuple[tuple[int, ...], int]], told_ms: int
+) -> Mapping[int, int]:
+    """As `cdc_assets.merge.restarts` has it: of the newest change of each key."""
+    of_partition: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
+    for (partition, _), at in newest.items():
+        of_partition[partition].append(at)
+    latest = {p: max(ms for _, ms in each) for p, each in of_partition.items()}
+    is_ordered = all(latest[p] <= max(each)[1] + APART_MS for p, each in of_partition.items())
+    hidden = told_ms > max(latest.values(), default=told_ms) + APART_MS
+    return newest_after(latest, told_ms, is_ordered=is_ordered and not hidden)
+
+
+class WentBackError(Exception):
+    """A restart that nobody has accepted."""
+
+    def __init__(self, restart: Restart) -> None:
+        super().__init__(str(restart))
+        self.restart = restart
+
+
+def _in_epoch(restarts: Restarts, partition: int, record: Placed) -> Placed:
+    if record.commit is None:
+        return record
+    begun = (epoch for at, epoch in restarts.epochs.get(partition, ()) if at <= record.offset)
+    epoch = max(begun, default=0)
+    return record._replace(commit=(epoch << 52 | record.commit[0], *record.commit[1:]))
