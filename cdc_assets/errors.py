@@ -60,5 +60,9 @@ class RejectedRecordError(TerminalError):
     """A record cannot be merged exactly; names the first coordinate and how many there are."""
 
 
+class StalledError(TerminalError):
+    """A table has waited too long for the end of a transaction; it goes on once that comes."""
+
+
 class OutcomeUnknownError(CdcError):
     """The catalog may or may not have accepted a publish: look for the attempt id first."""

@@ -12,7 +12,7 @@ import os
 import uuid
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -28,17 +28,36 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A discovered table: where its changes arrive and where its rows go."""
+    """A discovered table: where its changes arrive and where its rows go.
+
+    ``is_confirmed``: a change event was seen in its topic, or the configuration lists it. A table
+    whose topic had no records yet is registered by its name alone.
+    """
 
     table: TableName
     topic: str
     target: LakeName
     discovered_at: datetime
+    is_confirmed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTopic:
+    """A topic that could be a table's by its name and holds something else.
+
+    ``holds`` says what; ``looked_at`` when that was found out.
+    """
+
+    topic: str
+    holds: str
+    looked_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
     """Entries in order of their tables' names; no two share a table or a lake name.
+
+    ``others`` are topics that were found not to be tables, in order of their names.
 
     Raises:
         TerminalError: if two tables map to one lake name. Catalogs and file systems may
@@ -46,6 +65,7 @@ class Registry:
     """
 
     entries: tuple[TableEntry, ...] = ()
+    others: tuple[OtherTopic, ...] = ()
 
     def __post_init__(self) -> None:
         owners: dict[str, TableEntry] = {}
@@ -55,21 +75,39 @@ class Registry:
                 raise _collision(other, entry)
 
     @classmethod
-    def of(cls, entries: Iterable[TableEntry]) -> Registry:
-        """Sorted; of several entries of one table, the first stays."""
+    def of(cls, entries: Iterable[TableEntry], others: Iterable[OtherTopic] = ()) -> Registry:
+        """Sorted; of several entries of one table, or topic, the first stays."""
         by_table: dict[TableName, TableEntry] = {}
         for entry in entries:
             by_table.setdefault(entry.table, entry)
-        return cls(tuple(by_table[table] for table in sorted(by_table)))
+        by_topic: dict[str, OtherTopic] = {}
+        for other in others:
+            by_topic.setdefault(other.topic, other)
+        return cls(
+            tuple(by_table[table] for table in sorted(by_table)),
+            tuple(by_topic[topic] for topic in sorted(by_topic)),
+        )
 
     def with_entries(self, entries: Iterable[TableEntry]) -> Registry:
-        """These and new entries; entries of known tables change nothing."""
-        return Registry.of((*self.entries, *entries))
+        """These and new entries; of known tables, only their topics are confirmed."""
+        new = tuple(entries)
+        confirmed = {entry.table for entry in new if entry.is_confirmed}
+        known = (
+            replace(entry, is_confirmed=entry.is_confirmed or entry.table in confirmed)
+            for entry in self.entries
+        )
+        tables = {entry.topic for entry in new}
+        others = (other for other in self.others if other.topic not in tables)
+        return Registry.of((*known, *new), others)
+
+    def with_others(self, others: Iterable[OtherTopic]) -> Registry:
+        """These and more topics that are no tables; the newest look at a topic counts."""
+        return Registry.of(self.entries, (*others, *self.others))
 
     def without(self, tables: Iterable[TableName]) -> Registry:
         """Without these tables."""
         gone = set(tables)
-        return Registry(tuple(entry for entry in self.entries if entry.table not in gone))
+        return Registry.of((each for each in self.entries if each.table not in gone), self.others)
 
     @property
     def tables(self) -> frozenset[TableName]:
@@ -89,7 +127,9 @@ class Registry:
     def to_json(self) -> str:
         """The document."""
         tables = [_entry_to_dict(entry) for entry in self.entries]
-        return json.dumps({"version": VERSION, "tables": tables}, indent=1) + "\n"
+        others = [_other_to_dict(other) for other in self.others]
+        document = {"version": VERSION, "tables": tables, "not_tables": others}
+        return json.dumps(document, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Registry:
@@ -103,7 +143,11 @@ class Registry:
         if document.get("version") != VERSION:
             msg = f"the registry has version {document.get('version')}, this is {VERSION}"
             raise TerminalError(msg, remedy="upgrade cdc_assets, or delete it to rebuild it")
-        return cls.of(_entry_from_dict(each) for each in document["tables"])
+        others = document.get("not_tables", ())
+        return cls.of(
+            (_entry_from_dict(each) for each in document["tables"]),
+            (_other_from_dict(each) for each in others),
+        )
 
 
 class RegistryFile:
@@ -149,6 +193,19 @@ class RegistryFile:
         with self._lock():
             before = self.load()
             after = before.with_entries(entries)
+            if after != before:
+                self._replace(after)
+        return after
+
+    def set_aside(self, others: Iterable[OtherTopic], tables: Iterable[TableName] = ()) -> Registry:
+        """Remember topics that are no tables, and forget the tables that they were taken for.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        with self._lock():
+            before = self.load()
+            after = before.without(tables).with_others(others)
             if after != before:
                 self._replace(after)
         return after
@@ -211,7 +268,17 @@ def _replace_local(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _entry_to_dict(entry: TableEntry) -> dict[str, str]:
+def _other_to_dict(other: OtherTopic) -> dict[str, str]:
+    at = other.looked_at.astimezone(UTC).isoformat()
+    return {"topic": other.topic, "holds": other.holds, "looked_at": at}
+
+
+def _other_from_dict(fields: dict[str, str]) -> OtherTopic:
+    at = datetime.fromisoformat(fields["looked_at"])
+    return OtherTopic(fields["topic"], fields["holds"], at)
+
+
+def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
     return {
         "source": entry.table.source,
         "schema": entry.table.schema,
@@ -220,15 +287,17 @@ def _entry_to_dict(entry: TableEntry) -> dict[str, str]:
         "namespace": entry.target.namespace,
         "target": entry.target.name,
         "discovered_at": entry.discovered_at.astimezone(UTC).isoformat(),
+        "confirmed": entry.is_confirmed,
     }
 
 
-def _entry_from_dict(fields: dict[str, str]) -> TableEntry:
+def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
     return TableEntry(
         TableName(fields["source"], fields["schema"], fields["name"]),
         fields["topic"],
         LakeName(fields["namespace"], fields["target"]),
         datetime.fromisoformat(fields["discovered_at"]),
+        bool(fields.get("confirmed", False)),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import SparkSession
 
@@ -17,7 +17,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity
-from cdc_assets.merge import BatchResult, Replicator
+from cdc_assets.merge import BatchResult, Replicator, Waiting
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.configuration import beside, source
 from cdc_assets_tests.lake_view import read_rows
@@ -72,6 +72,12 @@ class Pipeline:
         until(lambda: self._partitions(table) == total, f"{total} partitions", every_seconds=0.01)
         self.producer = self._producer()  # one that does not know the topic as it was
 
+    def expire(self, table: str, before: int) -> None:
+        """Remove the records of partition 0 below an offset, as retention does."""
+        place = TopicPartition(self.topic(table), 0, before)
+        for future in self.admin.delete_records([place]).values():
+            future.result(30)
+
     def _partitions(self, table: str) -> int:
         topic = self.topic(table)
         return len(self.admin.list_topics(topic, timeout=30).topics[topic].partitions)
@@ -105,6 +111,10 @@ class Pipeline:
         return Replicator(self.config, self.spark)
 
     def merge(self, table: str) -> list[BatchResult]:
+        """Its batches, without what it waits for in the end."""
+        return [each for each in self.drained(table) if isinstance(each, BatchResult)]
+
+    def drained(self, table: str) -> list[BatchResult | Waiting]:
         drained = self.replicator().drain(
             self.entry(table), window=None, run_id="test", budget_seconds=300
         )

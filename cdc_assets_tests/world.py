@@ -82,7 +82,7 @@ class World:
         producer = Producer({"bootstrap.servers": self.kafka})
         for time in times:
             millis = int(time.timestamp() * 1000)
-            producer.produce(topic, b"{}", b"{}", partition, timestamp=millis)
+            producer.produce(topic, b'{"op": "c"}', b"{}", partition, timestamp=millis)
         assert producer.flush(20) == 0
 
     def discover(self) -> Registry:

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
-from cdc_assets.config.secret import Secret
+from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
@@ -28,11 +28,13 @@ class TopicsConfig(Strict):
 
     ``prefix`` is the connector's ``topic.prefix``. It is only needed when a schema or table
     name holds a dot; without it, the last two parts of a topic's name are schema and table.
+    ``transaction`` is its ``topic.transaction``: the metadata topic's name after the prefix.
     """
 
     include: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     exclude: Patterns = ()
     prefix: str | None = None
+    transaction: str = Field(default="transaction", min_length=1)
 
     @field_validator("include", "exclude")
     @classmethod
@@ -149,6 +151,28 @@ class BatchConfig(Strict):
     drain_seconds: float = Field(default=240, gt=0)
 
 
+class TransactionsConfig(Strict):
+    """For how long a transaction may lack its end, and what happens then.
+
+    ``then: stop``: the table stops, whole transactions only. ``publish``: what there is of the
+    transaction is published, so that readers may see a part of it.
+    """
+
+    wait_minutes: float = Field(default=15, gt=0, le=7 * 24 * 60)
+    then: Literal["stop", "publish"] = "stop"
+
+
+class ConnectConfig(Strict):
+    """Kafka Connect's REST interface, asked for the connector's state when a table waits for it.
+
+    ``connector`` names it; without that the connectors whose ``topic.prefix`` begins the table's
+    topic are meant.
+    """
+
+    url: SecretUrl
+    connector: str | None = Field(default=None, min_length=1)
+
+
 class QuarantineConfig(Strict):
     """How many records of one table may lie in quarantine before the table stops anyway."""
 
@@ -170,6 +194,8 @@ class SourceConfig(Strict):
     tables: dict[str, TableOverrides] = Field(default_factory=dict)
     connector: ConnectorConfig = ConnectorConfig()
     batch: BatchConfig = BatchConfig()
+    transactions: TransactionsConfig = TransactionsConfig()
+    connect: ConnectConfig | None = None
 
     @field_validator("format")
     @classmethod

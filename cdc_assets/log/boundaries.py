@@ -11,7 +11,8 @@ looked at again. A longer disturbance may not be noticed here: `cdc_assets.log.r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange
@@ -20,6 +21,7 @@ from cdc_assets.log.unfinished import (
     FIRST_DEPTH,
     Counts,
     Records,
+    Unfinished,
     oldest,
     oldest_unfinished,
     read_tails,
@@ -34,17 +36,32 @@ VERIFIED: Final = 1000
 _STEP: Final = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Ranges that hold whole transactions only.
+
+    Attributes:
+        ranges: () if the first unread transaction is not finished.
+        unfinished: the oldest transaction that is left out since it is not finished; None if
+            there is none.
+    """
+
+    ranges: tuple[OffsetRange, ...]
+    unfinished: Unfinished | None = None
+
+
 def align(
     records: Records,
     ranges: tuple[OffsetRange, ...],
     counts: Counts,
     *,
     forward: bool,
-) -> tuple[OffsetRange, ...]:
-    """Ranges with the same starts, inside the log, that hold whole transactions only.
+    accepted: Collection[str] = (),
+) -> Aligned:
+    """Finds ranges with the same starts, inside the log, that hold whole transactions only.
 
-    Unchanged if no record at the ends names a transaction, or one does whose order cannot be
-    told. () if the first transaction is not finished.
+    They are unchanged if no record at the ends names a transaction, or one does whose order
+    cannot be told.
 
     Args:
         records: of the topic.
@@ -53,11 +70,21 @@ def align(
         forward: move ends forward to the end of the newest transaction in them; else back
             to the newest that they hold completely, or, if there is none, to the end of the
             first. Either way an unfinished one is left out.
+        accepted: ids of transactions that count as finished.
     """
     near = _near_ends(records, ranges)
     if not near or not all(record.transaction.order for record in near):
-        return _filled(ranges)
-    unfinished = oldest_unfinished(records, counts)
+        return Aligned(_filled(ranges))
+    found = oldest_unfinished(records, counts, accepted)
+    return Aligned(_whole(records, ranges, found.transaction if found else None, forward), found)
+
+
+def _whole(
+    records: Records,
+    ranges: tuple[OffsetRange, ...],
+    unfinished: Transaction | None,
+    forward: bool,
+) -> tuple[OffsetRange, ...]:
     chosen = _through_newest if forward else _before_next
     excludes = chosen(records, ranges, unfinished)
     if excludes is None:

@@ -6,7 +6,7 @@ No consumer group is joined and nothing is ever committed to Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -27,8 +27,9 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import CdcError
 from cdc_assets.log.errors import translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
+from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.reaching import Attempts, reach
-from cdc_assets.log.reader import EPOCH, Reader
+from cdc_assets.log.reader import EPOCH, Place, Reader, Span
 from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
 
@@ -42,6 +43,8 @@ _BETWEEN_LEADERS: Final = (
     KafkaError.LEADER_NOT_AVAILABLE,
 )
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_LOOK: Final = 8
+"""Offsets at each end of a partition that tell what a topic holds."""
 
 
 class KafkaLog:
@@ -168,6 +171,21 @@ class KafkaLog:
         starts = OffsetVector.of({each.partition: each.start for each in unread})
         return self._reader().with_values(topic, starts, limit)
 
+    def kinds(self, topics: Iterable[str]) -> dict[str, TopicKind]:
+        """What topics hold, by the first records of each partition, or else by the last.
+
+        One change event among them is enough; see `cdc_assets.log.kinds`.
+        """
+        marks = self.watermarks(topics)
+        values: dict[str, list[bytes | None]] = {topic: [] for topic in marks}
+        wanted = frozenset(marks)
+        for at_end in (False, True):
+            for record in self._reader().spans(_edges(marks, wanted, at_end=at_end)):
+                values[record.coordinate.topic].append(record.value)
+            kinds = {topic: kind_of_topic(found) for topic, found in values.items()}
+            wanted = frozenset(t for t, kind in kinds.items() if kind is not TopicKind.CHANGES)
+        return kinds
+
     def transactions(self, topic: str, metadata_topic: str, collection: str) -> TransactionLog:
         """What is needed to end a batch between transactions; see `TransactionLog`."""
         return TransactionLog(self._reader(), topic, metadata_topic, collection)
@@ -254,6 +272,18 @@ class KafkaLog:
 
     def _translated(self, error: KafkaException) -> CdcError:
         return translate(error, self._servers, self._attempts.last)
+
+
+def _edges(
+    marks: Mapping[str, Watermarks], topics: Collection[str], *, at_end: bool
+) -> dict[Place, Span]:
+    """The first offsets of each partition, or the last."""
+    edges: dict[Place, Span] = {}
+    for topic in topics:
+        for each in marks[topic].begin.ranges_to(marks[topic].end):
+            start = max(each.start, each.end - _LOOK) if at_end else each.start
+            edges[topic, each.partition] = (start, min(each.end, start + _LOOK))
+    return edges
 
 
 def _or_end(offsets: OffsetVector, end: OffsetVector) -> OffsetVector:

@@ -80,6 +80,15 @@ class Reader:
         with self._consumer({}, _AT_ONCE) as consumer:
             yield Cursor(consumer, self._events, self._timeout)
 
+    def spans(self, spans: Mapping[Place, Span]) -> list[RawRecord]:
+        """The records in these spans.
+
+        Raises:
+            UnreachableError: if not every partition answers in time.
+        """
+        with self.cursor() as cursor:
+            return list(cursor.records(spans))
+
     def with_values(self, topic: str, starts: OffsetVector, limit: int) -> tuple[RawRecord, ...]:
         """Up to ``limit`` records that are no tombstones, ordered by partition and offset.
 

@@ -9,12 +9,13 @@ the newest that there is, far from the end of the log: no look at the ends shows
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import Enum, auto
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.log.boundaries import next_change
-from cdc_assets.log.transaction_records import LogRecord, Transaction
-from cdc_assets.log.unfinished import Counts, Records
+from cdc_assets.log.transaction_records import LogRecord
+from cdc_assets.log.unfinished import FIRST_DEPTH, Counts, Records, Unfinished, read_tails
 
 
 class Newest(Enum):
@@ -32,7 +33,7 @@ def newest_of(
     ranges: Sequence[OffsetRange],
     newest: Mapping[int, int],
     counts: Counts,
-) -> tuple[Newest, Transaction | None]:
+) -> tuple[Newest, Unfinished | None]:
     """What ranges hold of a transaction that older ones follow.
 
     Args:
@@ -43,7 +44,8 @@ def newest_of(
         counts: tells which transactions have ended.
 
     Returns:
-        Also the transaction, None if nothing is sent again.
+        Also the transaction, None if nothing is sent again. Its ``last_sent`` is when the
+        newest record of the topic was: for so long the connector has stood still.
     """
     last = {p: record for p, offset in newest.items() if (record := records.at(p, offset))}
     ends = {each.partition: each.end for each in ranges}
@@ -56,9 +58,10 @@ def newest_of(
         return Newest.WHOLE, None
     first = max(behind, key=lambda record: record.transaction.order)
     transaction = first.transaction
-    ended = counts({transaction.id: first.timestamp})
-    if transaction.id not in ended:
-        return Newest.UNFINISHED, transaction
+    ended = counts({transaction: first.timestamp})
+    unfinished = Unfinished(transaction, _last_sent(records, first), transaction.id in ended)
+    if not unfinished.has_ended:
+        return Newest.UNFINISHED, unfinished
     mine = {p: record for p, record in last.items() if record.transaction.id == transaction.id}
     has_last = _has_last(mine.values(), ended[transaction.id])
     following = (
@@ -67,7 +70,12 @@ def newest_of(
         if each.partition not in mine
     )
     others = all(each is None or transaction.precedes(each.transaction) for each in following)
-    return (Newest.WHOLE if has_last and others else Newest.CUT), transaction
+    return (Newest.WHOLE if has_last and others else Newest.CUT), unfinished
+
+
+def _last_sent(records: Records, known: LogRecord) -> datetime:
+    tails = read_tails(records, FIRST_DEPTH).values()
+    return max([known.timestamp, *(each.timestamp for tail in tails for each in tail.records)])
 
 
 def _is_followed_by_older(records: Records, partition: int, record: LogRecord, end: int) -> bool:

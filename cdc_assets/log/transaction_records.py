@@ -57,10 +57,17 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An ``END`` record: the ids that it may be asked for, and the changes of each table."""
+    """An ``END`` record.
+
+    Attributes:
+        ids: that it may be asked for.
+        counts: changes of each table.
+        commit_lsn: where the transaction was committed; None if it is not PostgreSQL's.
+    """
 
     ids: frozenset[str]
     counts: tuple[tuple[str, int], ...]
+    commit_lsn: int | None = None
 
     def count(self, collection: str) -> int | None:
         """Changes of ``schema.table``, also if it is named ``database.schema.table``."""
@@ -101,7 +108,7 @@ def ended(raw: RawRecord) -> Ended | None:
     counts = [(str(each.get("data_collection")), each.get("event_count")) for each in listed]
     id_ = str(event.get("id"))
     numbers = tuple((name, int(count)) for name, count in counts if count is not None)
-    return Ended(frozenset({id_, _without_lsn(id_)}), numbers)
+    return Ended(frozenset({id_, _without_lsn(id_)}), numbers, _commit_lsn(id_))
 
 
 def transaction_order(source: Mapping[str, Any]) -> tuple[int, ...]:
@@ -126,6 +133,12 @@ def _transaction_id(text: str, source: Mapping[str, Any]) -> str:
 
 def _without_lsn(text: str) -> str:
     return text.partition(":")[0]
+
+
+def _commit_lsn(id_: str) -> int | None:
+    """Of ``<transaction>:<LSN>``, both numbers; a GTID begins with a UUID."""
+    transaction, _, lsn = id_.partition(":")
+    return int(lsn) if transaction.isdecimal() and lsn.isdecimal() else None
 
 
 def _first_of_sequence(sequence: object) -> int | None:

@@ -7,31 +7,20 @@ consumer, in small pieces, assigned and never subscribed, nothing committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
-from cdc_assets.log.boundaries import align
+from cdc_assets.log.boundaries import Aligned, align
 from cdc_assets.log.reader import Cursor, Reader
 from cdc_assets.log.resent import Newest, newest_of
-from cdc_assets.log.transaction_records import LogRecord, Transaction, ended, log_record
-from cdc_assets.log.unfinished import MAX_READ
+from cdc_assets.log.transaction_ends import counts_of
+from cdc_assets.log.transaction_records import LogRecord, Transaction, log_record
+from cdc_assets.log.unfinished import Unfinished
 
-_SUFFIX: Final = ".transaction"
 _BEFORE: Final = timedelta(seconds=1)
 _PIECE: Final = 32
-
-
-def transaction_topic(topic: str, topics: Iterable[str]) -> str | None:
-    """The topic with the transaction metadata of a table's topic, if there is one.
-
-    It is ``<prefix>.transaction``, with the longest prefix that the table's topic has.
-    """
-    present = frozenset(topics)
-    parts = topic.split(".")
-    prefixes = (".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1))
-    return next((p + _SUFFIX for p in prefixes if p + _SUFFIX in present), None)
 
 
 class TransactionLog:
@@ -54,19 +43,30 @@ class TransactionLog:
         self._transaction_topic = transaction_topic
         self._collection = collection
 
-    def aligned(
-        self, ranges: tuple[OffsetRange, ...], log_end: OffsetVector, *, forward: bool
-    ) -> tuple[OffsetRange, ...]:
-        """Ranges with the same starts, inside the log, that hold whole transactions only.
+    @property
+    def topics(self) -> tuple[str, str]:
+        """The table's topic, and the one with the source's ``END`` records."""
+        return self._topic, self._transaction_topic
 
-        Unchanged if the records name no transactions, or none whose order can be told and
-        the topic has several partitions. () if the first transaction is not finished.
+    def aligned(
+        self,
+        ranges: tuple[OffsetRange, ...],
+        log_end: OffsetVector,
+        *,
+        forward: bool,
+        accepted: Collection[str] = (),
+    ) -> Aligned:
+        """Finds ranges with the same starts, inside the log, that hold whole transactions only.
+
+        They are unchanged if the records name no transactions, or none whose order can be told
+        and the topic has several partitions.
 
         Args:
             ranges: candidates. Partitions with nothing unread may be absent.
             log_end: of every partition.
             forward: extend them to the end of the newest transaction in them; else cut them
                 back, or extend them to the end of the first if it is larger than they are.
+            accepted: ids of transactions that count as finished whatever is missing.
 
         Raises:
             UnreachableError: if Kafka does not answer in time.
@@ -74,7 +74,11 @@ class TransactionLog:
         with self._reader.cursor() as cursor:
             records = TopicRecords(cursor, self._topic, log_end.as_dict())
             return align(
-                records, ranges, lambda wanted: self._counts(cursor, wanted), forward=forward
+                records,
+                ranges,
+                lambda wanted: self._counts(cursor, wanted),
+                forward=forward,
+                accepted=accepted,
             )
 
     def newest_of(
@@ -82,8 +86,8 @@ class TransactionLog:
         ranges: tuple[OffsetRange, ...],
         log_end: OffsetVector,
         newest: Mapping[int, int],
-    ) -> tuple[Newest, Transaction | None]:
-        """What ranges hold of a transaction that older ones follow; see `resent.newest_of`.
+    ) -> tuple[Newest, Unfinished | None]:
+        """Finds what ranges hold of a transaction that older ones follow; see `resent.newest_of`.
 
         Raises:
             UnreachableError: if Kafka does not answer in time.
@@ -92,22 +96,17 @@ class TransactionLog:
             records = TopicRecords(cursor, self._topic, log_end.as_dict())
             return newest_of(records, ranges, newest, lambda wanted: self._counts(cursor, wanted))
 
-    def _counts(self, cursor: Cursor, wanted: Mapping[str, datetime]) -> dict[str, int | None]:
-        """Changes of this table in those of the wanted transactions that have ended.
+    def _counts(
+        self, cursor: Cursor, wanted: Mapping[Transaction, datetime]
+    ) -> dict[str, int | None]:
+        """Counts the changes of this table in those of the wanted transactions that have ended.
 
         An ``END`` is sent after the last change. It is looked for from that time on, up to
-        the topic's present end or MAX_READ records.
+        the topic's present end.
         """
         starts = cursor.offsets_at(self._transaction_topic, min(wanted.values()) - _BEFORE)
         spans = {(self._transaction_topic, p): (start, None) for p, start in starts.items()}
-        found: dict[str, int | None] = {}
-        for number, raw in enumerate(cursor.records(spans)):
-            end = ended(raw)
-            for id_ in end.ids & set(wanted) if end else ():
-                found[id_] = end.count(self._collection) if end else None
-            if len(found) == len(wanted) or number >= MAX_READ:
-                break
-        return found
+        return counts_of(cursor.records(spans), wanted, self._collection)
 
 
 class TopicRecords:

@@ -16,7 +16,7 @@ newest record, and one that is not decided after reading back 20,000 records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -24,9 +24,9 @@ from typing import Final, Protocol
 
 from cdc_assets.log.transaction_records import LogRecord, Transaction
 
-Counts = Callable[[Mapping[str, datetime]], Mapping[str, int | None]]
-"""Of transactions, by id and with the time of a late change, those that have ended: how many
-changes of the table they have, or None where the ``END`` record does not tell."""
+Counts = Callable[[Mapping[Transaction, datetime]], Mapping[str, int | None]]
+"""Of transactions, with the time of a late change, the ids of those that have ended: how many
+changes of the table they have, or None where nothing tells."""
 
 SETTLED: Final = timedelta(seconds=2)
 MAX_READ: Final = 20_000
@@ -68,6 +68,21 @@ class Tail:
         return [record for record in self.records if record.place is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A transaction that is not there as a whole below the log's ends.
+
+    Attributes:
+        transaction: which.
+        last_sent: when the newest of its changes that were looked at was sent.
+        has_ended: its ``END`` record is there, so only changes are missing.
+    """
+
+    transaction: Transaction
+    last_sent: datetime
+    has_ended: bool
+
+
 class Verdict(Enum):
     """What the tails say of a transaction that has ended."""
 
@@ -76,8 +91,16 @@ class Verdict(Enum):
     UNKNOWN = auto()
 
 
-def oldest_unfinished(records: Records, counts: Counts) -> Transaction | None:
-    """The first transaction in order of commit that is not whole below the log's ends."""
+def oldest_unfinished(
+    records: Records, counts: Counts, accepted: Collection[str] = ()
+) -> Unfinished | None:
+    """Finds the first transaction in order of commit that is not whole below the log's ends.
+
+    Args:
+        records: of the topic.
+        counts: tells which transactions have ended.
+        accepted: ids of transactions that count as whole whatever is missing.
+    """
     ended: dict[str, int | None] = {}
     asked: set[str] = set()
     deepest = max(FIRST_DEPTH, MAX_READ // max(1, len(records.ends)))
@@ -85,13 +108,17 @@ def oldest_unfinished(records: Records, counts: Counts) -> Transaction | None:
     while True:
         tails = read_tails(records, depth)
         doubtful = in_doubt(tails)
-        new = {t.id: at for t, at in doubtful.items() if t.id not in asked}
+        new = {t: at for t, at in doubtful.items() if t.id not in asked}
         ended |= counts(new) if new else {}
-        asked |= set(new)
+        asked |= {t.id for t in new}
         verdicts = {t: _verdict(t, tails, ended) for t in doubtful}
         is_known = Verdict.UNKNOWN not in verdicts.values() and not _reaches_further(tails)
         if is_known or depth >= deepest:
-            return oldest(t for t, verdict in verdicts.items() if verdict is Verdict.OPEN)
+            found = oldest(
+                t for t, verdict in verdicts.items()
+                if verdict is Verdict.OPEN and t.id not in accepted
+            )  # fmt: skip
+            return Unfinished(found, doubtful[found], found.id in ended) if found else None
         depth = min(depth * _DEEPER, deepest)
 
 

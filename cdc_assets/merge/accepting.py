@@ -24,7 +24,7 @@ from cdc_assets.merge import sql
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.failures import translated
 from cdc_assets.merge.plan import BatchPlan
-from cdc_assets.merge.planning import Planner
+from cdc_assets.merge.planning import Pending, Planner
 from cdc_assets.merge.read import read_ranges
 from cdc_assets.merge.restarts import RestartError, RestartWatch
 from cdc_assets.registry import TableEntry
@@ -75,7 +75,7 @@ class RestartDesk:
         if self._lake.state(entry.target) is None:
             return None
         pending = self._planner.tail(entry, None, "accept-restart")
-        if pending is None:
+        if not isinstance(pending, Pending):
             return None
         epochs = Restarts.from_json(pending.plan.numbering).epochs
         plan = replace(pending.plan, epochs=epochs, permit="")

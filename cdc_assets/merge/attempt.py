@@ -32,7 +32,8 @@ from cdc_assets.merge.quarantine import Quarantine
 from cdc_assets.merge.read import read_ranges
 from cdc_assets.merge.refusals import KeptApart, Refusals, Reported, Stopping
 from cdc_assets.merge.request import Again, Quarantined, Request, Tail
-from cdc_assets.merge.result import BatchResult, QuarantineReplay
+from cdc_assets.merge.result import BatchResult, QuarantineReplay, Waiting
+from cdc_assets.merge.waiting import UnfinishedError
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import Column
 
@@ -93,8 +94,11 @@ class Attempts:
                     assert_never(unexpected)
         except ConflictError as conflict:
             return Conflict(conflict)
+        except UnfinishedError as unfinished:
+            may_grow = unfinished.is_cut and isinstance(pending, Pending) and pending.may_grow
+            return Longer(unfinished, may_grow) if may_grow else unfinished.waiting
         except (MissingRowError, CutShortError) as cut:
-            return Longer(cut, may_grow=pending is not None and pending.may_grow)
+            return Longer(cut, may_grow=isinstance(pending, Pending) and pending.may_grow)
 
     def plan(self, request: Request) -> BatchPlan | None:
         """The plan alone; None if there is nothing to merge. Changes nothing.
@@ -103,20 +107,24 @@ class Attempts:
             CdcError: what would stop the table before it reads its records.
         """
         pending = self.planner.tail(request.entry, None, request.run_id)
-        return self._completed(request, pending)[0] if pending else None
+        return self._completed(request, pending)[0] if isinstance(pending, Pending) else None
 
     # ── out of the log ───────────────────────────────────────────────────────────────────
 
-    def _pending(self, request: Request, work: Tail | Again) -> Pending | None:
+    def _pending(self, request: Request, work: Tail | Again) -> Pending | Waiting | None:
         entry, run_id = request.entry, request.run_id
         if isinstance(work, Tail):
             return self.planner.tail(entry, work.window, run_id, limits=request.limits)
         now = limited(work.ranges, self._source(entry).batch.max_records)
         return self.planner.again(entry, now, run_id)
 
-    def _from_log(self, request: Request, work: Tail | Again, pending: Pending | None) -> Outcome:
+    def _from_log(
+        self, request: Request, work: Tail | Again, pending: Pending | Waiting | None
+    ) -> Outcome:
         if pending is None:
             return Nothing()
+        if isinstance(pending, Waiting):
+            return pending
         started = time.monotonic()
         plan, decoder = self._completed(request, pending)
         execution = self._execution(Work(pending, plan, decoder, self._refusals(plan, decoder.raw)))

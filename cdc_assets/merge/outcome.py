@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc_assets.errors import CdcError, ConflictError
-from cdc_assets.merge.result import BatchResult, QuarantineReplay
+from cdc_assets.merge.result import BatchResult, QuarantineReplay, Waiting
 from cdc_assets.schema.types import Column
 
 
@@ -58,4 +58,4 @@ class Conflict:
     error: ConflictError
 
 
-Outcome = Merged | Requeued | Nothing | Longer | Wider | Conflict
+Outcome = Merged | Requeued | Waiting | Nothing | Longer | Wider | Conflict

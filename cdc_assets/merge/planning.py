@@ -8,25 +8,21 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import (
-    ConflictError,
-    CutShortError,
-    LogReplacedError,
-    LostRangeError,
-    TerminalError,
-)
+from cdc_assets.errors import ConflictError, LogReplacedError, LostRangeError, TerminalError
 from cdc_assets.lake import Lake, Published, TableState
 from cdc_assets.lake.properties import ACCEPTED_RESTART
+from cdc_assets.log.discovery import table_of, transaction_topics
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.log.resent import Newest
-from cdc_assets.log.transactions import TransactionLog, transaction_topic
+from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.plan import (
@@ -36,7 +32,9 @@ from cdc_assets.merge.plan import (
     require_same_log,
     require_whole,
 )
+from cdc_assets.merge.result import Waiting
 from cdc_assets.merge.tables import LakeTables
+from cdc_assets.merge.waiting import Patience
 from cdc_assets.registry import TableEntry
 
 BEGIN: Final = "cdc-assets.begin"
@@ -51,36 +49,14 @@ class Pending:
         plan: of the batch.
         unread: offsets that were not merged when it was planned.
         may_grow: whether the log holds more that a longer batch would take.
-        transactions: of its topic; None if nothing tells where they end.
-        log_end: per partition.
+        require_whole: the batch must not end while its newest transaction is being sent again;
+            see `Patience.require_whole`.
     """
 
     plan: BatchPlan
     unread: int
     may_grow: bool = False
-    transactions: TransactionLog | None = None
-    log_end: OffsetVector = field(default_factory=OffsetVector)
-
-    def require_whole(self, newest: Mapping[int, int]) -> None:
-        """The batch must not end while its newest transaction is being sent again.
-
-        Args:
-            newest: per partition the offset of the change with the highest position.
-
-        Raises:
-            CutShortError: if it may; nothing was published.
-        """
-        if self.transactions is None:
-            return
-        holds, transaction = self.transactions.newest_of(self.plan.ranges, self.log_end, newest)
-        if holds is Newest.WHOLE or transaction is None:
-            return
-        what = (
-            f"the connector sends records again after a restart, and transaction {transaction.id} "
-            "is not complete yet in this batch"
-        )
-        remedy = "nothing was published; try again when the connector has come that far again"
-        raise CutShortError(what, where=self.plan.where, remedy=remedy)
+    require_whole: Callable[[Mapping[int, int]], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +82,11 @@ class Planner:
         self._lake = lake
         self._log = log
         self._clock = clock
+        self._kinds: dict[str, TopicKind] = {}
 
     def tail(
         self, entry: TableEntry, window: HourWindow | None, run_id: str, *, limits: int = 1
-    ) -> Pending | None:
+    ) -> Pending | Waiting | None:
         """The next batch from the committed offsets on; None if there is nothing to merge.
 
         Args:
@@ -141,15 +118,21 @@ class Planner:
         within = self._within(entry, unread, window)
         if not total_length(within):
             return None
-        transactions = self._transactions(entry)
+        transactions, patience = self._transactions(entry), self._patience(entry)
         limit = self._limit(entry, state, marks, limits)
-        ranges = self._ended(transactions, unread, within, marks, limit)
+        ranges = self._ended((transactions, patience), unread, within, marks, limit)
+        if isinstance(ranges, Waiting):
+            return ranges
         if not ranges:
             return None
         end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
         plan = self._plan(entry, state, _Cut(ranges, start, end), run_id, (identity, marks))
         left = total_length(unread)
-        return Pending(plan, left, total_length(ranges) < left, transactions, marks.end)
+        pending = Pending(plan, left, total_length(ranges) < left)
+        if transactions is None:
+            return pending
+        whole = partial(patience.require_whole, transactions, ranges, marks.end)
+        return replace(pending, require_whole=whole)
 
     def replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
         """An hour's offsets, as far as they were merged.
@@ -287,24 +270,40 @@ class Planner:
 
     def _ended(
         self,
-        transactions: TransactionLog | None,
+        boundaries: tuple[TransactionLog | None, Patience],
         unread: tuple[OffsetRange, ...],
         within: tuple[OffsetRange, ...],
         marks: Watermarks,
         limit: int | None,
-    ) -> tuple[OffsetRange, ...]:
+    ) -> tuple[OffsetRange, ...] | Waiting:
         """The unread ranges up to the hour's end, the limit, and a transaction's end."""
         cut = within if limit is None else limited(within, limit)
+        transactions, patience = boundaries
         if transactions is None:
             return tuple(each for each in cut if each.length)
         by_hour = total_length(cut) == total_length(within) < total_length(unread)
-        return transactions.aligned(cut, marks.end, forward=by_hour)
+        return patience.aligned(transactions, unread, cut, marks.end, forward=by_hour)
+
+    def _patience(self, entry: TableEntry) -> Patience:
+        return Patience(entry, self._source(entry).transactions, self._log, self._clock)
 
     def _transactions(self, entry: TableEntry) -> TransactionLog | None:
-        topic = transaction_topic(entry.topic, self._log.topics())
+        topic = self._transaction_topic(entry)
         if topic is None:
             return None
         return self._log.transactions(entry.topic, topic, entry.table.qualified)
+
+    def _transaction_topic(self, entry: TableEntry) -> str | None:
+        """The topic of the transaction metadata; one that a table could have is looked into."""
+        source, name = self._source(entry), entry.table.qualified
+        found = transaction_topics(entry.topic, name, source, self._log.topics())
+        doubtful = [each for each in found if table_of(each, source, entry.table.source)]
+        if not doubtful:
+            return found[0] if found else None
+        unknown = [each for each in doubtful if each not in self._kinds]
+        self._kinds |= self._log.kinds(unknown) if unknown else {}
+        tables = {each for each in doubtful if self._kinds.get(each) is TopicKind.CHANGES}
+        return next((each for each in found if each not in tables), None)
 
     def _within(
         self, entry: TableEntry, unread: tuple[OffsetRange, ...], window: HourWindow | None

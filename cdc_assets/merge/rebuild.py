@@ -155,9 +155,11 @@ class Rebuild:
             CdcError: as for any table.
         """
         entry = self._beside(standing.generation)
-        yield from self._replicator.drain(
+        for done in self._replicator.drain(
             entry, window=None, run_id=self._run_id, budget_seconds=_ENOUGH
-        )
+        ):
+            if isinstance(done, BatchResult):
+                yield done
 
     def has_snapshot(self, standing: Standing, begin: OffsetVector) -> bool:
         """Whether the end of a snapshot of the whole table lies in what was read.

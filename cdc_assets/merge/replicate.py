@@ -23,7 +23,7 @@ from cdc_assets.merge.outcome import Conflict, Longer, Merged, Nothing, Requeued
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.planning import rest_of
 from cdc_assets.merge.request import Again, Quarantined, Request, Tail
-from cdc_assets.merge.result import BatchResult, QuarantineReplay
+from cdc_assets.merge.result import BatchResult, QuarantineReplay, Waiting
 from cdc_assets.registry import TableEntry
 
 _CONFLICT_TRIES = 5
@@ -64,12 +64,12 @@ class Replicator:
         run_id: str,
         budget_seconds: float,
         next_hour: NextHour | None = None,
-    ) -> Iterator[BatchResult]:
+    ) -> Iterator[BatchResult | Waiting]:
         """Merge batch after batch from the committed offsets on.
 
         Ends when the table has caught up, the hour's last offset is merged, or the budget is
         spent (a batch that was begun is finished). Another writer's publish makes a batch
-        start over at the new head.
+        start over at the new head. If what is left cannot be merged yet, the last item says why.
 
         Args:
             entry: the table.
@@ -83,7 +83,10 @@ class Replicator:
         """
         if budget_seconds > 0:
             request = Request(entry, run_id, Tail(window))
-            yield from self._batches(request, time.monotonic() + budget_seconds, next_hour)
+            deadline = time.monotonic() + budget_seconds
+            for done in self._lives(request, deadline, next_hour):
+                if not isinstance(done, QuarantineReplay):
+                    yield done
 
     def replay(
         self, entry: TableEntry, windows: Sequence[HourWindow], *, run_id: str
@@ -155,18 +158,13 @@ class Replicator:
 
     def _again(self, entry: TableEntry, run_id: str, work: Again) -> Iterator[BatchResult]:
         if work.ranges:
-            yield from self._batches(Request(entry, run_id, work), float("inf"), None)
-
-    def _batches(
-        self, request: Request, deadline: float, next_hour: NextHour | None
-    ) -> Iterator[BatchResult]:
-        for done in self._lives(request, deadline, next_hour):
-            if isinstance(done, BatchResult):
-                yield done
+            for done in self._lives(Request(entry, run_id, work), float("inf"), None):
+                if isinstance(done, BatchResult):
+                    yield done
 
     def _lives(
         self, request: Request | None, deadline: float, next_hour: NextHour | None
-    ) -> Iterator[BatchResult | QuarantineReplay]:
+    ) -> Iterator[BatchResult | QuarantineReplay | Waiting]:
         """Try a request, see what has become of it, go on to the next."""
         while request is not None:
             match self._attempts.of(request):
@@ -175,6 +173,9 @@ class Replicator:
                     request = _after(request, result) if time.monotonic() < deadline else None
                 case Requeued(replay):
                     yield replay
+                    request = None
+                case Waiting() as waiting:
+                    yield waiting
                     request = None
                 case Nothing():
                     request = _in_next_hour(request, next_hour)

@@ -63,6 +63,38 @@ class BatchResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Unread records that cannot be merged yet: the first transaction in them is not finished.
+
+    Attributes:
+        table: the table.
+        topic: of its changes.
+        transaction: the id, as the source gives it.
+        reason: what is missing, in words; ``remedy``: what to look at.
+        since: when the connector sent the last that is there of the transaction.
+        stops_at: when the wait is over.
+        unread: offsets that are not merged.
+        log_end: by topic, where the log ended when it was looked at; nothing can have changed
+            as long as it ends there.
+    """
+
+    table: TableName
+    topic: str
+    transaction: str
+    reason: str
+    remedy: str
+    since: datetime
+    stops_at: datetime
+    unread: int
+    log_end: Mapping[str, OffsetVector]
+
+    @property
+    def where(self) -> str:
+        """Coordinates for errors."""
+        return f"table={self.table} topic={self.topic} transaction={self.transaction}"
+
+
+@dataclass(frozen=True, slots=True)
 class QuarantineReplay:
     """What became of records that were merged again out of quarantine.
 

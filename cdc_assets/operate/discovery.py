@@ -1,15 +1,30 @@
-"""From topics to tables: what matches the configuration and is not in the registry yet."""
+"""From topics to tables: what matches the configuration and is not in the registry yet.
+
+A topic becomes a table once a change event is seen among its first or last records. One whose
+records are something else (heartbeats under another prefix, logical decoding messages, …) is set
+aside: it is remembered with what it holds, shown by `cdc-assets status`, and looked into again
+every ten minutes, so that no table is lost for ever by a first look. A table that the
+configuration lists under ``tables:`` is one in any case. A topic without records is a table by
+its name, unless that is one of Debezium's own; this is corrected when the first records come.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
-from cdc_assets.log.discovery import match_topics
+from cdc_assets.log.discovery import looks_like_side_topic, match_topics, table_of
+from cdc_assets.log.kinds import TopicKind
 from cdc_assets.operate.services import Services
-from cdc_assets.registry import Registry, TableEntry
+from cdc_assets.registry import OtherTopic, Registry, TableEntry
+
+LOOK_AGAIN_AFTER: Final = timedelta(minutes=10)
+_OF_TABLES: Final = frozenset({TopicKind.CHANGES, TopicKind.EMPTY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +32,14 @@ class Discovery:
     """What one look at Kafka found.
 
     ``refused`` are the tables that could not be added, with the reason: two tables whose
-    rows would land in one Iceberg table.
+    rows would land in one Iceberg table. ``set_aside`` are the topics that were found now not to
+    be tables.
     """
 
     registry: Registry
     added: tuple[TableEntry, ...]
     refused: tuple[TerminalError, ...] = ()
+    set_aside: tuple[OtherTopic, ...] = ()
 
 
 def discover(services: Services) -> Discovery:
@@ -31,32 +48,94 @@ def discover(services: Services) -> Discovery:
     A table that cannot be added does not keep the others out.
 
     Raises:
-        UnreachableError: if Kafka or the registry does not answer.
+        UnreachableError: if Kafka, the registry or, to correct a table, the catalog does not
+            answer.
     """
     known = services.registry.load()
-    new = tuple(entry for entry in matching_entries(services) if entry.table not in known.tables)
-    if not new:
-        return Discovery(known, ())
-    try:
-        return Discovery(services.registry.add(new), new)
-    except TerminalError:
-        return _one_by_one(services, new)
-
-
-def matching_entries(services: Services) -> tuple[TableEntry, ...]:
-    """An entry for each topic that is a table's, known or not."""
     topics = services.log.topics()
-    now = services.clock()
-    return tuple(
-        TableEntry(table, topic, source.lake_name(table), now)
-        for name, source in services.config.sources.items()
-        for table, topic in match_topics(source, name, topics)
+    doubtful = _doubtful(services, known, topics)
+    kinds = services.log.kinds(doubtful) if doubtful else {}
+    kinds |= dict.fromkeys(_with_rows(services, known, kinds), TopicKind.CHANGES)
+    others = tuple(
+        OtherTopic(topic, str(kind), services.clock())
+        for topic, kind in kinds.items()
+        if kind not in _OF_TABLES
     )
+    if others:
+        mistaken = _named_by(known, {other.topic for other in others})
+        known_others = {each.topic for each in known.others}
+        known = services.registry.set_aside(others, mistaken)
+        for table in mistaken:
+            services.failures.clear(table)
+        others = tuple(each for each in others if each.topic not in known_others)
+    found = _added(services, known, _matching(services, known, topics, kinds))
+    return replace(found, set_aside=others)
+
+
+def _matching(
+    services: Services, known: Registry, topics: Sequence[str], kinds: Mapping[str, TopicKind]
+) -> tuple[TableEntry, ...]:
+    """An entry for each topic that is a table's and not in the registry as one, or unconfirmed."""
+    now = services.clock()
+    confirmed = {topic for topic, kind in kinds.items() if kind is TopicKind.CHANGES}
+    excluded = {each.topic for each in not_tables(services.config, known)} - confirmed
+    excluded |= {
+        topic for topic, kind in kinds.items()
+        if kind is TopicKind.EMPTY and looks_like_side_topic(topic)
+    }  # fmt: skip
+    registered = {entry.table: entry.is_confirmed for entry in known}
+    found = (
+        TableEntry(table, topic, source.lake_name(table), now,
+                   topic in confirmed or table.qualified in source.tables)
+        for name, source in services.config.sources.items()
+        for table, topic in match_topics(source, name, topics, excluded)
+    )  # fmt: skip
+    return tuple(
+        each for each in found
+        if each.table not in registered or (each.is_confirmed and not registered[each.table])
+    )  # fmt: skip
+
+
+def _doubtful(services: Services, known: Registry, topics: Sequence[str]) -> list[str]:
+    """The topics whose records must tell whether they are tables."""
+    confirmed = {entry.topic for entry in known if entry.is_confirmed}
+    recent = services.clock() - LOOK_AGAIN_AFTER
+    settled = {each.topic for each in known.others if each.looked_at > recent}
+    return [
+        topic for topic in topics
+        if topic not in confirmed | settled and _is_doubtful(services.config, topic)
+    ]  # fmt: skip
+
+
+def _is_doubtful(config: ReplicationConfig, topic: str) -> bool:
+    found = ((table_of(topic, source, name), source) for name, source in config.sources.items())
+    return any(table and table.qualified not in source.tables for table, source in found)
+
+
+def _with_rows(
+    services: Services, known: Registry, kinds: Mapping[str, TopicKind]
+) -> tuple[str, ...]:
+    """The topics of tables that are in the lake: whatever was found, those are tables."""
+    return tuple(
+        entry.topic for entry in known
+        if kinds.get(entry.topic, TopicKind.EMPTY) not in _OF_TABLES
+        and services.lake.state(entry.target) is not None
+    )  # fmt: skip
+
+
+def _named_by(known: Registry, topics: set[str]) -> list[TableName]:
+    """The tables that were registered by these topics' names."""
+    return [entry.table for entry in known if entry.topic in topics]
 
 
 def replicated(config: ReplicationConfig, registry: Registry) -> tuple[TableEntry, ...]:
     """The registry's tables whose source is (still) configured."""
     return tuple(entry for entry in registry if entry.table.source in config.sources)
+
+
+def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopic, ...]:
+    """The topics that the configuration still matches, and that are no tables."""
+    return tuple(each for each in registry.others if _is_doubtful(config, each.topic))
 
 
 def find_table(config: ReplicationConfig, registry: Registry, text: str) -> TableEntry:
@@ -78,13 +157,26 @@ def _spellings(table: TableName) -> tuple[str, ...]:
     return (str(table), table.qualified, table.name)
 
 
-def _one_by_one(services: Services, new: tuple[TableEntry, ...]) -> Discovery:
+def _added(services: Services, known: Registry, new: tuple[TableEntry, ...]) -> Discovery:
+    """Store entries; ``added`` are those of tables that were not known."""
+    fresh = tuple(each for each in new if each.table not in known.tables)
+    if not new:
+        return Discovery(known, ())
+    try:
+        return Discovery(services.registry.add(new), fresh)
+    except TerminalError:
+        return _one_by_one(services, new, fresh)
+
+
+def _one_by_one(
+    services: Services, new: tuple[TableEntry, ...], fresh: tuple[TableEntry, ...]
+) -> Discovery:
     added: list[TableEntry] = []
     refused: list[TerminalError] = []
     for entry in new:
         try:
             services.registry.add([entry])
-            added.append(entry)
+            added += [entry] if entry in fresh else []
         except TerminalError as error:
             refused.append(error)
     return Discovery(services.registry.load(), tuple(added), tuple(refused))

@@ -1,13 +1,17 @@
-"""What went wrong with each table, remembered until it goes right again.
+"""What holds each table up, remembered until it goes right again.
 
-One small JSON document per failing table, beside the registry. It decides two things: the
-table's state in `cdc-assets status`, and when a sensor tries the table again.
+One small JSON document per table that fails or waits, beside the registry. It decides two
+things: the table's state in `cdc-assets status`, and when a sensor tries the table again.
 
 A transient failure (something did not answer) is tried again soon. A terminal one needs a
 person, but its remedy usually lies outside of this program (a grant, a topic, a source
 setting), and trying is harmless because a failed batch publishes nothing: so it is tried
 again too, at growing intervals of up to an hour. A person who has acted need not wait:
 materializing the asset, or ``cdc-assets replicate --table``, ignores the interval.
+
+A table that waits for the end of a transaction has not failed. It is looked at again when one of
+the topics that the end can come in has moved, or when its interval is over. Once the wait is
+over too, it has stalled: that needs a person, and it still goes on by itself when a topic moves.
 """
 
 from __future__ import annotations
@@ -27,7 +31,14 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.errors import CdcError, OutcomeUnknownError, TerminalError, UnreachableError
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.errors import (
+    CdcError,
+    OutcomeUnknownError,
+    StalledError,
+    TerminalError,
+    UnreachableError,
+)
 
 
 class FailureKind(StrEnum):
@@ -37,6 +48,10 @@ class FailureKind(StrEnum):
     TERMINAL = "terminal"
     OUTCOME_UNKNOWN = "outcome_unknown"
     UNEXPECTED = "unexpected"
+    WAITING = "waiting"
+    """Not a failure: unread records cannot be merged yet."""
+    STALLED = "stalled"
+    """It has waited for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +72,69 @@ BACKOFF: Final[Mapping[FailureKind, Backoff]] = {
     FailureKind.OUTCOME_UNKNOWN: Backoff(timedelta(seconds=10), timedelta(minutes=5)),
     FailureKind.UNEXPECTED: Backoff(timedelta(minutes=1), timedelta(hours=1)),
     FailureKind.TERMINAL: Backoff(timedelta(minutes=1), timedelta(hours=1)),
+    FailureKind.WAITING: Backoff(timedelta(seconds=10), timedelta(minutes=5)),
+    FailureKind.STALLED: Backoff(timedelta(minutes=1), timedelta(hours=1)),
 }
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """What a table waits for.
+
+    Attributes:
+        transaction: that is not finished.
+        since: when the connector sent the last that is there of it.
+        stops_at: when the wait is over.
+        log_end: by topic, where the log ended when it was looked at.
+    """
+
+    transaction: str
+    since: datetime
+    stops_at: datetime
+    log_end: Mapping[str, OffsetVector]
+
+    def has_moved(self, ends: Mapping[str, OffsetVector]) -> bool:
+        """Whether a topic ends elsewhere by now; one that is not in ``ends`` is not asked."""
+        return any(ends[topic] != end for topic, end in self.log_end.items() if topic in ends)
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
-    """The last failure of a table; ``attempts`` counts failures since it last went right."""
+    """What held a table up at its last attempt.
+
+    ``attempts`` counts those since it last went right; of a table that waits, those that found
+    the log where it was. ``hold`` is what it waits for, if it does.
+    """
 
     at: datetime
     kind: FailureKind
     message: str
     attempts: int = 1
+    hold: Hold | None = None
 
     @property
     def retry_at(self) -> datetime:
-        """When a sensor may try again."""
-        return self.at + BACKOFF[self.kind].after(self.attempts)
+        """When a sensor may try again; for a table that waits, no later than the wait is over."""
+        after = self.at + BACKOFF[self.kind].after(self.attempts)
+        if self.hold is not None and self.at < self.hold.stops_at:
+            return min(after, self.hold.stops_at)
+        return after
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is wrong so far."""
+        return self.kind is FailureKind.WAITING
 
     @property
     def needs_person(self) -> bool:
         """Whether trying again as it is cannot be expected to help."""
-        return self.kind in {FailureKind.TERMINAL, FailureKind.UNEXPECTED}
+        return self.kind in {FailureKind.TERMINAL, FailureKind.UNEXPECTED, FailureKind.STALLED}
 
 
 def kind_of(error: Exception) -> FailureKind:
     """Which of the roots of `cdc_assets.errors` an error belongs to."""
+    if isinstance(error, StalledError):
+        return FailureKind.STALLED
     if isinstance(error, TerminalError):
         return FailureKind.TERMINAL
     if isinstance(error, OutcomeUnknownError):
@@ -105,15 +158,22 @@ class FailureBook:
         """The book that belongs to a registry."""
         return cls(registry_url.rpartition("/")[0] + "/failures")
 
-    def record(self, table: TableName, kind: FailureKind, message: str, at: datetime) -> Failure:
-        """Remember a failure; counts up if the table was failing already.
+    def record(
+        self,
+        table: TableName,
+        kind: FailureKind,
+        message: str,
+        at: datetime,
+        hold: Hold | None = None,
+    ) -> Failure:
+        """Remember a failure; counts up if the table was failing, or waiting, for the same.
 
         Raises:
             UnreachableError: if the place does not answer.
         """
         before = self._read(self._file(table))
-        attempts = before[1].attempts + 1 if before else 1
-        failure = Failure(at, kind, message, attempts)
+        attempts = before[1].attempts + 1 if before and _is_same(before[1], kind, hold) else 1
+        failure = Failure(at, kind, message, attempts, hold)
         self._write(self._file(table), _to_json(table, failure))
         return failure
 
@@ -169,6 +229,13 @@ class FailureBook:
         return UnreachableError(msg, where=self.url, remedy="check that the place is writable")
 
 
+def _is_same(before: Failure, kind: FailureKind, hold: Hold | None) -> bool:
+    """Whether an attempt met what the one before did."""
+    if hold is None or before.hold is None:
+        return hold is before.hold
+    return before.kind is kind and before.hold.log_end == hold.log_end
+
+
 def _replace_local(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}")
@@ -184,7 +251,26 @@ def _to_json(table: TableName, failure: Failure) -> str:
             "kind": failure.kind.value,
             "message": failure.message,
             "attempts": failure.attempts,
+            **({"hold": _hold_to_dict(failure.hold)} if failure.hold else {}),
         }
+    )
+
+
+def _hold_to_dict(hold: Hold) -> dict[str, Any]:
+    return {
+        "transaction": hold.transaction,
+        "since": hold.since.astimezone(UTC).isoformat(),
+        "stops_at": hold.stops_at.astimezone(UTC).isoformat(),
+        "log_end": {topic: end.to_json() for topic, end in hold.log_end.items()},
+    }
+
+
+def _hold_from_dict(fields: Mapping[str, Any]) -> Hold:
+    return Hold(
+        fields["transaction"],
+        datetime.fromisoformat(fields["since"]),
+        datetime.fromisoformat(fields["stops_at"]),
+        {topic: OffsetVector.from_json(end) for topic, end in fields["log_end"].items()},
     )
 
 
@@ -195,5 +281,6 @@ def _from_json(text: str) -> tuple[TableName, Failure]:
         FailureKind(fields["kind"]),
         fields["message"],
         fields["attempts"],
+        _hold_from_dict(fields["hold"]) if "hold" in fields else None,
     )
     return TableName(*fields["table"]), failure

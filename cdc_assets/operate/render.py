@@ -21,6 +21,7 @@ _STYLES: Final = {
     Condition.NEW: "cyan",
     Condition.CURRENT: "green",
     Condition.LAGGING: "yellow",
+    Condition.WAITING: "bold yellow",
     Condition.FAILING: "bold red",
     Condition.UNKNOWN: "magenta",
 }
@@ -34,17 +35,21 @@ _RECORD_COLUMNS: Final = (
 
 
 def render_status(status: Status, console: Console | None = None) -> None:
-    """Print a table, and below it what fails."""
+    """Print a table, and below it what fails and what waits."""
     out = console or _console()
-    if not status.tables:
+    if status.tables:
+        out.print(_table(status))
+    else:
         out.print("No tables yet: no topic matched so far, or `discover` has not run.")
-        return
-    out.print(_table(status))
     for each in status.failing:
         out.print(_failure(each))
+    for each in status.waiting:
+        out.print(_waiting(each))
     for each in status.tables:
         if each.quarantined:
             out.print(_quarantined(each))
+    for other in status.not_tables:
+        out.print(Text(f"{other.topic} is no table: it holds {other.holds}"))
 
 
 def render_quarantine(listing: Listing, console: Console | None = None) -> None:
@@ -116,6 +121,15 @@ def _failure(each: TableStatus) -> Text:
         f"{failure.kind} since {failure.attempts} attempts, again at {failure.retry_at:%H:%M:%S}Z"
     )
     return Text.assemble((f"{each.table} ", "bold red"), f"({when}): {failure.message}")
+
+
+def _waiting(each: TableStatus) -> Text:
+    failure = each.survey.failure
+    if failure is None or failure.hold is None:
+        return Text()
+    since = seconds_text((each.at - failure.hold.since).total_seconds())
+    when = f"waiting for {since}, until {failure.hold.stops_at:%Y-%m-%d %H:%M:%S}Z"
+    return Text.assemble((f"{each.table} ", "bold yellow"), f"({when}): {failure.message}")
 
 
 def _quarantined(each: TableStatus) -> Text:

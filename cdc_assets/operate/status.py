@@ -12,11 +12,11 @@ from typing import Any
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloTarget
 from cdc_assets.errors import CdcError, TransientError
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.discovery import not_tables, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
 from cdc_assets.operate.survey import Condition, Survey, TableSurvey, survey
-from cdc_assets.registry import TableEntry
+from cdc_assets.registry import OtherTopic, TableEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,24 @@ class TableStatus:
             "lag": {"changes": view.lag_changes, "seconds": view.lag_seconds(self.at)},
             "slo": _slo_dict(self.target, self.slo),
             "quarantined": self.quarantined,
-            "last_error": _failure_dict(view),
+            "last_error": None if _is_waiting(view) else _failure_dict(view),
+            "waiting": _waiting_dict(view),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All tables, and the parts that did not answer."""
+    """All tables, the parts that did not answer, and the topics that are no tables."""
 
     at: datetime
     tables: tuple[TableStatus, ...]
     problems: tuple[CdcError, ...] = ()
+    not_tables: tuple[OtherTopic, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[TableStatus, ...]:
+        """The tables in state WAITING."""
+        return tuple(each for each in self.tables if each.condition is Condition.WAITING)
 
     @property
     def failing(self) -> tuple[TableStatus, ...]:
@@ -79,6 +86,7 @@ class Status:
         document = {
             "at": self.at.isoformat(),
             "tables": [each.to_dict() for each in self.tables],
+            "not_tables": [_other_dict(each) for each in self.not_tables],
             "problems": [str(problem) for problem in self.problems],
         }
         return json.dumps(document, indent=2)
@@ -90,15 +98,18 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
     Raises:
         TerminalError: if the registry cannot be read as one, or a secret is missing.
     """
+    others: tuple[OtherTopic, ...] = ()
     if entries is None:
-        entries = replicated(services.config, services.registry.load())
+        registry = services.registry.load()
+        entries = replicated(services.config, registry)
+        others = not_tables(services.config, registry)
     seen = survey(services, entries)
     reports, problems = _reports(services, seen)
     tables = tuple(
         TableStatus(each, seen.at, slo_target(services, each.table), reports.get(each.table))
         for each in seen.tables
     )
-    return Status(seen.at, tables, (*seen.problems, *problems))
+    return Status(seen.at, tables, (*seen.problems, *problems), others)
 
 
 def _reports(
@@ -126,6 +137,30 @@ def _slo_dict(target: SloTarget, report: SloReport | None) -> dict[str, Any] | N
         "burn_rate": report.burn_rate,
         "changes": report.changes,
         "late": report.late,
+    }
+
+
+def _other_dict(other: OtherTopic) -> dict[str, str | None]:
+    return {"topic": other.topic, "holds": other.holds, "looked_at": _iso(other.looked_at)}
+
+
+def _is_waiting(view: TableSurvey) -> bool:
+    return view.failure is not None and view.failure.is_waiting
+
+
+def _waiting_dict(view: TableSurvey) -> dict[str, Any] | None:
+    """What is waited for, also by a table that has waited for too long."""
+    failure = view.failure
+    if failure is None or failure.hold is None or view.has_moved:
+        return None
+    hold = failure.hold
+    return {
+        "transaction": hold.transaction,
+        "since": _iso(hold.since),
+        "stops_at": _iso(hold.stops_at),
+        "reason": failure.message,
+        "looks": failure.attempts,
+        "next_look_at": _iso(failure.retry_at),
     }
 
 

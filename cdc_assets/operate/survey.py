@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -32,6 +32,7 @@ class Condition(StrEnum):
     NEW = "NEW"
     CURRENT = "CURRENT"
     LAGGING = "LAGGING"
+    WAITING = "WAITING"
     FAILING = "FAILING"
     UNKNOWN = "UNKNOWN"
 
@@ -42,6 +43,7 @@ class TableSurvey:
 
     ``state`` is None for a table that is not in the lake yet, ``marks`` for a topic that
     Kafka does not have (or if Kafka was not asked), ``oldest_unread`` if nothing is unread.
+    ``has_moved``: the topics that a waiting table waits for are not where they were.
     """
 
     entry: TableEntry
@@ -49,6 +51,7 @@ class TableSurvey:
     marks: Watermarks | None
     oldest_unread: datetime | None
     failure: Failure | None
+    has_moved: bool = False
 
     @property
     def table(self) -> TableName:
@@ -84,9 +87,16 @@ class TableSurvey:
             return None
         return max(0.0, (now - self.oldest_unread).total_seconds())
 
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the end of a transaction, and nothing has come."""
+        return self.failure is not None and self.failure.is_waiting and not self.has_moved
+
     def condition(self, now: datetime, within_seconds: float) -> Condition:
-        """FAILING, NEW, or by the age of the oldest unread record against the target."""
-        if self.failure is not None:
+        """FAILING, WAITING, NEW, or by the age of the oldest unread record and the target."""
+        if self.waits:
+            return Condition.WAITING
+        if self.failure is not None and not self.failure.is_waiting:
             return Condition.FAILING
         if self.marks is None:
             return Condition.UNKNOWN
@@ -127,15 +137,16 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
         ages: whether to find the timestamps of the oldest unread records too.
     """
     problems: list[CdcError] = []
+    failures = _tried(services.failures.load, {}, problems)
     topics = [entry.topic for entry in entries]
+    awaited = {topic for each in failures.values() if each.hold for topic in each.hold.log_end}
     with ThreadPoolExecutor(1) as kafka:  # the log and the lake answer at the same time
-        asked = kafka.submit(partial(_watermarks, services, topics))
+        asked = kafka.submit(partial(_watermarks, services, sorted({*topics, *awaited})))
         states = _tried(partial(_states, services, entries), {}, problems)
-        failures = _tried(services.failures.load, {}, problems)
         marks = _tried(asked.result, {}, problems)
     tables = tuple(
         TableSurvey(each, states.get(each.table), marks.get(each.topic), None,
-                    failures.get(each.table))
+                    failures.get(each.table), _has_moved(failures.get(each.table), marks))
         for each in entries
     )  # fmt: skip
     if ages and not problems:
@@ -164,10 +175,13 @@ def _states(
 def _aged(services: Services, tables: tuple[TableSurvey, ...]) -> tuple[TableSurvey, ...]:
     behind = {each.entry.topic: each.position for each in tables if each.lag_changes}
     oldest = services.log.first_unread(behind) if behind else {}
-    return tuple(
-        TableSurvey(each.entry, each.state, each.marks, oldest.get(each.entry.topic), each.failure)
-        for each in tables
-    )
+    return tuple(replace(each, oldest_unread=oldest.get(each.entry.topic)) for each in tables)
+
+
+def _has_moved(failure: Failure | None, marks: Mapping[str, Watermarks]) -> bool:
+    if failure is None or failure.hold is None:
+        return False
+    return failure.hold.has_moved({topic: mark.end for topic, mark in marks.items()})
 
 
 def _tried(call: Callable[[], T], otherwise: T, problems: list[CdcError]) -> T:

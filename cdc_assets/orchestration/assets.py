@@ -15,7 +15,7 @@ from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
 from cdc_assets.orchestration.keys import op_name, pool_name, table_key, topic_key
 from cdc_assets.orchestration.partitions import HOURS
-from cdc_assets.orchestration.table_run import OnBatch, TableRun
+from cdc_assets.orchestration.table_run import Event, OnBatch, TableRun
 from cdc_assets.registry import TableEntry
 
 SPARK: Final = "pyspark"
@@ -69,7 +69,7 @@ def table_asset(
     )
     def merge(
         context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult]:
+    ) -> Iterator[Event]:
         liveness.hold(config.home, context.run.run_id)
         services = Services(config)
         yield from TableRun(context, services, entry, context.resources.pyspark, on_batch).events()

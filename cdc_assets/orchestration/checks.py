@@ -6,6 +6,7 @@ committed offsets lie within the log. `replication_slo`: the promise, over chang
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,11 +16,13 @@ import dagster as dg
 
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
+from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
 from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SLO, table_key
+from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.lake import Published
@@ -30,7 +33,7 @@ ERROR = dg.AssetCheckSeverity.ERROR
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of one check of one table."""
+    """The outcome of one check of one table; ``reason``: why the table does not go on."""
 
     asset: dg.AssetKey
     check: str
@@ -38,11 +41,13 @@ class Verdict:
     severity: dg.AssetCheckSeverity
     description: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
 
     @property
     def summary(self) -> str:
-        """Changes when the outcome does: what to compare with the last one."""
-        return "ok" if self.passed else self.severity.value.lower()
+        """Changes when the outcome does, or its reason: what to compare with the last one."""
+        outcome = "ok" if self.passed else self.severity.value.lower()
+        return f"{outcome} {zlib.crc32(self.reason.encode()):08x}" if self.reason else outcome
 
     def result(self) -> dg.AssetCheckResult:
         """For the end of a run."""
@@ -95,17 +100,39 @@ def check_results(services: Services, table: TableSurvey) -> Iterator[dg.AssetCh
     yield from (verdict.result() for verdict in verdicts(services, seen))
 
 
+def unjudged(entry: TableEntry, why: str) -> Sequence[dg.AssetCheckResult]:
+    """Both checks of a table that failed, where nothing can be looked at either."""
+    key = table_key(entry.table)
+    verdicts = (Verdict(key, check, False, ERROR, f"failing: {why}")
+                for check in (CHECK_OFFSETS, CHECK_SLO))  # fmt: skip
+    return [each.result() for each in verdicts]
+
+
 def offsets_verdict(table: TableSurvey, history: Sequence[Published]) -> Verdict:
     """Look for holes between the newest publishes, and whether they lie within the log."""
     found = gaps(history, table.marks)
-    description = "; ".join(found) or f"{len(history)} publishes without a gap"
+    words = found or [f"{len(history)} publishes without a gap"]
+    description = "; ".join([*words, *_held_words(table.failure)])
     metadata = {
         "publishes": len(history),
         "gaps": len(found),
         "committed_offsets": dg.MetadataValue.text(table.committed.to_json()),
     }
-    asset = table_key(table.table)
-    return Verdict(asset, CHECK_OFFSETS, not found, ERROR, description, metadata)
+    return Verdict(
+        asset=table_key(table.table),
+        check=CHECK_OFFSETS,
+        passed=not found,
+        severity=ERROR,
+        description=description,
+        metadata=metadata,
+        reason=table.failure.message if table.failure else "",
+    )
+
+
+def _held_words(failure: Failure | None) -> Iterator[str]:
+    """Why the table does not go on."""
+    if failure:
+        yield f"{'waiting' if failure.is_waiting else 'failing'}: {failure.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +165,11 @@ def slo_verdict(facts: SloFacts) -> Verdict:
         passed=not broken and report.state is SloState.OK,
         severity=ERROR if broken else WARN,
         description="; ".join(_slo_words(facts)),
+        reason=failure.message if failure else "",
         metadata={
             **_slo_metadata(facts.target, report),
             **_lag_metadata(facts.table, facts.now),
+            **_waiting_metadata(facts.table),
             "records_quarantined": facts.quarantined,
         },
     )
@@ -154,8 +183,7 @@ def _slo_words(facts: SloFacts) -> Iterator[str]:
         yield f"the error budget burns {report.burn_rate:.1f} times too fast"
     if facts.quarantined:
         yield quarantine_words(facts.table.table, facts.quarantined)
-    if failure:
-        yield f"failing: {failure.message}"
+    yield from _held_words(failure)
 
 
 def _slo_metadata(target: SloTarget, report: SloReport) -> dict[str, Any]:
@@ -171,6 +199,17 @@ def _slo_metadata(target: SloTarget, report: SloReport) -> dict[str, Any]:
     }
     known = {name: round(value, 4) for name, value in numbers.items() if finite(value) is not None}
     return {**known, "changes": report.changes, "changes_late": report.late}
+
+
+def _waiting_metadata(table: TableSurvey) -> dict[str, Any]:
+    hold = table.failure.hold if table.failure else None
+    if hold is None:
+        return {}
+    return {
+        "waiting_for_transaction": dg.MetadataValue.text(hold.transaction),
+        "waiting_since": dg.MetadataValue.timestamp(hold.since),
+        "waiting_until": dg.MetadataValue.timestamp(hold.stops_at),
+    }
 
 
 def _lag_metadata(table: TableSurvey, now: datetime) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import dagster as dg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
@@ -45,6 +46,8 @@ RANGE_START: Final = "dagster/asset_partition_range_start"
 RANGE_END: Final = "dagster/asset_partition_range_end"
 QUIET: Final = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 WAIT_SECONDS: Final = 1.0
+PATIENCE_LOOKS: Final = 3
+"""The first look, and two more at growing intervals: half a minute in which nothing came."""
 
 Failed = dict[TableName, str]
 
@@ -60,13 +63,17 @@ class Selection:
 
 @dataclass
 class Work:
-    """What one command does, across its runs."""
+    """What one command does, across its runs.
+
+    ``given_up``: tables that wait for the end of a transaction, and for what.
+    """
 
     config: ReplicationConfig
     services: Services
     instance: dg.DagsterInstance
     progress: Progress
     failed: Failed = field(default_factory=dict)
+    given_up: Failed = field(default_factory=dict)
 
     def run(
         self, entries: Sequence[TableEntry], tags: Mapping[str, str], partition: str | None = None
@@ -91,6 +98,14 @@ class Work:
             task = self.progress.add_task(str(entry.table), table=entry.table, total=None)
         return lambda batch: self.progress.advance(task, total_length(batch.ranges))
 
+    def say_waiting(self, entries: Sequence[TableEntry]) -> None:
+        """Name the tables that wait for the end of a transaction."""
+        held = self.services.failures.load()
+        for entry in entries:
+            failure = held.get(entry.table)
+            if failure is not None and failure.is_waiting:
+                self.progress.console.print(Text(f"waiting: {entry.table}: {failure.message}"))
+
     def expect(self, table: TableSurvey) -> None:
         """Tell the progress bar how much there is to do."""
         self.progress.add_task(str(table.table), table=table.table, total=table.lag_changes or 0)
@@ -99,8 +114,11 @@ class Work:
 def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
     """Merge what is due, or until what the log held at the start is merged.
 
+    A table that waits for the end of a transaction is looked at again when the log has moved or
+    its interval is over, and given up once that has found the log unmoved `PATIENCE_LOOKS` times.
+
     Returns:
-        The tables that failed, with the reason; the others were merged.
+        The tables that failed, or were given up, with the reason; the others were merged.
 
     Raises:
         CdcError: if a part that all tables need does not answer, or nothing is selected.
@@ -116,8 +134,9 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
             for plan in plans:
                 work.run(plan.entries, {TAG_MODE: TAIL}, plan.hour.key)
             if not selection.until_caught_up:
-                break
-        return work.failed
+                work.say_waiting(entries)
+                return work.failed
+        return work.failed | work.given_up
 
 
 def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> Failed:
@@ -190,12 +209,15 @@ def _plans(
 ) -> tuple[RunPlan, ...]:
     """The next runs; waits while other runs are at tables that have not reached their goal."""
     while True:
-        left = [entry for entry in entries if entry.table not in work.failed]
+        done = {*work.failed, *work.given_up}
+        left = [entry for entry in entries if entry.table not in done]
         seen = survey(work.services, left, ages=False).complete()
         behind = [
             each for each in seen.tables
             if each.table in goals and each.position.ranges_to(goals[each.table])
         ]  # fmt: skip
+        work.given_up |= _given_up(behind, seen.at)
+        behind = [each for each in behind if each.table not in work.given_up]
         runs = work.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
         busy = busy_tables(runs, entries)
         due = [each for each in behind if is_due(each, busy, seen.at, ignore_backoff=True)]
@@ -203,6 +225,17 @@ def _plans(
             slots = Slots(runs=len(due), backlogs=len(due))
             return plan_runs(with_hours(work.services, due, seen), slots)
         time.sleep(WAIT_SECONDS)
+
+
+def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:
+    return {
+        each.table: f"waiting: {each.failure.message}"
+        for each in behind
+        if each.waits
+        and each.failure is not None
+        and each.failure.attempts >= PATIENCE_LOOKS
+        and now < each.failure.retry_at
+    }
 
 
 def _selected(services: Services, selection: Selection) -> tuple[TableEntry, ...]:

@@ -14,6 +14,7 @@ import dagster as dg
 
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.failures import FailureKind, kind_of
+from cdc_assets.orchestration.keys import table_key
 from cdc_assets.registry import TableEntry
 
 PACKAGE: Final = "cdc_assets"
@@ -40,6 +41,20 @@ def failure_of(entry: TableEntry, error: Exception) -> dg.Failure:
         description=f"{entry.table}: {message_of(error)}",
         metadata=_metadata(entry, error, kind),
         allow_retries=kind is FailureKind.TRANSIENT,
+    )
+
+
+def failure_observation(entry: TableEntry, failure: dg.Failure) -> dg.AssetObservation:
+    """For the asset's page, which shows of a failed run only that it failed."""
+    return dg.AssetObservation(
+        table_key(entry.table), description=failure.description, metadata=failure.metadata
+    )
+
+
+def recovery_observation(entry: TableEntry) -> dg.AssetObservation:
+    """Takes the place of the failure on the asset's page."""
+    return dg.AssetObservation(
+        table_key(entry.table), description=f"{entry.table}: goes on again", metadata={}
     )
 
 

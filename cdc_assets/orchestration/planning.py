@@ -54,12 +54,14 @@ def is_due(
     """Whether there is something to do for a table, nobody is at it, and it need not wait.
 
     There is something to do if changes are unread, if its topic vanished (the run then says
-    what that means), or if it failed before: a run without changes shows that it is well.
+    what that means), or if it failed before: a run without changes shows that it is well. A table
+    that waits for a transaction is looked at when the log has moved, or its interval is over:
+    until then a run could merge nothing, whoever starts it.
     """
     if table.table in busy or not _has_work(table):
         return False
-    waits = table.failure is not None and now < table.failure.retry_at
-    return ignore_backoff or not waits
+    waits = table.failure is not None and not table.has_moved and now < table.failure.retry_at
+    return not waits or (ignore_backoff and not table.waits)
 
 
 def _has_work(table: TableSurvey) -> bool:

@@ -27,14 +27,20 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.errors import TransientError
+from cdc_assets.errors import CdcError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.operate.failures import kind_of
+from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey, survey
-from cdc_assets.orchestration.checks import check_results
-from cdc_assets.orchestration.failing import MAX_RETRIES, failure_of, message_of
+from cdc_assets.orchestration.checks import check_results, unjudged
+from cdc_assets.orchestration.failing import (
+    MAX_RETRIES,
+    failure_observation,
+    failure_of,
+    message_of,
+    recovery_observation,
+)
 from cdc_assets.orchestration.keys import REPLAY, TAG_MODE, TAIL, table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
@@ -43,17 +49,18 @@ from cdc_assets.orchestration.metadata import (
     quiet_metadata,
 )
 from cdc_assets.orchestration.replayed import ReplayedHours
+from cdc_assets.orchestration.waiting import hold_of, stalled, waiting_words
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
-    from cdc_assets.merge import BatchResult, Replicator
+    from cdc_assets.merge import BatchResult, Replicator, Waiting
     from cdc_assets.orchestration.resources import ReplicationSpark
 
 BACKFILL_TAG = "dagster/backfill"
 RANGE_TAG = "dagster/asset_partition_range_start"
 
 OnBatch = Callable[["BatchResult"], None]
-Event = dg.AssetMaterialization | dg.MaterializeResult
+Event = dg.AssetMaterialization | dg.MaterializeResult | dg.AssetObservation | dg.AssetCheckResult
 
 
 class Intention(Enum):
@@ -84,6 +91,7 @@ class TableRun:
     spark: ReplicationSpark
     on_batch: OnBatch | None = None
     _replaying: bool = False
+    _waiting: Waiting | None = None
 
     def events(self) -> Iterator[Event]:
         """Do the work; yields each batch's materialization as soon as the next one is done.
@@ -94,14 +102,38 @@ class TableRun:
         """
         try:
             yield from self._work()
-            self.services.failures.clear(self.entry.table)
         except Exception as error:
             self.spark.forget()  # it may be what failed; the next attempt makes a new one
             failure = failure_of(self.entry, error)
             last_try = not failure.allow_retries or self.context.retry_number >= MAX_RETRIES
             if last_try and not self._replaying:
                 self._remember(error)
+            if last_try:
+                yield failure_observation(self.entry, failure)
+                yield from self._checks_despite(failure)
             raise failure from None
+
+    def _settle(self) -> Iterator[dg.AssetObservation]:
+        """Forget what held the table up: it has gone right. Before the checks look at it."""
+        if self._waiting is not None:
+            return
+        if self.entry.table in self.services.failures.load():
+            yield recovery_observation(self.entry)
+        self.services.failures.clear(self.entry.table)
+
+    def _wait(self, waiting: Waiting) -> None:
+        """Remember what the table waits for.
+
+        Raises:
+            StalledError: if it has waited for too long, unless hours were replayed.
+        """
+        self._waiting, config = waiting, self.services.config
+        is_over = self.services.clock() >= waiting.stops_at
+        if is_over and intention_of(self.context.run) is not Intention.REPLAY:
+            raise stalled(config, self.entry, waiting)
+        words = waiting_words(config, self.entry, waiting)
+        self.context.log.warning(f"{self.entry.table}: waiting: {words}")
+        self._remember_as(FailureKind.WAITING, words, hold_of(waiting))
 
     def _work(self) -> Iterator[Event]:
         intention = intention_of(self.context.run)
@@ -115,6 +147,7 @@ class TableRun:
         if by_hand and before.published is not None and self._is_over(self._windows[-1]):
             yield from self._replay()
             return
+        yield from self._settle()
         yield from self._finish(batches.last)
 
     def _finish(self, last: BatchResult | None) -> Iterator[Event]:
@@ -148,6 +181,7 @@ class TableRun:
             hours.add(batch)
         for batch in self._drain(self._windows[-1], until=None):
             yield self._event(batch)
+        yield from self._settle()
         lag = self._lag(self._survey().committed)
         for window, metadata in hours.metadata(self.services.config, self.entry, lag):
             self.context.add_asset_metadata(metadata, partition_key=window.key)
@@ -168,6 +202,8 @@ class TableRun:
         yield from self._drain(self._windows[-1], until)
 
     def _drain(self, first: HourWindow, until: OffsetVector | None) -> Iterator[BatchResult]:
+        from cdc_assets.merge import Waiting
+
         replaying = intention_of(self.context.run) is Intention.REPLAY
         for batch in self._replicator.drain(
             self.entry,
@@ -176,6 +212,9 @@ class TableRun:
             budget_seconds=self._seconds_left,
             next_hour=None if replaying else self._next_hour,
         ):
+            if isinstance(batch, Waiting):
+                self._wait(batch)
+                return
             self._tell(batch)
             yield batch
             if until is not None and not batch.end.ranges_to(until):
@@ -209,6 +248,14 @@ class TableRun:
     def _checks(self) -> Iterator[dg.AssetCheckResult]:
         yield from check_results(self.services, self._survey())
 
+    def _checks_despite(self, failure: dg.Failure) -> Iterator[dg.AssetCheckResult]:
+        """The checks of a run that fails: without them they would only be said to have failed."""
+        try:
+            results = list(self._checks())
+        except CdcError:  # what keeps them from looking is rarely another thing
+            results = unjudged(self.entry, failure.description or "")
+        yield from results
+
     def _tell(self, batch: BatchResult) -> None:
         self.context.log.info(
             f"{self.entry.table}: merged {batch.records} records "
@@ -219,9 +266,14 @@ class TableRun:
             self.on_batch(batch)
 
     def _remember(self, error: Exception) -> None:
+        waiting = self._waiting if isinstance(error, StalledError) else None
+        hold = hold_of(waiting) if waiting else None
+        self._remember_as(kind_of(error), message_of(error), hold)
+
+    def _remember_as(self, kind: FailureKind, message: str, hold: Hold | None) -> None:
         table, now = self.entry.table, self.services.clock()
         try:
-            self.services.failures.record(table, kind_of(error), message_of(error), now)
+            self.services.failures.record(table, kind, message, now, hold)
         except TransientError as problem:
             self.context.log.warning(f"{table}: its failure could not be remembered: {problem}")
 

@@ -114,7 +114,8 @@ class Accounts:
 def drain(world: World, config: ReplicationConfig, entry: TableEntry) -> list[BatchResult]:
     """Merge all that the entry's topic holds and its table has not, in this process."""
     replicator = Replicator(config, lambda: world.session)
-    return list(replicator.drain(entry, window=None, run_id="bench", budget_seconds=600))
+    drained = replicator.drain(entry, window=None, run_id="bench", budget_seconds=600)
+    return [each for each in drained if isinstance(each, BatchResult)]
 
 
 def prepare_accounts(world: World) -> Accounts:

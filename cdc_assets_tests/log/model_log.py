@@ -34,7 +34,7 @@ class ModelLog:
         assert set(spans) <= set(self.ends)
 
     def counts(self, wanted):
-        return {id_: self.ended[id_] for id_ in wanted if id_ in self.ended}
+        return {t.id: self.ended[t.id] for t in wanted if t.id in self.ended}
 
     def add(self, partition, transaction, place, time=NOW):
         log = self.partitions[partition]

@@ -10,7 +10,7 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import align
 from cdc_assets.log.resent import Newest, newest_of
 from cdc_assets.log.transaction_records import Transaction
-from cdc_assets.log.unfinished import MAX_READ
+from cdc_assets.log.unfinished import MAX_READ, Unfinished
 from cdc_assets_tests.log.model_log import NOW, ModelLog, logs, visible
 from cdc_assets_tests.toy.profiles import examples
 
@@ -37,7 +37,7 @@ def newest(log, ranges):
 
 def batch(log, ranges, forward):
     """What is published, and why nothing is."""
-    found = align(log, ranges, log.counts, forward=forward)
+    found = align(log, ranges, log.counts, forward=forward).ranges
     return found, newest_of(log, found, newest(log, found), log.counts)[0]
 
 
@@ -92,7 +92,7 @@ def test_a_batch_moves_on_whenever_a_whole_transaction_is_unread(data):
     log.see(*data.draw(visible(moments)))
     positions = dict.fromkeys(log.ends, 0)
     ranges = limited(log, positions, data.draw, least=1)
-    found = align(log, ranges, log.counts, forward=False)
+    found = align(log, ranges, log.counts, forward=False).ranges
     check(log, ranges, found, positions)
     first = log.merged(log.ends).get("0", set())
     if "0" in log.ended and first == set(range(1, log.sizes["0"] + 1)):
@@ -108,7 +108,7 @@ def test_forward_takes_in_everything_that_is_whole(data):
     log.see_all()
     positions = dict.fromkeys(log.ends, 0)
     ranges = limited(log, positions, data.draw)
-    found = align(log, ranges, log.counts, forward=True)
+    found = align(log, ranges, log.counts, forward=True).ranges
     moved = check(log, ranges, found, positions)
     cut = {each.partition: each.end for each in ranges}
     assert all(moved[p] >= end for p, end in cut.items())
@@ -137,10 +137,14 @@ def test_the_limit_alone_splits_transactions():
     log = two_partitions([4, 4, 4], ended=["0", "1", "2"])
     candidates = (OffsetRange(0, 0, 3), OffsetRange(1, 0, 4))
     assert log.halves({0: 3, 1: 4}) == {"1"}
-    found = align(log, candidates, log.counts, forward=False)
+    found = align(log, candidates, log.counts, forward=False).ranges
     assert found == (OffsetRange(0, 0, 2), OffsetRange(1, 0, 2))
-    found = align(log, candidates, log.counts, forward=True)
+    found = align(log, candidates, log.counts, forward=True).ranges
     assert found == (OffsetRange(0, 0, 4), OffsetRange(1, 0, 4))
+
+
+def trust(wanted):
+    return dict.fromkeys(t.id for t in wanted)
 
 
 @pytest.mark.unit
@@ -148,9 +152,9 @@ def test_an_end_record_does_not_prove_that_all_changes_are_below_the_end():
     """The inverse: trusting the end record would publish half of the last transaction."""
     log = two_partitions([4, 4], ended=["0", "1"])
     log.ends = {0: 4, 1: 3}
-    found = align(log, whole(log), log.counts, forward=False)
+    found = align(log, whole(log), log.counts, forward=False).ranges
     assert found == (OffsetRange(0, 0, 2), OffsetRange(1, 0, 2))
-    trusting = align(log, whole(log), dict.fromkeys, forward=False)
+    trusting = align(log, whole(log), trust, forward=False).ranges
     assert log.halves({each.partition: each.end for each in trusting}) == {"1"}
 
 
@@ -158,7 +162,7 @@ def test_an_end_record_does_not_prove_that_all_changes_are_below_the_end():
 def test_a_transaction_before_the_last_may_lack_changes_too():
     log = two_partitions([4, 4, 1], ended=["0", "1", "2"])
     log.ends = {0: 3, 1: 5}
-    found = align(log, whole(log), log.counts, forward=False)
+    found = align(log, whole(log), log.counts, forward=False).ranges
     assert found == (OffsetRange(0, 0, 2), OffsetRange(1, 0, 2))
 
 
@@ -169,7 +173,7 @@ def test_an_old_transaction_is_taken_as_whole():
     log.add(1, Transaction("0", (0,)), 2)
     log.add(0, Transaction("1", (1,)), 1, NOW + timedelta(seconds=3))
     log.see({0: 2, 1: 1}, ["1"])
-    assert align(log, whole(log), log.counts, forward=False) == whole(log)
+    assert align(log, whole(log), log.counts, forward=False).ranges == whole(log)
 
 
 @pytest.mark.unit
@@ -177,9 +181,9 @@ def test_an_old_transaction_is_taken_as_whole():
 def test_a_transaction_that_is_not_finished_stays_outside_however_large(forward):
     log = two_partitions([500])
     candidates = (OffsetRange(0, 0, 10), OffsetRange(1, 0, 10))
-    assert align(log, candidates, log.counts, forward=forward) == ()
+    assert align(log, candidates, log.counts, forward=forward).ranges == ()
     log.see(log.ends, ["0"])
-    assert align(log, candidates, log.counts, forward=forward) == whole(log)
+    assert align(log, candidates, log.counts, forward=forward).ranges == whole(log)
 
 
 @pytest.mark.unit
@@ -189,8 +193,8 @@ def test_records_without_transactions_leave_ranges_as_they_are():
         log.add(0, Transaction("rows read at (1,)", (1,)), None)
     log.see({0: 10}, [])
     candidates = (OffsetRange(0, 2, 7),)
-    assert align(log, candidates, log.counts, forward=False) == candidates
-    assert align(log, (OffsetRange(0, 2, 2),), log.counts, forward=True) == ()
+    assert align(log, candidates, log.counts, forward=False).ranges == candidates
+    assert align(log, (OffsetRange(0, 2, 2),), log.counts, forward=True).ranges == ()
 
 
 @pytest.mark.unit
@@ -199,7 +203,7 @@ def test_transactions_without_an_order_leave_ranges_as_they_are():
     log.add(0, Transaction("a", ()), 1)
     log.add(1, Transaction("a", ()), 2)
     log.see({0: 1, 1: 1}, [])
-    assert align(log, whole(log), log.counts, forward=False) == whole(log)
+    assert align(log, whole(log), log.counts, forward=False).ranges == whole(log)
 
 
 @pytest.mark.unit
@@ -210,6 +214,72 @@ def test_a_large_skewed_transaction_is_read_back_only_so_far():
     for number in range(100):
         log.add(1, Transaction(f"rows read at {number}", (5,)), None)
     log.see({p: len(log.partitions[p]) for p in (0, 1)}, ["t"])
-    assert align(log, whole(log), log.counts, forward=False) == whole(log)
+    assert align(log, whole(log), log.counts, forward=False).ranges == whole(log)
     log.ends[0] -= 1
-    assert OffsetRange(0, 0, log.ends[0]) not in align(log, whole(log), log.counts, forward=False)
+    found = align(log, whole(log), log.counts, forward=False)
+    assert OffsetRange(0, 0, log.ends[0]) not in found.ranges
+
+
+@pytest.mark.property
+@examples(200)
+@given(st.data())
+def test_a_connector_that_died_leaves_out_the_last_transaction_alone_and_names_it(data):
+    """Everything before it is published; what is left says which transaction it waits for."""
+    log, _ = data.draw(logs(restarts=False))
+    log.see_all()
+    last = max(log.sizes, key=int)
+    del log.ended[last]
+    positions = dict.fromkeys(log.ends, 0)
+    for _ in range(200):
+        ranges = limited(log, positions, data.draw, least=1)
+        found = align(log, ranges, log.counts, forward=False)
+        if not found.ranges:
+            break
+        positions = check(log, ranges, found.ranges, positions)
+    assert set(log.merged(positions)) - {"0"} <= set(log.sizes) - {last}
+    if ranges:
+        assert found.unfinished is not None
+        assert found.unfinished.transaction.id == last
+        assert not found.unfinished.has_ended
+        accepted = align(log, whole_from(log, positions), log.counts, forward=False,
+                         accepted={last})  # fmt: skip
+        moved = positions | {each.partition: each.end for each in accepted.ranges}
+        assert moved == log.ends, "what waited too long is taken in with all there is"
+
+
+def whole_from(log, positions):
+    return OffsetVector.of(positions).ranges_to(OffsetVector.of(log.ends))
+
+
+@pytest.mark.unit
+def test_a_transaction_without_an_end_says_since_when_it_waits():
+    log = two_partitions([4])
+    log.add(1, Transaction("0", (0,)), 5, NOW + timedelta(seconds=7))
+    log.see({p: len(log.partitions[p]) for p in (0, 1)}, [])
+    found = align(log, whole(log), log.counts, forward=False)
+    waits = Unfinished(Transaction("0", (0,)), NOW + timedelta(seconds=7), has_ended=False)
+    assert (found.ranges, found.unfinished) == ((), waits)
+
+
+@pytest.mark.unit
+def test_a_transaction_that_ended_without_all_of_its_changes_says_so():
+    """As in a topic that was compacted: its end counts more changes than there are."""
+    log = two_partitions([4], ended=["0"])
+    log.ended["0"] = 6
+    found = align(log, whole(log), log.counts, forward=False)
+    assert found.ranges == ()
+    assert found.unfinished.has_ended
+
+
+@pytest.mark.unit
+def test_a_connector_that_died_amid_sending_again_says_since_when_it_stands_still():
+    log = ModelLog(sizes={"0": 1, "1": 2})
+    for id_, place, seconds in (("0", 1, 0), ("1", 1, 1), ("0", 1, 50)):
+        at = NOW + timedelta(seconds=seconds)
+        log.add(0, Transaction(id_, (int(id_),)), place, at)
+    log.see({0: 3}, ["0"])
+    holds, unfinished = newest_of(log, whole(log), {0: 1}, log.counts)
+    assert holds is Newest.UNFINISHED
+    assert unfinished == Unfinished(
+        Transaction("1", (1,)), NOW + timedelta(seconds=50), has_ended=False
+    )

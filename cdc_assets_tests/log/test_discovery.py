@@ -5,14 +5,13 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
 from cdc_assets.errors import ConfigError
-from cdc_assets.log.discovery import is_internal, match_topics
+from cdc_assets.log.discovery import looks_like_side_topic, match_topics, transaction_topics
 
 NOT_TABLES = (
     "__consumer_offsets",
     "__transaction_state",
     "__debezium-heartbeat.shop",
     "__debezium-heartbeat.eu.west.shop",
-    "acme-heartbeat.eu.west.shop",
     "connect-configs",
     "connect-offsets",
     "connect-status",
@@ -21,6 +20,8 @@ NOT_TABLES = (
     "shop.transaction",
     "schemahistory.shop",
 )
+BY_RECORDS = ("acme-heartbeat.eu.west.shop", "eu.west.transaction", "eu.west.message")
+"""Topics whose names could be those of tables."""
 
 
 def source(include=(".*",), exclude=(), prefix=None):
@@ -72,10 +73,59 @@ def test_a_table_named_transaction_is_a_table():
 
 
 @pytest.mark.unit
-def test_the_transaction_topic_of_a_prefix_with_dots_is_told_by_its_neighbours():
-    topics = ["eu.west.transaction", "eu.west.public.orders"]
-    assert set(tables(topics)) == {"eu.west.public.orders"}
-    assert is_internal("eu.west.transaction", frozenset(topics))
+@pytest.mark.parametrize("topic", BY_RECORDS)
+def test_a_name_that_a_table_could_have_decides_only_as_long_as_there_are_no_records(topic):
+    assert topic in tables([topic])
+    assert looks_like_side_topic(topic)
+    assert match_topics(source(), "s", [topic], not_tables={topic}) == ()
+
+
+@pytest.mark.unit
+def test_tables_with_the_names_of_side_topics_are_tables():
+    """Whatever their neighbours are called: a table's name may hold a dot."""
+    topics = ["shop.public.transaction", "shop.public.message", "shop.public.orders.archive"]
+    assert set(topics[:2]) <= set(tables(topics))
+    assert set(tables(topics, prefix="shop")) == set(topics)
+
+
+TOPICS = (
+    "eu.transaction",
+    "eu.west.transaction",
+    "public.transaction",
+    "shop.public.transaction",
+    "shop.transaction",
+    "sql.db.transaction",
+    "sql.transaction",
+)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("topic", "qualified", "found"),
+    [
+        ("shop.public.orders", "public.orders", ["shop.transaction"]),
+        ("shop.public.transaction", "public.transaction", ["shop.transaction"]),
+        ("eu.west.public.orders", "public.orders", ["eu.west.transaction", "eu.transaction"]),
+        ("eu.east.public.orders", "public.orders", ["eu.transaction"]),
+        ("sql.db.dbo.orders", "dbo.orders", ["sql.db.transaction", "sql.transaction"]),
+        ("us.public.orders", "public.orders", []),
+        ("euro.public.orders", "public.orders", []),
+    ],
+    ids=["3 parts", "a table called transaction", "4 parts", "shorter prefix", "SQL Server", "none",
+         "part of a word"],
+)  # fmt: skip
+def test_the_metadata_topic_is_what_precedes_the_table_or_less_of_it(topic, qualified, found):
+    assert list(transaction_topics(topic, qualified, source(), TOPICS)) == found
+
+
+@pytest.mark.unit
+def test_a_configured_prefix_or_name_settles_which_topic_has_the_metadata():
+    at = ("eu.west.public.orders", "public.orders")
+    assert transaction_topics(*at, source(prefix="eu.west"), TOPICS) == ("eu.west.transaction",)
+    assert transaction_topics(*at, source(prefix="eu.east"), TOPICS) == ()
+    renamed = {"include": [".*"], "prefix": "eu.west", "transaction": "tx"}
+    other = SourceConfig.model_validate({"format": "debezium-json", "topics": renamed})
+    assert transaction_topics(*at, other, [*TOPICS, "eu.west.tx"]) == ("eu.west.tx",)
 
 
 @pytest.mark.unit

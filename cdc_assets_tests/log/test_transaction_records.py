@@ -6,7 +6,6 @@ import pytest
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.log.transaction_records import LogRecord, Transaction, ended, transaction_order
-from cdc_assets.log.transactions import transaction_topic
 from cdc_assets.log.unfinished import Tail, Verdict, verdict
 from cdc_assets.log.values import RawRecord
 
@@ -88,18 +87,3 @@ def test_an_end_record_names_its_tables():
     assert counts == [2, 1, None, None]
     begin = value.replace(b"END", b"BEGIN")
     assert ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, begin)) is None
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("topic", "found"),
-    [
-        ("eu.west.public.orders", "eu.west.transaction"),
-        ("eu.east.public.orders", "eu.transaction"),
-        ("us.public.orders", None),
-        ("euro.public.orders", None),
-    ],
-)
-def test_the_metadata_topic_is_that_of_the_longest_prefix(topic, found):
-    topics = ["eu.transaction", "eu.west.transaction", "public.transaction"]
-    assert transaction_topic(topic, topics) == found

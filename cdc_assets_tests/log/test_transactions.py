@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log import KafkaLog
 from cdc_assets.log.reader import Reader
-from cdc_assets.log.transactions import transaction_topic
 
 PARTITIONS = 4
 START = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)
@@ -87,12 +86,12 @@ class Connector:
 
     def aligned(self, ranges=None, *, forward=False):
         end = self.log.watermarks([self.topic])[self.topic].end
-        metadata = transaction_topic(self.topic, self.log.topics())
+        metadata = self.metadata
         transactions = self.log.transactions(self.topic, metadata, "public.x")
         ranges = OffsetVector().ranges_to(end) if ranges is None else ranges
         return {r.partition: (r.start, r.end) for r in transactions.aligned(
             tuple(ranges), end, forward=forward
-        )}  # fmt: skip
+        ).ranges}  # fmt: skip
 
     def _event(self, op, block):
         commit = None if self.last_commit is None else str(self.last_commit)

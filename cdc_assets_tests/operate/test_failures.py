@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import (
     ConfigError,
     ConflictError,
     LostRangeError,
     OutcomeUnknownError,
+    StalledError,
     UnreachableError,
 )
-from cdc_assets.operate.failures import BACKOFF, Failure, FailureBook, FailureKind, kind_of
+from cdc_assets.operate.failures import BACKOFF, Failure, FailureBook, FailureKind, Hold, kind_of
 
 pytestmark = pytest.mark.unit
 
@@ -85,10 +87,48 @@ def test_intervals_double_up_to_the_longest(kind: FailureKind) -> None:
         (LostRangeError("x"), FailureKind.TERMINAL),
         (ConfigError("x"), FailureKind.TERMINAL),
         (OutcomeUnknownError("x"), FailureKind.OUTCOME_UNKNOWN),
+        (StalledError("x"), FailureKind.STALLED),
         (ZeroDivisionError("x"), FailureKind.UNEXPECTED),
     ],
     ids=lambda each: type(each).__name__,
 )
 def test_each_root_of_the_errors_has_its_kind(error: Exception, kind: FailureKind) -> None:
     assert kind_of(error) is kind
-    assert Failure(AT, kind, "x").needs_person == (kind in {"terminal", "unexpected"})
+    assert Failure(AT, kind, "x").needs_person == (kind in {"terminal", "unexpected", "stalled"})
+
+
+def hold(end: int = 7, minutes: float = 15) -> Hold:
+    ends = {"shop.public.orders": OffsetVector.of({0: end}), "shop.transaction": OffsetVector()}
+    return Hold("742", AT - timedelta(minutes=1), AT + timedelta(minutes=minutes), ends)
+
+
+def test_what_is_waited_for_is_read_back(book: FailureBook) -> None:
+    made = book.record(ORDERS, FailureKind.WAITING, "no end", AT, hold())
+    assert book.load() == {ORDERS: made}
+    assert made.is_waiting
+    assert not made.needs_person
+
+
+def test_looks_are_counted_as_long_as_the_log_stands_still(book: FailureBook) -> None:
+    def look(kind: FailureKind, held: Hold | None) -> int:
+        return book.record(ORDERS, kind, "x", AT, held).attempts
+
+    assert [look(FailureKind.WAITING, hold()) for _ in range(3)] == [1, 2, 3]
+    assert look(FailureKind.WAITING, hold(end=8)) == 1
+    assert [look(FailureKind.STALLED, hold(end=8)) for _ in range(2)] == [1, 2]
+    assert look(FailureKind.TRANSIENT, None) == 1
+    assert look(FailureKind.WAITING, hold(end=8)) == 1
+
+
+def test_a_wait_is_looked_at_when_it_is_over_if_not_before(book: FailureBook) -> None:
+    soon = book.record(ORDERS, FailureKind.WAITING, "x", AT, hold(minutes=0.05))
+    assert soon.retry_at == AT + timedelta(seconds=3)
+    late = book.record(ORDERS, FailureKind.STALLED, "x", AT, hold(minutes=-1))
+    assert late.retry_at == AT + timedelta(minutes=1)
+
+
+def test_a_topic_that_moved_ends_the_wait() -> None:
+    ends = dict(hold().log_end)
+    assert not hold().has_moved(ends)
+    assert not hold().has_moved({})
+    assert hold().has_moved(ends | {"shop.transaction": OffsetVector.of({0: 1})})

@@ -92,7 +92,8 @@ class Writer:
                 for batch in self._replicator.drain(
                     self._database.entry(TABLE), window=None, run_id=self._name, budget_seconds=120
                 ):
-                    self.done.append(batch)
+                    if isinstance(batch, BatchResult):
+                        self.done.append(batch)
                 self._session.stop()
                 return
         pytest.fail(f"writer {self._name} never came to an end")

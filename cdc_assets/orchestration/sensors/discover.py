@@ -9,7 +9,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TransientError
-from cdc_assets.operate.discovery import discover, replicated
+from cdc_assets.operate.discovery import discover, not_tables, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import table_key, topic_key
 from cdc_assets.orchestration.reload import location_of, reload_location
@@ -28,6 +28,7 @@ def discover_sensor(
     that failed (the webserver was not up yet) is tried again at the next tick.
     """
     services = Services(config, clock)
+    entries = replicated(config, loaded)
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -36,10 +37,14 @@ def discover_sensor(
             entry for entry in replicated(config, found.registry)
             if entry.table not in loaded.tables
         ]  # fmt: skip
+        gone = loaded.tables & {entry.table for entry in entries} - found.registry.tables
         events = [_observation(services, entry) for entry in found.added]
-        said = _try_reload(context, missing) if missing else _nothing_new(loaded)
+        changed = [*(str(entry.table) for entry in missing), *(f"without {each}" for each in gone)]
+        said = _try_reload(context, changed) if changed else _nothing_new(loaded)
         refusals = "".join(f" Not added: {error}" for error in found.refused)
-        return dg.SensorResult(asset_events=events, skip_reason=said + refusals)
+        return dg.SensorResult(
+            asset_events=events, skip_reason=said + refusals + _set_aside(config, found.registry)
+        )
 
     return dg.SensorDefinition(
         name="discover",
@@ -54,9 +59,14 @@ def _nothing_new(loaded: Registry) -> str:
     return f"No new topics; {len(loaded)} tables."
 
 
-def _try_reload(context: dg.SensorEvaluationContext, missing: Sequence[TableEntry]) -> str:
-    names = ", ".join(str(entry.table) for entry in missing)
-    context.log.info(f"New tables, loading the definitions again: {names}")
+def _set_aside(config: ReplicationConfig, registry: Registry) -> str:
+    others = [f"{each.topic} ({each.holds})" for each in not_tables(config, registry)]
+    return f" Not tables: {', '.join(others)}." if others else ""
+
+
+def _try_reload(context: dg.SensorEvaluationContext, changed: Sequence[str]) -> str:
+    names = ", ".join(changed)
+    context.log.info(f"The tables have changed, loading the definitions again: {names}")
     try:
         reload_location(location_of(context))
     except TransientError as problem:  # what was found must be written all the same

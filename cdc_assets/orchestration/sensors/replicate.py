@@ -122,13 +122,17 @@ def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
 def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSurvey]) -> str:
     if due:
         return f"{len(due)} tables are due; waiting for a free run"
-    waiting = [each for each in seen.tables if each.failure and each.table not in busy]
+    held = [each for each in seen.tables if each.failure and each.table not in busy]
     said = f"{len(seen.tables)} tables: {len(busy)} in unfinished runs, the others read to the end"
-    if waiting:
-        names = ", ".join(
-            f"{each.table} again at {each.failure.retry_at:%H:%M:%S}Z"
-            for each in waiting
-            if each.failure
-        )
-        said += f"; failing: {names}"
-    return said
+    failing = _again([each for each in held if not each.waits])
+    waiting = _again([each for each in held if each.waits])
+    said += f"; failing: {failing}" if failing else ""
+    return said + (f"; waiting for the end of a transaction: {waiting}" if waiting else "")
+
+
+def _again(tables: Sequence[TableSurvey]) -> str:
+    return ", ".join(
+        f"{each.table} again at {each.failure.retry_at:%H:%M:%S}Z"
+        for each in tables
+        if each.failure
+    )

@@ -1,0 +1,60 @@
+"""Finds out which transactions have ended, from the ``END`` records that are kept.
+
+An ``END`` record may be gone: the transaction topic may keep its records for a shorter time than
+the table's topic does. A connector sends transactions one after the other, so a transaction has
+ended too if one that was committed after it has. Its changes cannot be counted then, and are
+taken to be all there once two seconds lie between the last of them and that later ``END``, by
+the rule of `cdc_assets.log.unfinished`.
+
+What is committed after what is known for PostgreSQL, whose transaction ids hold the LSN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from cdc_assets.log.transaction_records import Ended, Transaction, ended
+from cdc_assets.log.unfinished import MAX_READ, SETTLED
+from cdc_assets.log.values import RawRecord
+
+
+def counts_of(
+    metadata: Iterable[RawRecord], wanted: Mapping[Transaction, datetime], collection: str
+) -> dict[str, int | None]:
+    """Finds how many changes of a table each wanted transaction has, if it has ended.
+
+    Args:
+        metadata: records of the transaction topic, from before the wanted ones on; no more than
+            MAX_READ are taken.
+        wanted: transactions, with the time of a late change.
+        collection: ``schema.table``.
+
+    Returns:
+        By id; None where an ``END`` record proves that it has ended and not with how many.
+    """
+    missing = {transaction.id for transaction in wanted}
+    found: dict[str, int | None] = {}
+    passed: set[str] = set()
+    for number, raw in enumerate(metadata):
+        end = ended(raw)
+        if end is not None:
+            mine = end.ids & missing
+            found |= dict.fromkeys(mine, end.count(collection))
+            missing -= mine
+            passed |= {t.id for t, late in wanted.items() if _has_passed(end, raw, t, late)}
+        if not missing or number >= MAX_READ:
+            break
+    return found | dict.fromkeys(passed & missing)
+
+
+def _has_passed(end: Ended, raw: RawRecord, transaction: Transaction, late: datetime) -> bool:
+    """Whether the connector has sent all of a transaction that was committed after another.
+
+    The order of a transaction is the last commit before it, so a commit beyond that which is not
+    its own comes after it.
+    """
+    if end.commit_lsn is None or not transaction.id.isdecimal() or len(transaction.order) != 1:
+        return False
+    is_later = transaction.id not in end.ids and (end.commit_lsn,) > transaction.order
+    return is_later and raw.timestamp - late >= SETTLED

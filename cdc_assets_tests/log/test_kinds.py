@@ -1,0 +1,60 @@
+"""What a topic holds, by its records."""
+
+import json
+
+import pytest
+
+from cdc_assets.log.kinds import TopicKind, kind_of_topic
+
+pytestmark = pytest.mark.unit
+
+CHANGE = {"before": None, "after": {"id": 1}, "source": {"connector": "postgresql"}, "op": "c"}
+HEARTBEAT = {"ts_ms": 1760000000000}
+SAMPLES = {
+    TopicKind.CHANGES: [
+        CHANGE,
+        {"op": "d"},
+        {"after": {"id": 1}},
+        {"op": "no operation that exists", "source": {}},
+        {"op": "t", "source": {}},
+    ],
+    TopicKind.TRANSACTIONS: [
+        {"status": "BEGIN", "id": "571:53", "event_count": None, "data_collections": None},
+        {"status": "END", "id": "24dadda4-7b7c-11ee:7", "ts_ms": 1, "event_count": 2},
+    ],
+    TopicKind.HEARTBEATS: [HEARTBEAT, {"ts_ms": 1, "ts_us": 2, "ts_ns": 3}],
+    TopicKind.MESSAGES: [
+        {"op": "m", "ts_ms": 1, "source": {}, "message": {"prefix": "foo", "content": "YmFy"}}
+    ],
+    TopicKind.SCHEMA_CHANGES: [
+        {"source": {}, "databaseName": "inventory", "ddl": "CREATE TABLE x", "tableChanges": []},
+        {"source": {}, "position": {}, "databaseName": "d", "ddl": "DROP TABLE x"},
+    ],
+    TopicKind.SIGNALS: [{"type": "execute-snapshot", "data": {"data-collections": ["public.x"]}}],
+    TopicKind.OTHER: [{}, {"id": 1, "name": "unwrapped"}, {"status": "END"}, {"type": "x"}],
+}
+UNREADABLE = [b"", b"no JSON", b"[1]", b"17", b"\x00\x00\x00\x00\x01avro", b"\xff", b"[" * 100_000]
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "inline schema"])
+@pytest.mark.parametrize(
+    ("kind", "event"), [(kind, event) for kind, events in SAMPLES.items() for event in events]
+)
+def test_each_kind_is_told_by_one_record(kind, event, wrapped):
+    value = {"schema": {"type": "struct"}, "payload": event} if wrapped else event
+    assert kind_of_topic([None, json.dumps(value).encode()]) is kind
+
+
+@pytest.mark.parametrize("value", UNREADABLE, ids=lambda value: repr(value[:12]))
+def test_what_is_no_json_object_is_nothing_of_ours(value):
+    assert kind_of_topic([value]) is TopicKind.UNREADABLE
+
+
+def test_one_change_among_other_things_makes_a_table():
+    values = [b"no JSON", json.dumps(HEARTBEAT).encode(), json.dumps(CHANGE).encode()]
+    assert kind_of_topic(values) is TopicKind.CHANGES
+    assert kind_of_topic(values[1:2] + values[:1]) is TopicKind.HEARTBEATS
+
+
+def test_a_topic_of_tombstones_says_nothing():
+    assert kind_of_topic([None, None]) is TopicKind.EMPTY

@@ -1,0 +1,118 @@
+"""What is said of the connector that a table waits for; the answers are Kafka Connect's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.source import ConnectConfig
+from cdc_assets.operate.connectors import connector_words
+from cdc_assets_tests.world import entry_of, write_config
+
+pytestmark = pytest.mark.unit
+
+TRACE = (
+    "org.apache.kafka.connect.errors.ConnectException: An exception occurred in the change event "
+    "producer.\n\tat io.debezium.pipeline.ErrorHandler.setProducerThrowable(ErrorHandler.java:67)\n"
+    "Caused by: org.apache.kafka.connect.errors.DataException: Invalid value 'alice@example.org'\n"
+)
+
+
+def connector(state: str, *tasks: str, prefix: str = "shop") -> dict[str, object]:
+    worker = {"worker_id": "127.0.0.1:8083"}
+    found = [
+        {"id": number, "state": each, **worker, **({"trace": TRACE} if each == "FAILED" else {})}
+        for number, each in enumerate(tasks)
+    ]
+    config = {"topic.prefix": prefix, "database.password": "a secret"}
+    return {
+        "info": {"config": config},
+        "status": {"connector": {"state": state, **worker}, "tasks": found},
+    }
+
+
+Serve = Callable[[dict[str, object]], str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Answer ``GET /connectors?expand=…`` with a document; gives the URL."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(document: dict[str, object]) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                assert self.path == "/connectors?expand=info&expand=status"
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps(document).encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def words(folder: Path, url: str | None, name: str | None = None) -> str:
+    config = write_config(folder)
+    if url is not None:
+        connect = ConnectConfig.model_validate({"url": url, "connector": name})
+        shop = config.sources["shop"].model_copy(update={"connect": connect})
+        config = config.model_copy(update={"sources": {"shop": shop}})
+    assert isinstance(config, ReplicationConfig)
+    return connector_words(config, entry_of("orders", config))
+
+
+def test_a_failed_task_is_named_with_its_error_and_without_what_it_quotes(
+    tmp_path: Path, serve: Serve
+) -> None:
+    url = serve({"other": connector("RUNNING", "FAILED", prefix="shopping"),
+                 "shop": connector("RUNNING", "RUNNING", "FAILED")})  # fmt: skip
+    said = words(tmp_path, url)
+    expected = f"connector shop: task 1 is FAILED (DataException): see {url}/connectors/shop/status"
+    assert said == expected
+
+
+def test_a_stopped_connector_is_named(tmp_path: Path, serve: Serve) -> None:
+    url = serve({"mine": connector("STOPPED", prefix="elsewhere")})
+    assert "mine: the connector itself is STOPPED" in words(tmp_path, url, "mine")
+
+
+def test_one_that_runs_is_said_to_run(tmp_path: Path, serve: Serve) -> None:
+    url = serve({"shop": connector("RUNNING", "RUNNING")})
+    assert words(tmp_path, url) == "connector shop and its 1 task(s) are RUNNING"
+
+
+def test_one_that_is_gone_is_said_to_be_gone(tmp_path: Path, serve: Serve) -> None:
+    assert "has no connector whose topic.prefix begins" in words(tmp_path, serve({}))
+
+
+def test_without_an_address_it_is_said_where_to_look(tmp_path: Path) -> None:
+    assert "sources.shop.connect.url" in words(tmp_path, None)
+
+
+def test_a_connect_that_is_away_is_named_without_its_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECT_URL", "http://user:hidden@127.0.0.1:1")
+    config = write_config(tmp_path)
+    connect = ConnectConfig.model_validate({"url": {"env": "CONNECT_URL"}})
+    shop = config.sources["shop"].model_copy(update={"connect": connect})
+    config = config.model_copy(update={"sources": {"shop": shop}})
+    said = connector_words(config, entry_of("orders", config))
+    assert "http://127.0.0.1:1 does not answer (ConnectionError)" in said
+    assert "hidden" not in said
