@@ -13,6 +13,8 @@ from cdc_assets.merge import sql
 from cdc_assets.merge.accepting import RestartDesk
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.restarts import RestartError
+from cdc_assets.orchestration.restarted import run_accept_restart
+from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import AT_MS, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -160,7 +162,7 @@ def test_old_records_may_be_unread_in_other_partitions(pipeline: Make) -> None:
     made.merge(TABLE)
     assert names(made) == {0: "new", 1: "new", 2: "above"}
     published = made.lake.history(made.entry(TABLE).target, 1)[0]
-    begun = Restarts.from_json(published.numbering).epochs
+    begun = Restarts.from_json(published.carried.numbering).epochs
     assert begun == {0: ((1, 1),), 1: ((2, 1),), 2: ((1, 1),)}
 
 
@@ -201,6 +203,23 @@ def forget(made: Pipeline) -> None:
     published = made.lake.history(target, 1)[0]
     writer = made.spark().table(sql.table(catalog, target)).limit(0)
     writer = writer.writeTo(sql.table(catalog, target))
-    for name, value in replace(published, numbering="").to_properties().items():
+    for name, value in (
+        replace(published, carried=replace(published.carried, numbering="")).to_properties().items()
+    ):
         writer = writer.option(f"snapshot-property.{name}", value)
     writer.append()
+
+
+def test_the_command_accepts_only_without_dry_run(pipeline: Make) -> None:
+    made = start(pipeline, *OLD)
+    made.produce(TABLE, RESTORED)
+    RegistryFile(made.config.registry).add([made.entry(TABLE)])
+    asked = f"{made.prefix}.{TABLE}"
+    shown = run_accept_restart(made.config, asked, dry_run=True)
+    assert "partition 0 offset 3: commit 900 at" in shown
+    assert shown.endswith("would be accepted")
+    stops(made)
+    assert "accepted;" in run_accept_restart(made.config, asked, dry_run=False)
+    made.merge(TABLE)
+    assert names(made) == {1: "restored", 2: "two", 3: "three"}
+    assert "no restart" in run_accept_restart(made.config, asked, dry_run=False)
