@@ -118,7 +118,7 @@ class ChangeSet:
         )
         if self._plan.layout.scheme is Scheme.OFFSET and self._plan.partitions > 1:
             what = "a truncate in a topic of several partitions whose changes have no position"
-            remedy = "nothing tells what it precedes: re-create the table from a new snapshot"
+            remedy = "nothing tells what it precedes: cdc-assets rebuild --from-snapshot"
             raise TerminalError(
                 what, where=f"table={self._plan.entry.table} {truncates[0].coordinate}",
                 remedy=remedy,

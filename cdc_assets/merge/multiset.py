@@ -223,7 +223,7 @@ class CountedTable:
         found = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()[0]
         if found["first"] is not None:
             what = "two events have one number in one transaction: it was numbered anew when sent"
-            remedy = "which of them count twice cannot be told: re-create the table"
+            remedy = "which of them count twice cannot be told: cdc-assets rebuild"
             raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
 
     def _missing(
@@ -236,7 +236,7 @@ class CountedTable:
             asked = counted.where("old_row IS NOT NULL").join(F.broadcast(rows), "old_row")
             first = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()
         what = f"{count} deleted or updated row(s) are not in the lake; the first event"
-        remedy = "the table lacks a part of its log: re-create it from a new snapshot"
+        remedy = "the table lacks a part of its log: cdc-assets rebuild"
         return MissingRowError(what, where=self._at(first[0]["first"]), remedy=remedy)
 
     def _at(self, first: Mapping[str, int]) -> str:

@@ -130,7 +130,7 @@ def require_same_log(entry: TableEntry, published: Published, now: TopicIdentity
     other = "the cluster" if before.cluster_id != now.cluster_id else "the topic"
     what = f"{other} is not the one that this table was replicated from"
     where = f"table={entry.table} topic={entry.topic} was={before} is={now}"
-    remedy = "its offsets are not comparable: re-create the table from a new snapshot"
+    remedy = "its offsets are not comparable: cdc-assets rebuild, once the new log has a snapshot"
     raise LogReplacedError(what, where=where, remedy=remedy)
 
 
@@ -159,12 +159,12 @@ def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks) -> N
     gone = [f"{p}:[{start.get(p)},{at})" for p, at in begin.items() if at > start.get(p)]
     if gone:
         what = f"the log no longer holds offsets that were never merged: {' '.join(gone)}"
-        remedy = "re-create the table from a new snapshot, and lengthen the topic's retention"
+        remedy = "lengthen the topic's retention, and: cdc-assets rebuild --from-snapshot"
         raise LostRangeError(what, where=where, remedy=remedy)
     ahead = [f"{p}: committed {at}, log ends at {end[p]}" for p, at in start if at > end.get(p, 0)]
     if ahead:
         what = f"the log ends before the committed offsets ({'; '.join(ahead)})"
-        remedy = "records were removed from the topic; re-create the table from a new snapshot"
+        remedy = "records were removed from the topic: cdc-assets rebuild --from-snapshot"
         raise LostRangeError(what, where=where, remedy=remedy)
 
 

@@ -143,7 +143,7 @@ class LakeTables:
             )
         if said[_DELETES] != self._deletes:
             what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
-            remedy = f"configure deletes: {said[_DELETES]}, or re-create the table"
+            remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
         layout = RecordLayout(
             inline=said[_INLINE] == "true",
