@@ -32,6 +32,10 @@ class UnreachableError(TransientError):
     """A part of the system did not answer: the message names which one and its address."""
 
 
+class HungError(UnreachableError):
+    """A step took too long and was ended; what was not published is not published."""
+
+
 class ConflictError(TransientError):
     """Another writer published first; start again from the table's new head."""
 

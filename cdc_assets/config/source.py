@@ -145,10 +145,16 @@ class ConnectorConfig(Strict):
 
 
 class BatchConfig(Strict):
-    """How much one batch takes, and for how long one run goes on taking batches."""
+    """How much one batch takes, and for how long one run goes on taking batches.
+
+    ``statement_seconds`` and ``table_seconds`` end what hangs: one step of a batch, and a table's
+    turn in a run.
+    """
 
     max_records: int = Field(default=1_000_000, ge=1)
     drain_seconds: float = Field(default=240, gt=0)
+    statement_seconds: float = Field(default=900, gt=0)
+    table_seconds: float = Field(default=3600, gt=0)
 
 
 class TransactionsConfig(Strict):

@@ -19,6 +19,7 @@ from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.batch import BatchExecution, Executed
+from cdc_assets.merge.deadline import Limits, Watch
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.failures import translated
@@ -48,6 +49,7 @@ class Work:
     plan: BatchPlan
     decoder: BatchDecoder
     refusals: Refusals
+    watch: Watch
 
 
 class Attempts:
@@ -74,24 +76,39 @@ class Attempts:
         self._session = spark
         self._clock = clock
         self._prepared: SparkSession | None = None
+        self._current: SparkSession | None = None
         self.planner = Planner(config, lake, log, clock)
 
-    def of(self, request: Request) -> Outcome:
+    def watch(self, entry: TableEntry) -> Watch:
+        """The deadlines of a table's turn, which begins now."""
+        batch = self._source(entry).batch
+        return Watch(lambda: self._current, Limits(batch.statement_seconds, batch.table_seconds))
+
+    def table_seconds(self, entry: TableEntry) -> float:
+        """How long a turn of a table may take."""
+        return self._source(entry).batch.table_seconds
+
+    def of(self, request: Request, watch: Watch) -> Outcome:
         """Try it, and tell what has become of it.
+
+        Args:
+            request: what is to be merged.
+            watch: ends a statement that hangs, and the turn when it takes too long.
 
         Raises:
             CdcError: what a person, or time, has to put right; nothing was published.
         """
         pending = None
         try:
-            match request.work:
-                case Quarantined() as work:
-                    return self._from_quarantine(request, work)
-                case Tail() | Again():
-                    pending = self._pending(request, request.work)
-                    return self._from_log(request, request.work, pending)
-                case unexpected:
-                    assert_never(unexpected)
+            with watch.turn(f"table={request.entry.table}"):
+                match request.work:
+                    case Quarantined() as work:
+                        return self._from_quarantine(request, work, watch)
+                    case Tail() | Again():
+                        pending = self._pending(request, request.work)
+                        return self._from_log(request, request.work, pending, watch)
+                    case unexpected:
+                        assert_never(unexpected)
         except ConflictError as conflict:
             return Conflict(conflict)
         except UnfinishedError as unfinished:
@@ -119,7 +136,11 @@ class Attempts:
         return self.planner.again(entry, now, run_id)
 
     def _from_log(
-        self, request: Request, work: Tail | Again, pending: Pending | Waiting | None
+        self,
+        request: Request,
+        work: Tail | Again,
+        pending: Pending | Waiting | None,
+        watch: Watch,
     ) -> Outcome:
         if pending is None:
             return Nothing()
@@ -127,7 +148,9 @@ class Attempts:
             return pending
         started = time.monotonic()
         plan, decoder = self._completed(request, pending)
-        execution = self._execution(Work(pending, plan, decoder, self._refusals(plan, decoder.raw)))
+        execution = self._execution(
+            Work(pending, plan, decoder, self._refusals(plan, decoder.raw), watch)
+        )
         done = execution.run()
         if isinstance(done, UnknownColumn):
             return Wider(self._column(plan, done))
@@ -136,7 +159,7 @@ class Attempts:
 
     # ── out of the quarantine ────────────────────────────────────────────────────────────
 
-    def _from_quarantine(self, request: Request, work: Quarantined) -> Outcome:
+    def _from_quarantine(self, request: Request, work: Quarantined, watch: Watch) -> Outcome:
         entry = request.entry
         quarantine = Quarantine(self.session(), self._config.lake.catalog.name, entry.table.source)
         with translated("read quarantine", f"table={entry.table}"):
@@ -152,7 +175,7 @@ class Attempts:
         plan, decoder = self._completed(request, pending, mine)
         partial_images = bool(decoder.unset_able) and not work.accept_overtaken
         refusals = Reported(taken, total, _OVERTAKEN if partial_images else None)
-        done = self._execution(Work(pending, plan, decoder, refusals)).run()
+        done = self._execution(Work(pending, plan, decoder, refusals, watch)).run()
         if isinstance(done, UnknownColumn):
             return Wider(self._column(plan, done))
         with translated("remove from quarantine", f"table={entry.table}"):
@@ -203,6 +226,7 @@ class Attempts:
             clock=self._clock,
             require_whole=work.pending.require_whole,
             require_same_topic=self.planner.require_same_topic,
+            deadlines=work.watch,
         )
 
     def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:
@@ -259,7 +283,7 @@ class Attempts:
 
     def session(self) -> SparkSession:
         """The session, with the settings that decoding counts on."""
-        session = self._session()
+        session = self._current = self._session()
         if session is not self._prepared:
             session.conf.set("spark.sql.session.timeZone", "UTC")
             session.conf.set("spark.sql.ansi.enabled", "true")

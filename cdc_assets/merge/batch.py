@@ -24,6 +24,7 @@ from cdc_assets.formats.positions import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.changeset import ChangeSet, Knowledge
+from cdc_assets.merge.deadline import Watch
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.fold import newest_by_key, pinned
@@ -76,6 +77,7 @@ class BatchExecution:
         context: the record before each range, raw; None if there are none.
         require_whole: of `Pending`.
         require_same_topic: of `Planner`.
+        deadlines: of the steps.
         steps: seconds per step, filled as the work goes on.
     """
 
@@ -90,11 +92,12 @@ class BatchExecution:
     clock: Callable[[], datetime]
     require_whole: Callable[[Mapping[int, int]], None]
     require_same_topic: Callable[[BatchPlan], None]
+    deadlines: Watch
     steps: Steps = field(init=False)
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.steps = Steps(plan.where)
+        self.steps = Steps(plan.where, self.deadlines)
         self._changes = ChangeSet(self.decoder, plan)
         self._watch = RestartWatch.of(plan)
         self._side = SideTable(
@@ -238,7 +241,7 @@ class BatchExecution:
                 outcome = self._counted(folded, parts, branch, outcome)
             self.require_same_topic(plan)
         if outcome.published is not None:
-            with self.steps.step("publish"):
+            with self.steps.step("publish", publishes=True):
                 branch.publish()
         return Executed(
             outcome.published,

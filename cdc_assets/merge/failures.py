@@ -47,6 +47,10 @@ def translated(step: str, where: str) -> Iterator[None]:
         raise
     except (PySparkException, grpc.RpcError) as error:
         raise _translate(error, step, where) from None
+    except ValueError as error:
+        if not _is_closed(error):
+            raise
+        raise _lost(step, where) from None
 
 
 @contextmanager
@@ -68,7 +72,9 @@ def released_after(release: Callable[[], object]) -> Iterator[None]:
 def _try(release: Callable[[], object]) -> None:
     try:
         release()
-    except (PySparkException, grpc.RpcError) as error:
+    except (PySparkException, grpc.RpcError, ValueError) as error:
+        if isinstance(error, ValueError) and not _is_closed(error):
+            raise
         _log.debug("could not release a cached frame or view: %s", _cause(error))
 
 
@@ -78,12 +84,21 @@ def _translate(error: Exception, step: str, where: str) -> CdcError:
         what = f"another writer published while this batch was at: {step}"
         return ConflictError(what, where=where, remedy="the range is merged again by the next try")
     if isinstance(error, grpc.RpcError) or any(sign in text for sign in _LOST_SERVER):
-        what = f"the Spark server went away at: {step}"
-        remedy = "check that it runs; nothing was published, the next try starts over"
-        return UnreachableError(what, where=where, remedy=remedy)
+        return _lost(step, where)
     what = f"Spark failed at: {step} ({_cause(error)})"
     remedy = "nothing was published; the Spark server's log has the details"
     return TransientError(what, where=where, remedy=remedy)
+
+
+def _lost(step: str, where: str) -> UnreachableError:
+    what = f"the Spark server went away at: {step}"
+    remedy = "check that it runs; nothing was published, the next try starts over"
+    return UnreachableError(what, where=where, remedy=remedy)
+
+
+def _is_closed(error: ValueError) -> bool:
+    """Whether it is gRPC's for a call on a channel that `cdc_assets.merge.deadline` closed."""
+    return "closed channel" in str(error).lower() or "channel closed" in str(error).lower()
 
 
 def _cause(error: Exception) -> str:

@@ -154,12 +154,15 @@ class Rebuild:
         Raises:
             CdcError: as for any table.
         """
-        entry = self._beside(standing.generation)
-        for done in self._replicator.drain(
-            entry, window=None, run_id=self._run_id, budget_seconds=_ENOUGH
-        ):
-            if isinstance(done, BatchResult):
-                yield done
+        entry, merged = self._beside(standing.generation), True
+        while merged:  # a table's turn ends after a while, and a long log takes many of them
+            merged = False
+            for done in self._replicator.drain(
+                entry, window=None, run_id=self._run_id, budget_seconds=_ENOUGH
+            ):
+                if isinstance(done, BatchResult):
+                    merged = True
+                    yield done
 
     def has_snapshot(self, standing: Standing, begin: OffsetVector) -> bool:
         """Whether the end of a snapshot of the whole table lies in what was read.

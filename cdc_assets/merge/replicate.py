@@ -83,7 +83,8 @@ class Replicator:
         """
         if budget_seconds > 0:
             request = Request(entry, run_id, Tail(window))
-            deadline = time.monotonic() + budget_seconds
+            longest = min(budget_seconds, self._attempts.table_seconds(entry))
+            deadline = time.monotonic() + longest
             for done in self._lives(request, deadline, next_hour):
                 if not isinstance(done, QuarantineReplay):
                     yield done
@@ -166,11 +167,14 @@ class Replicator:
         self, request: Request | None, deadline: float, next_hour: NextHour | None
     ) -> Iterator[BatchResult | QuarantineReplay | Waiting]:
         """Try a request, see what has become of it, go on to the next."""
-        while request is not None:
-            match self._attempts.of(request):
+        watch = self._attempts.watch(request.entry) if request else None
+        while request is not None and watch is not None:
+            match self._attempts.of(request, watch):
                 case Merged(result):
                     yield result
                     request = _after(request, result) if time.monotonic() < deadline else None
+                    if request and not isinstance(request.work, Tail):
+                        watch = self._attempts.watch(request.entry)  # a batch is a turn
                 case Requeued(replay):
                     yield replay
                     request = None

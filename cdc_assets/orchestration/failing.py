@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import dagster as dg
 
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, HungError
 from cdc_assets.operate.failures import FailureKind, kind_of
 from cdc_assets.orchestration.keys import table_key
 from cdc_assets.registry import TableEntry
@@ -35,12 +35,15 @@ def message_of(error: Exception) -> str:
 
 
 def failure_of(entry: TableEntry, error: Exception) -> dg.Failure:
-    """The failure of a table's step; retried within the run only if that is safe and may help."""
+    """The failure of a table's step; retried within the run only if that is safe and may help.
+
+    Not after a step that hung: the other tables of the run have waited long enough.
+    """
     kind = kind_of(error)
     return dg.Failure(
         description=f"{entry.table}: {message_of(error)}",
         metadata=_metadata(entry, error, kind),
-        allow_retries=kind is FailureKind.TRANSIENT,
+        allow_retries=kind is FailureKind.TRANSIENT and not isinstance(error, HungError),
     )
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dagster import InitResourceContext
 from dagster_pyspark import LazyPySparkResource
@@ -35,6 +36,8 @@ _ELSEWHERE = (
     *("PYSPARK_NO_NAMESPACE_SHARE", "PYSPARK_REMOTE_INIT_CONF_LEN", "SPARK_TESTING"),
 )
 """By these a shell tells pyspark of another Spark, or to work in another way."""
+ANSWER_SECONDS: Final = 60.0
+"""How long a server may take to answer when a session is made; a busy one takes seconds."""
 
 
 class ReplicationSpark(LazyPySparkResource):
@@ -155,6 +158,7 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
         os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
         return spark_session_from_config(dict(config))
     require_listener(config["spark.remote"])
+    _require_answer(config["spark.remote"])
     session = SparkSession.builder.remote(config["spark.remote"]).create()
     _give_up_soon(session)
     for name in config.keys() - {"spark.remote", "spark.app.name"}:
@@ -168,6 +172,34 @@ def _forget_elsewhere() -> None:
     """Let the configuration alone say where Spark is, in this process and from now on."""
     for name in _ELSEWHERE:
         os.environ.pop(name, None)
+
+
+def _require_answer(remote: str) -> None:
+    """Give up on a server that takes connections and does nothing: the client would not.
+
+    One that refuses them is left to the client, which says so soon.
+
+    Raises:
+        TimeoutError: if it does not answer for `ANSWER_SECONDS`.
+    """
+    import grpc
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    decided, answers = threading.Event(), grpc.ChannelConnectivity
+    channel = DefaultChannelBuilder(remote).toChannel()
+
+    def see(state: grpc.ChannelConnectivity) -> None:
+        if state in {answers.READY, answers.TRANSIENT_FAILURE, answers.SHUTDOWN}:
+            decided.set()
+
+    channel.subscribe(see, try_to_connect=True)
+    try:
+        if not decided.wait(ANSWER_SECONDS):
+            msg = "no answer"
+            raise TimeoutError(msg)
+    finally:
+        channel.unsubscribe(see)
+        channel.close()
 
 
 def _give_up_soon(session: SparkSession) -> None:

@@ -105,7 +105,7 @@ def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> 
 
 def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
     """One run. Its time is limited, so that a lost run cannot block its tables for ever."""
-    seconds = sum(config.sources[each.table.source].batch.drain_seconds for each in plan.entries)
+    seconds = sum(_longest(config, entry) for entry in plan.entries)
     return dg.RunRequest(
         partition_key=plan.hour.key,
         asset_selection=[table_key(entry.table) for entry in plan.entries],
@@ -117,6 +117,12 @@ def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
             **({TAG_BACKLOG: "true"} if plan.backlog else {}),
         },
     )
+
+
+def _longest(config: ReplicationConfig, entry: TableEntry) -> float:
+    """Seconds that one table may take: a batch that was begun in time is finished."""
+    batch = config.sources[entry.table.source].batch
+    return max(batch.drain_seconds, batch.table_seconds)
 
 
 def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSurvey]) -> str:
