@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cdc_assets.devstack import environment, process
 from cdc_assets.devstack.layout import HOST, StackLayout
-from cdc_assets.devstack.ports import clients_of, require_free
+from cdc_assets.devstack.ports import clients_of, require_free, wait_until_free
 from cdc_assets.devstack.process import Command, RunningProcess, Settings
 from cdc_assets.errors import TerminalError, TransientError
 
@@ -245,10 +245,12 @@ class Part(ABC):
 
     def _clear_the_way(self) -> None:
         """Stop what is left of earlier starts, and find the ports free."""
-        if running := self.running:
-            process.end(running, grace_seconds=self.stop_within_seconds)
-        process.stop_strays(self.layout.home, self.name)
+        running = self.running
+        ended = running is not None and process.end(running, grace_seconds=self.stop_within_seconds)
+        ended |= process.stop_strays(self.layout.home, self.name)
         for port in self.ports:
+            if ended:
+                wait_until_free(port)
             require_free(self.name, port)
 
     def _require_unused(self, running: RunningProcess) -> None:

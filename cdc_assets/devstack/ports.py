@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from cdc_assets.devstack import process
 from cdc_assets.devstack.layout import HOST, Ports
 from cdc_assets.errors import TerminalError
 
+_POLL_SECONDS = 0.02
 _LOOPBACK = (HOST, "::1", f"::ffff:{HOST}")
 
 
@@ -25,6 +27,13 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def wait_until_free(port: int, *, within_seconds: float = 5) -> None:
+    """Wait for the port of a program that has just ended: its last threads may still hold it."""
+    deadline = time.monotonic() + within_seconds
+    while not is_free(port) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
 
 
 def is_open(port: int, timeout_seconds: float = 0.5) -> bool:

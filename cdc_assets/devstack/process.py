@@ -202,13 +202,18 @@ def end(running: RunningProcess, *, grace_seconds: float = 20) -> bool:
     return bool(family)
 
 
-def stop_strays(home: Path, part: str) -> None:
+def stop_strays(home: Path, part: str) -> bool:
     """Kill programs of a part that no pidfile remembers.
 
     A start that was killed before it could write its pidfile leaves one behind, and so does a
     damaged pidfile. Call it only where no process of the part may run.
+
+    Returns:
+        Whether there were any.
     """
-    _kill(strays(home, part))
+    found = strays(home, part)
+    _kill(found)
+    return bool(found)
 
 
 def strays(home: Path, part: str) -> list[psutil.Process]:

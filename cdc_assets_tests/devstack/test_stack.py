@@ -103,6 +103,7 @@ def test_a_running_spark_server_is_reused(stack):
 def test_two_configurations_of_one_folder_do_not_take_sparks_server_from_each_other(own_stack):
     """The second is told whose it is; the first goes on with its server and its session."""
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
 
     layout = own_stack.layout
     mine = replace(layout, config=layout.home / "mine.yaml")
@@ -110,7 +111,9 @@ def test_two_configurations_of_one_folder_do_not_take_sparks_server_from_each_ot
     endpoint = ensure_spark(mine, {"spark.sql.catalog.lake.warehouse": "one"})
     pid = RunningProcess.read(layout.pidfile("spark")).pid
     session = SparkSession.builder.remote(endpoint.url).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=3, max_backoff=1000)])
     try:
+        assert session.sql("SELECT 1").first()[0] == 1
         for _ in range(3):
             with pytest.raises(PartOfOthersError, match=rf"mine\.yaml at 20.* pid {pid}"):
                 ensure_spark(theirs, {"spark.sql.catalog.lake.warehouse": "two"})
