@@ -29,7 +29,7 @@ unit: .venv/.synced  ## the tests that start nothing: seconds
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
 
 test: install  ## every test, on two stacks side by side (PYTEST_ARGS='-k keys' for some)
-	$(BIN)/pytest -n $(STACKS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: .venv/.synced  ## ruff and the import rules
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,18 +23,22 @@ from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.markers import require_one_kind
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import profiles
-from cdc_assets_tests.workers import share_out
+from cdc_assets_tests.workers import Dealer, sort_for_dealing
 
 profiles.load()
 
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests of no kind, and share the others out between workers."""
+    """Refuse tests of no kind, and bring the others into the order they are dealt out in."""
     require_one_kind(items)
-    share_out(items)
+    sort_for_dealing(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Dealer | None:
+    """Keep tests together that share a stack's fixtures; see `cdc_assets_tests.workers`."""
+    return Dealer(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.fixture

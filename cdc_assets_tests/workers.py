@@ -2,8 +2,8 @@
 
 Each worker starts a stack of its own when it gets the first test that needs one. So the
 tests of a module stay together, and so do modules that share a fixture which is made slowly.
-Long ones are dealt first. Tests without a stack come last, one by one: they fill what is left
-of whichever worker is done.
+Long ones are dealt first. Tests without a stack come last: they fill what is left of whichever
+worker is done.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from cdc_assets_tests.markers import WITH_STACK
 
@@ -37,31 +38,33 @@ LONGEST_FIRST: Final = (
 """Each takes minutes where the others take seconds: the last one dealt must not be long."""
 
 
-def share_out(items: list[pytest.Item]) -> None:
-    """Name the group of each test that uses a stack, and sort: long groups, others, quick tests."""
-    turns: dict[pytest.Item, int] = {}
-    for item in items:
-        group = _group(item)
-        turns[item] = turn_of(group)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=turns.__getitem__)
+class Dealer(LoadScopeScheduling):
+    """Deals groups to workers, in the order in which they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/")
+        return group_of(path.removesuffix(".py"))
+
+
+def sort_for_dealing(items: list[pytest.Item]) -> None:
+    """Long groups first, then others, then tests without a stack; equal ones stay in order."""
+    items.sort(key=_turn)
 
 
 def group_of(module: str) -> str:
-    """Who runs with the stack tests of this module: ``merge/test_keys``, or a shared name."""
+    """What the tests of a module are dealt with: ``merge/test_keys`` itself, or a shared name."""
     folder = next((each for each in TOGETHER if module.startswith(f"{each}/")), None)
     return SHOP if folder in _SHOP else folder or module
 
 
-def turn_of(group: str | None) -> int:
-    """When a group is dealt out, None for tests without a stack; equal ones stay in order."""
-    if group is None:
+def turn_of(group: str, *, uses_stack: bool) -> int:
+    """When it is a test's turn."""
+    if not uses_stack:
         return len(LONGEST_FIRST) + 1
     return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
-def _group(item: pytest.Item) -> str | None:
-    if not any(mark.name in WITH_STACK for mark in item.iter_markers()):
-        return None
-    return group_of(item.path.relative_to(TESTS).with_suffix("").as_posix())
+def _turn(item: pytest.Item) -> int:
+    module = item.path.relative_to(TESTS).with_suffix("").as_posix()
+    uses_stack = any(mark.name in WITH_STACK for mark in item.iter_markers())
+    return turn_of(group_of(module), uses_stack=uses_stack)

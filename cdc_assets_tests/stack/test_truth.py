@@ -120,9 +120,9 @@ def start_and_wait_until_it_writes(shop: Replicated, table: str) -> subprocess.P
     """What a dead run's last statement still writes in the server does not count."""
     runs = shop.run_ids()
     run = shop.start("replicate", "--until-caught-up")
-    until(lambda: shop.run_ids() > runs or ended(run), "the run begins", within_seconds=120)
+    until(lambda: shop.run_ids() > runs or ended(run), "the run begins", within_seconds=300)
     before = refs(shop, table)
-    until(lambda: refs(shop, table) != before or ended(run), "the run writes", within_seconds=120)
+    until(lambda: refs(shop, table) != before or ended(run), "the run writes", within_seconds=300)
     return run
 
 
