@@ -21,6 +21,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
 
 VERSION = 1
@@ -224,10 +225,11 @@ class RegistryFile:
     def _replace(self, registry: Registry) -> None:
         content = registry.to_json().encode()
         try:
-            if self._is_local:
-                _replace_local(Path(self._path), content)
-            else:
-                self._files.pipe_file(self._path, content)
+            with effect("registry: replace"):
+                if self._is_local:
+                    _replace_local(Path(self._path), content)
+                else:
+                    self._files.pipe_file(self._path, content)
         except OSError as error:
             raise self._unreachable(action="written") from error
 

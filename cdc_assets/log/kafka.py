@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError
 from cdc_assets.log.errors import translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
@@ -196,7 +197,8 @@ class KafkaLog:
     def _partitions(self, topics: Iterable[str] | None) -> dict[str, list[int]]:
         """The partitions of existing topics (None: of all topics)."""
         try:
-            listed = self._admin().list_topics(timeout=self._timeout).topics
+            with effect("kafka: topics"):
+                listed = self._admin().list_topics(timeout=self._timeout).topics
         except KafkaException as error:
             raise self._translated(error) from error
         wanted = set(listed) if topics is None else set(topics) & set(listed)
@@ -235,7 +237,8 @@ class KafkaLog:
             )
             for spec in specs
         ]
-        return [self._vectors(partitions, futures) for futures in asked]
+        with effect("kafka: offsets"):
+            return [self._vectors(partitions, futures) for futures in asked]
 
     def _vectors(
         self, partitions: Mapping[str, Sequence[int]], futures: Mapping[TopicPartition, Any]
@@ -258,7 +261,8 @@ class KafkaLog:
 
     def _result(self, future: Any) -> Any:
         try:
-            return future.result()
+            with effect("kafka: identity"):
+                return future.result()
         except KafkaException as error:
             raise self._translated(error) from error
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.effects import effect
 from cdc_assets.log.errors import no_answer, translate
 from cdc_assets.log.values import RawRecord
 
@@ -123,7 +124,8 @@ class Reader:
         except KafkaException as error:
             raise self._translated(error) from error
         try:
-            consumer.assign(places)
+            with effect("kafka: read"):
+                consumer.assign(places)
             yield consumer
         except KafkaException as error:
             raise self._translated(error) from error

@@ -32,6 +32,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.effects import effect
 from cdc_assets.errors import (
     CdcError,
     OutcomeUnknownError,
@@ -180,7 +181,8 @@ class FailureBook:
     def clear(self, table: TableName) -> None:
         """The table went right; nothing happens if it was not failing."""
         try:
-            self._files.rm_file(self._file(table))
+            with effect("failures: clear"):
+                self._files.rm_file(self._file(table))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -217,10 +219,11 @@ class FailureBook:
 
     def _write(self, file: str, text: str) -> None:
         try:
-            if isinstance(self._files, LocalFileSystem):
-                _replace_local(Path(file), text.encode())
-            else:
-                self._files.pipe_file(file, text.encode())
+            with effect("failures: write"):
+                if isinstance(self._files, LocalFileSystem):
+                    _replace_local(Path(file), text.encode())
+                else:
+                    self._files.pipe_file(file, text.encode())
         except OSError as error:
             raise self._unreachable() from error
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.failures import FailureKind, Hold, kind_of
@@ -101,7 +102,9 @@ class TableRun:
                 unless hours were being replayed: that does not keep the table from going on.
         """
         try:
-            yield from self._work()
+            for event in self._work():
+                with effect("dagster: event"):
+                    yield event
         except Exception as error:
             self.spark.forget()  # it may be what failed; the next attempt makes a new one
             failure = failure_of(self.entry, error)

@@ -17,6 +17,7 @@ from cdc_assets.orchestration.assets import SPARK, table_asset
 from cdc_assets.orchestration.command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.keys import TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.stack
@@ -155,6 +156,22 @@ def test_each_batch_is_one_materialization_with_its_numbers(
     assert (origin.asset_key.path[-1], origin.column_name) == ("orders", "name")
     checks = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
     assert checks == {"offsets_contiguous": True, "replication_slo": True}
+
+
+@pytest.mark.parametrize("point", ["dagster: event", "failures: clear", "failures: write"])
+def test_what_was_published_stays_whatever_becomes_of_telling_it(
+    tables: Tables, instance: dg.DagsterInstance, point: str
+) -> None:
+    tables.create_topic("public.orders")
+    for n in range(1, 8):
+        tables.change("orders", "c", n, NOW)
+    broken = Fault("spark: append rows", How.BEFORE)
+    with faults(broken if point == "failures: write" else Fault(point, How.BEFORE),
+                Fault(point, How.BEFORE, nth=2)):  # fmt: skip
+        tables.tail(instance, "orders", hour=THIS_HOUR)
+    assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+    assert len(tables.rows("public.orders")) == 7
+    assert remembered(tables) == {}
 
 
 def test_a_run_that_finds_nothing_says_so(tables: Tables, instance: dg.DagsterInstance) -> None:
