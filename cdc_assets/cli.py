@@ -141,6 +141,21 @@ def rebuild(table: str, **wishes: bool) -> None:
         sys.exit(FAILED)
 
 
+@cli.command("accept-restart")
+@click.argument("table")
+@click.option("--dry-run", is_flag=True, help="Only print what would be accepted.")
+def accept_restart(table: str, *, dry_run: bool) -> None:
+    """Go on where the source's positions went back: restored, upgraded by dump, RESETLOGS.
+
+    TABLE is [source.][schema.]table, as the error that stopped it names it. What follows counts as
+    newer than what came before, once: a second restart stops the table again. Rows that the source
+    no longer has stay unless it sends their deletes.
+    """
+    from cdc_assets.orchestration.restarted import run_accept_restart
+
+    click.echo(run_accept_restart(_config(), table, dry_run=dry_run))
+
+
 @cli.group()
 def quarantine() -> None:
     """Records that could not be merged: which they are; merge them again."""

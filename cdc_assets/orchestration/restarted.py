@@ -1,0 +1,41 @@
+"""`cdc-assets accept-restart`: a person takes one restart of a source's numbering as newer."""
+
+from __future__ import annotations
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import find_table
+from cdc_assets.operate.restarts import restart_words
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.resources import spark_resource
+
+
+def run_accept_restart(config: ReplicationConfig, table: str, *, dry_run: bool) -> str:
+    """Look for the restart that the table stops at, and record that it is accepted.
+
+    It can be repeated: the permission names the restart, and is spent by the first batch that
+    is merged across it. Nothing is merged here.
+
+    Args:
+        config: the configuration.
+        table: as `find_table` reads it.
+        dry_run: record nothing.
+
+    Returns:
+        What was found and done, for people.
+
+    Raises:
+        CdcError: if the table is not there, or a part does not answer.
+    """
+    services = Services(config)
+    entry = find_table(config, services.registry.load(), table)
+    spark = spark_resource(config)
+    try:
+        from cdc_assets.merge.accepting import RestartDesk
+
+        desk = RestartDesk(config, spark.session, clock=services.clock)
+        found = desk.restart(entry)
+        if found is not None and not dry_run:
+            desk.accept(entry, found)
+        return restart_words(entry.table, found.text if found else None, dry_run=dry_run)
+    finally:
+        spark.forget()
