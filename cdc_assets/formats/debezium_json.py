@@ -9,11 +9,12 @@ A decoded batch has one row per record and these columns (the contract of every 
 ``partition offset``  where the record lies in Kafka
 ``ts``                the source's commit time; NULL for snapshot rows, whose changes are older
 ``key``               struct of the key columns; of a record without a value only if asked for
-``old_key``           the same before the change, where an update changed it; NULL elsewhere, and
-                      for tables whose key is the record's: they get a delete and a create
+``old_key``           the same before the change, where an update may have changed it; NULL
+                      elsewhere: connectors send a delete and a create when their key changes
 ``row``               struct of all columns, decoded; NULL for deletes
 ``unset``             struct of booleans: which columns hold the "unchanged" placeholder
-``in_doubt``          a create with such a placeholder, which may be data
+``in_doubt``          a create, or an update that changed the key, with such a placeholder: its
+                      value is that of another row, or it is data
 ``old_row``           the row before the change, for tables without a key; NULL elsewhere
 ``ordinal``           the change's place in its transaction, likewise
 ``pair``              the same hash for a delete and for the record without a value right after it
@@ -32,7 +33,6 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -46,6 +46,7 @@ from pyspark.sql.types import (
 )
 
 from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.placeholder import is_placeholder, may_be_unset
 from cdc_assets.formats.positions import (
     NUMBERS,
@@ -54,7 +55,7 @@ from cdc_assets.formats.positions import (
     numbers,
     source_fields,
 )
-from cdc_assets.formats.record_keys import any_null, key_of, old_key
+from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, DecodeSpec, wire_struct
 from cdc_assets.formats.usual_layout import usual_layout
 from cdc_assets.formats.values import decoded, unfit
@@ -71,7 +72,7 @@ def decode(raw: DataFrame, spec: DecodeSpec) -> DataFrame:
     text = F.col("value").cast("string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
     parsed = raw.select(
-        F.from_json(text, _document_type(spec), options).alias("document"),
+        F.from_json(_once(text), _document_type(spec), options).alias("document"),
         text.alias("text"),
         F.col("key").cast("string").alias("key_text"),
         F.col("value").isNull().alias("is_tombstone"),
@@ -80,6 +81,16 @@ def decode(raw: DataFrame, spec: DecodeSpec) -> DataFrame:
     )
     envelope = F.col("document.payload") if spec.inline else F.col("document")
     return _changes(parsed, envelope, spec)
+
+
+def _once(text: Expression) -> Expression:
+    """The same, as what Spark calls not deterministic: it is parsed where this stands.
+
+    Otherwise a condition on a change is pushed below the parsing, into the scan of the records,
+    and each part of it that looks at the document parses it for itself: with 1,500 columns a
+    record was parsed some thousand times.
+    """
+    return F.when(F.spark_partition_id() >= 0, text)
 
 
 def _changes(parsed: DataFrame, envelope: Expression, spec: DecodeSpec) -> DataFrame:
@@ -103,12 +114,11 @@ def _changes(parsed: DataFrame, envelope: Expression, spec: DecodeSpec) -> DataF
         _rejection(envelope, op, spec).alias("reject"),
         _unknown(after, spec).alias("unknown"),
     )
-    flags = (F.col("unset").getField(name) for name in spec.unset_able)
-    any_unset = reduce(lambda left, right: left | right, flags, F.lit(False))
+    any_unset = any_of(F.col("unset").getField(name) for name in spec.unset_able)
     return named.withColumns(
         {
             "reject": F.coalesce("reject", *_unplaced(spec)),
-            "in_doubt": (F.col("op") == "c") & any_unset,
+            "in_doubt": ((F.col("op") == "c") | has_moved()) & any_unset,
         }
     )
 
@@ -134,12 +144,11 @@ def _unplaced(spec: DecodeSpec) -> Iterator[Expression]:
         nameless = (op == "d") & F.col("pair").isNull() & missing
         yield F.when(nameless, "a delete with neither key nor before image")
         yield F.when(op.isin(*ROW_OPS, "d") & missing, "a key column has no value")
+        unknown = F.col("old_key").isNotNull() & any_null(F.col("old_key"), spec.schema.key)
+        reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
+        yield F.when(unknown, reason)
     if spec.counts_rows and spec.scheme is Scheme.POSTGRES:
         yield F.when(F.col("is_late_read"), _LATE_READ)
-    if spec.split_keys:
-        unknown = any_null(F.col("old_key"), spec.schema.key)
-        reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
-        yield F.when((op == "u") & unknown, reason)
     no_position = (op != TOMBSTONE) & F.col("n0").isNull()
     yield F.when(no_position, f"no source position ({spec.scheme})")
 
@@ -190,6 +199,7 @@ def _position(envelope: Expression, spec: DecodeSpec) -> Iterator[Expression]:
         partition=F.col("partition"),
         floors=spec.floors,
         epochs=spec.epochs,
+        firsts=spec.firsts,
     )
     yield from (number.alias(name) for name, number in zip(NUMBERS, found, strict=False))
     read, floating = floor_columns(
@@ -225,7 +235,7 @@ def _old_row(envelope: Expression, spec: DecodeSpec) -> Expression:
     before = envelope.getField("before")
     if not spec.counts_rows:
         return F.lit(None).cast("struct<none:string>")
-    values = (_value(before, column, spec).alias(column.name) for column in spec.target.columns)
+    values = (_value(before, *each).alias(each[0].name) for each in spec.pairs)
     return F.when(envelope.getField("op").isin("u", "d"), F.struct(*values))
 
 
@@ -247,32 +257,27 @@ def _row(envelope: Expression, spec: DecodeSpec) -> Expression:
     """All columns; without a key, those that ``after`` leaves out are taken from ``before``."""
     after, before = envelope.getField("after"), envelope.getField("before")
 
-    def value(target: Column) -> Expression:
-        now = _value(after, target, spec)
-        if not _may_be_held_before(target, spec):
+    def value(target: Column, column: Column | None) -> Expression:
+        now = _value(after, target, column)
+        if column is None or not _may_be_held_before(column, spec):
             return now
-        column = spec.schema.column(target.name)
         held = is_placeholder(after.getField(column.name), column, spec.placeholder)
         unset = F.coalesce((envelope.getField("op") == "u") & held, F.lit(False))
-        return F.when(unset, _value(before, target, spec)).otherwise(now)
+        return F.when(unset, _value(before, target, column)).otherwise(now)
 
-    return F.struct(*(value(column).alias(column.name) for column in spec.target.columns))
+    return F.struct(*(value(*each).alias(each[0].name) for each in spec.pairs))
 
 
-def _may_be_held_before(target: Column, spec: DecodeSpec) -> bool:
+def _may_be_held_before(column: Column, spec: DecodeSpec) -> bool:
     """Where ``before`` is read, and an update may hold a placeholder instead of the value."""
-    if target.name not in spec.schema.names:
-        return False
     if spec.counts_rows:
-        return may_be_unset(spec.schema.column(target.name))
-    in_key = spec.split_keys and target.name in spec.schema.key
-    return in_key and spec.schema.column(target.name).wire is Wire.STRING
+        return may_be_unset(column)
+    return spec.split_keys and column.name in spec.schema.key and column.wire is Wire.STRING
 
 
-def _value(after: Expression, target: Column, spec: DecodeSpec) -> Expression:
-    if target.name not in spec.schema.names:
+def _value(after: Expression, target: Column, column: Column | None) -> Expression:
+    if column is None:
         return F.lit(None).cast(str(target.type))
-    column = spec.schema.column(target.name)
     value = decoded(after.getField(column.name), column)
     return value if column.type == target.type else value.cast(str(target.type))
 

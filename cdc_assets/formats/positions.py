@@ -3,13 +3,14 @@
 The first number is NULL where a record's position is missing or malformed; a record without a
 value has none. Nothing here raises on any text.
 
-Only what stays the same from one batch to the next is written into an expression as a literal,
-so that Spark finds its compiled code again: read floors and epochs change seldom.
+Only what stays the same from one batch to the next is written into an expression as a number,
+so that Spark finds its compiled code again. Read floors and epochs are one literal each, which
+compiled code is given by reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, assert_never
 
 from pyspark.sql import Column as Expression
@@ -17,11 +18,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField
 
 from cdc_assets.changes.position import LAST, Floors, Scheme, epoch_bits
+from cdc_assets.formats.flat import Steps, after, stepped
 
 NUMBERS: Final = tuple(f"n{i}" for i in range(max(scheme.numbers for scheme in Scheme)))
 """Columns of a position, most significant first; a scheme has the first few of them."""
 
-Epochs = Mapping[int, Sequence[tuple[int, int]]]
+Epochs = Steps
 """By partition the offsets where an epoch begins, rising, and the epoch."""
 
 _FIELDS: Final = {
@@ -64,6 +66,7 @@ def numbers(  # noqa: PLR0913 - what a position is made of, each by its name
     partition: Expression,
     floors: Floors,
     epochs: Epochs | None = None,
+    firsts: Mapping[int, int] | None = None,
 ) -> list[Expression]:
     """The numbers of the position, as many as ``scheme.numbers``.
 
@@ -76,11 +79,13 @@ def numbers(  # noqa: PLR0913 - what a position is made of, each by its name
         floors: see `cdc_assets.changes.position.floor_at`.
         epochs: see `cdc_assets.changes.restarts` and, for binlogs, `cdc_assets.changes.numbering`;
             epoch 0 where there are none.
+        firsts: by partition an offset that no record lies below: what began before is one step.
     """
-    epoch = _epoch(partition, offset, epochs or {})
+    epoch = _epoch(partition, offset, epochs or {}, firsts or {})
     match scheme:
         case Scheme.POSTGRES:
-            found = _postgres(source, is_read, _floor(partition, offset, floors), epoch)
+            floor = _floor(partition, offset, floors, firsts or {})
+            found = _postgres(source, is_read, floor, epoch)
         case Scheme.BINLOG:
             found = _binlog(source, epoch)
         case Scheme.SQLSERVER:
@@ -116,7 +121,7 @@ def floor_columns(
     if scheme is not Scheme.POSTGRES:
         none = F.lit(None).cast("bigint")
         return none, none
-    epoch = _epoch(partition, offset, epochs or {})
+    epoch = _epoch(partition, offset, epochs or {}, {})
     lsn = _in_epoch(scheme, epoch, source.getField("lsn"))
     no_commit = _last_commit(source).isNull()
     return F.when(is_read, lsn), F.when(~is_read & no_commit, lsn)
@@ -174,16 +179,14 @@ def _postgres(
     return [F.when(lsn >= 0, first), F.when(is_read, none).otherwise(lsn)]
 
 
-def _floor(partition: Expression, offset: Expression, floors: Floors) -> Expression:
+def _floor(
+    partition: Expression, offset: Expression, floors: Floors, firsts: Mapping[int, int]
+) -> Expression:
     """The same rule as `cdc_assets.changes.position.floor_at`."""
     lowest = min((lsn for begins in floors.values() for _, lsn in begins), default=0)
-    found = F.lit(lowest).cast("bigint")
-    for each, begins in floors.items():
-        inside = F.lit(0).cast("bigint")
-        for begin, lsn in sorted(begins, key=lambda pair: pair[1]):
-            inside = F.when(offset > begin, F.lit(lsn).cast("bigint")).otherwise(inside)
-        found = F.when(partition == each, inside).otherwise(found)
-    return found
+    begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in floors.items()}
+    found = stepped(partition, offset, after(begun, firsts))
+    return F.coalesce(found, F.lit(lowest).cast("bigint"))
 
 
 def _last_commit(source: Expression) -> Expression:
@@ -210,13 +213,12 @@ def _row(source: Expression) -> Expression:
     return F.coalesce(source.getField("row"), F.lit(0).cast("bigint"))
 
 
-def _epoch(partition: Expression, offset: Expression, epochs: Epochs) -> Expression:
-    found = F.lit(0).cast("bigint")
-    for each, begins in epochs.items():
-        for start, epoch in begins:
-            here = (partition == each) & (offset >= start)
-            found = F.when(here, F.lit(epoch).cast("bigint")).otherwise(found)
-    return found
+def _epoch(
+    partition: Expression, offset: Expression, epochs: Epochs, firsts: Mapping[int, int]
+) -> Expression:
+    none = F.lit(0).cast("bigint")
+    found = stepped(partition, offset, after(epochs, firsts)) if epochs else none
+    return F.coalesce(found, none)
 
 
 _SQLSERVER_LSN: Final = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}\z"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.spec import TOMBSTONE, DecodeSpec, wire_struct
 from cdc_assets.formats.values import decoded
 from cdc_assets.schema.types import Column, Wire
@@ -46,7 +45,7 @@ def old_key(envelope: Expression, spec: DecodeSpec) -> Expression:
 
     A column that is there and NULL was not logged (an index as replica identity): not known.
     """
-    if not spec.split_keys:
+    if not spec.schema.key:
         return F.lit(None).cast("struct<none:string>")
     after, before = envelope.getField("after"), envelope.getField("before")
     path = "$.payload.before" if spec.inline else "$.before"
@@ -59,13 +58,35 @@ def old_key(envelope: Expression, spec: DecodeSpec) -> Expression:
         return decoded(wire, column).alias(column.name)
 
     old = F.struct(*(value(column) for column in spec.key_columns))
-    return F.when(envelope.getField("op") == "u", old)
+    return F.when(_may_be_rekeyed(envelope, spec), old)
+
+
+def _may_be_rekeyed(envelope: Expression, spec: DecodeSpec) -> Expression:
+    """Any update if the key is one of the configuration.
+
+    For its own record key the connector sends a delete and a create; an update that changes it
+    nevertheless has another one before. Ordinary records cost this comparison and no more.
+    """
+    is_update = envelope.getField("op") == "u"
+    if spec.split_keys:
+        return is_update
+    after, before = envelope.getField("after"), envelope.getField("before")
+    differs = any_of(
+        decoded(before.getField(column.name), column)
+        != decoded(after.getField(column.name), column)
+        for column in spec.key_columns
+    )
+    return is_update & before.isNotNull() & differs
+
+
+def has_moved() -> Expression:
+    """Whether an update changed the key, of decoded changes."""
+    return F.coalesce(F.col("old_key") != F.col("key"), F.lit(False))
 
 
 def any_null(struct: Expression, names: tuple[str, ...]) -> Expression:
     """Whether one of these fields is NULL."""
-    nulls = (struct.getField(name).isNull() for name in names)
-    return reduce(lambda left, right: left | right, nulls)
+    return any_of(struct.getField(name).isNull() for name in names)
 
 
 def _record_key(spec: DecodeSpec) -> Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,6 +30,7 @@ class DecodeSpec:
         unset_able: columns that ``unset`` tells of; see `unset_able`.
         floors: see `cdc_assets.changes.position.floor_at`.
         epochs: of binlog numbering, per partition; see `cdc_assets.changes.numbering`.
+        firsts: by partition an offset that no record to be read lies below; 0 if absent.
         split_keys: an update may change the key, see ``old_key``.
         tombstone_keys: decode the key of records without a value.
     """
@@ -42,6 +43,7 @@ class DecodeSpec:
     unset_able: tuple[str, ...] = ()
     floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
     epochs: Epochs = field(default_factory=dict)
+    firsts: Mapping[int, int] = field(default_factory=dict[int, int])
     split_keys: bool = False
     tombstone_keys: bool = False
 
@@ -49,6 +51,12 @@ class DecodeSpec:
     def counts_rows(self) -> bool:
         """Without a key, rows are told apart by all their columns."""
         return not self.schema.key
+
+    @property
+    def pairs(self) -> tuple[tuple[Column, Column | None], ...]:
+        """Each of the lake's columns with the record's; None where the record has none."""
+        arriving = {column.name: column for column in self.schema.columns}
+        return tuple((column, arriving.get(column.name)) for column in self.target.columns)
 
     @property
     def key_columns(self) -> tuple[Column, ...]:

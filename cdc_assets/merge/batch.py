@@ -196,6 +196,8 @@ class BatchExecution:
                 floors = self._changes.floors(knowledge.floors, figures)
             if floors != knowledge.floors:
                 knowledge = replace(knowledge, floors=floors)
+        if figures.rekeyed and not self.plan.layout.split_keys:
+            knowledge = replace(knowledge, rekeyed=True)
         if figures.lone_tombstones and self.plan.schema.key:
             knowledge = replace(knowledge, lone_deletes=self._lone_deletes(knowledge))
         if figures.in_doubt and len(self.plan.numbers) > 1:
@@ -284,7 +286,7 @@ class BatchExecution:
     ) -> Outcome:
         plan = self.plan
         table = KeyedTable(plan, self._known(), self._tombstones(), self.steps,
-                           self._changes.unset_able)  # fmt: skip
+                           self._changes.unset_able, rekeyed=knowledge.rekeyed)  # fmt: skip
         for part in parts:
             changes = within(self._changes.mergeable(knowledge, self._observer()), part,
                              plan.numbers)  # fmt: skip

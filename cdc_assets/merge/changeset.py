@@ -30,11 +30,13 @@ class Knowledge:
         floors: see `cdc_assets.changes.position.floor_at`.
         lone_deletes: of `cdc_assets.merge.orphans`; None as long as nobody has looked.
         moves: of `cdc_assets.merge.moved`, likewise.
+        rekeyed: whether an update of the batch changes the key.
     """
 
     floors: Floors
     lone_deletes: DataFrame | None = None
     moves: DataFrame | None = None
+    rekeyed: bool = False
 
 
 class ChangeSet:
@@ -63,13 +65,17 @@ class ChangeSet:
         if knowledge.moves is not None:
             changes = settled(changes, knowledge.moves, plan.numbers[:-1], marked)
             changes = changes.drop("is_moved", "from_key", "carried")
-        if plan.layout.split_keys:
-            changes = with_old_keys_deleted(changes, marked)
+        changes = self._with_old_keys(changes, knowledge)
         return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
 
     def decoded(self, knowledge: Knowledge) -> DataFrame:
-        """The changes of rows as they are written, nothing added to them."""
-        return _of_rows(self._decoder.decode(knowledge.floors))
+        """The changes of rows as they are written, beside the deletes of their old keys."""
+        return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
+
+    def _with_old_keys(self, changes: DataFrame, knowledge: Knowledge) -> DataFrame:
+        if not (self._plan.layout.split_keys or knowledge.rekeyed):
+            return changes
+        return with_old_keys_deleted(changes, self._decoder.unset_able)
 
     def floors(self, known: Floors, figures: BatchFigures) -> Floors:
         """With the complete snapshots that this batch has rows of.

@@ -2,14 +2,15 @@
 
 Records without a schema are decoded by the schema stored with the table. Records that carry
 one are grouped by it first: within a topic nearly always one, parsed once and not per record.
+Schemas that give no column two meanings are one group, however many there are: a column that a
+record's own schema lacks is not in the record.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column as Expression
@@ -23,7 +24,7 @@ from cdc_assets.formats.debezium_json import decode
 from cdc_assets.formats.placeholder import unset_able
 from cdc_assets.formats.spec import DecodeSpec
 from cdc_assets.merge.plan import BatchPlan
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.types import Column, TableSchema
 
 _ENVELOPE_START = '{"schema":'
 _PAYLOAD = ',"payload":'
@@ -80,6 +81,7 @@ class BatchDecoder:
             unset_able=self.unset_able,
             floors=floors,
             epochs=plan.epochs,
+            firsts=self._firsts if raw is None else {},
             split_keys=plan.layout.split_keys,
             tombstone_keys=tombstone_keys,
         )
@@ -88,17 +90,53 @@ class BatchDecoder:
         keyed = records.withColumn("fingerprint", fingerprint())
         parts = [
             decode(
-                keyed.where(F.col("fingerprint") == each.fingerprint),
-                replace(spec, schema=_keyed(each, spec)),
+                keyed.where(F.col("fingerprint").isin(*each.fingerprints)),
+                replace(spec, schema=replace(each.schema, key=spec.target.key)),
             )
-            for each in self.schemas
+            for each in read_alike(self.schemas)
         ]
         bare = decode(keyed.where("fingerprint IS NULL"), spec)
-        return reduce(DataFrame.unionByName, [*parts, bare])
+        return _united([*parts, bare])
+
+    @property
+    def _firsts(self) -> Mapping[int, int]:
+        """The record before each range belongs to it, see `BatchPlan.context`."""
+        return {each.partition: max(each.start - 1, 0) for each in self.plan.ranges}
 
 
-def _keyed(each: RecordSchema, spec: DecodeSpec) -> TableSchema:
-    return replace(each.schema, key=spec.target.key)
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Records that are read by one schema, which has the columns of all of theirs."""
+
+    fingerprints: tuple[int, ...]
+    schema: TableSchema
+
+
+def read_alike(schemas: Sequence[RecordSchema]) -> tuple[Alike, ...]:
+    """As few groups of schemas as they come, in which no column has two meanings."""
+    groups: list[tuple[list[int], dict[str, Column]]] = []
+    for each in schemas:
+        columns = {column.name: column for column in each.schema.columns}
+        for fingerprints, known in groups:
+            if all(_meaning(known.get(name, c)) == _meaning(c) for name, c in columns.items()):
+                fingerprints.append(each.fingerprint)
+                known.update(columns)
+                break
+        else:
+            groups.append(([each.fingerprint], columns))
+    return tuple(Alike(tuple(each), TableSchema((*known.values(),))) for each, known in groups)
+
+
+def _meaning(column: Column) -> tuple[object, ...]:
+    return (column.type, column.wire, column.element_wire, column.unchanged_marker)
+
+
+def _united(frames: Sequence[DataFrame]) -> DataFrame:
+    """By halves: a union has two sides, and a chain of them would be as deep as it is long."""
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return _united(frames[:half]).unionByName(_united(frames[half:]))
 
 
 def schema_text() -> Expression:

@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import grpc
+from google.protobuf.message import Error as ProtobufError
 from pyspark.errors import PySparkException
 
-from cdc_assets.errors import CdcError, ConflictError, TransientError, UnreachableError
+from cdc_assets.errors import (
+    CdcError,
+    ConflictError,
+    TerminalError,
+    TransientError,
+    UnreachableError,
+)
 
 _CONFLICTS = (
     "is not an ancestor of",
@@ -28,6 +35,12 @@ _LOST_SERVER = (
     "INVALID_HANDLE.OPERATION",
     "SESSION_CLOSED",
 )
+_TOO_LARGE = (
+    "exceeds maximum protobuf size",
+    "message larger than max",
+    "message exceeds maximum size",
+    "StackOverflowError",
+)
 _ENOUGH = 160
 _log = logging.getLogger(__name__)
 
@@ -38,6 +51,8 @@ def translated(step: str, where: str) -> Iterator[None]:
 
     Raises:
         ConflictError: if Iceberg refused the commit since another one came first.
+        TerminalError: if the plan is too deep or too large to be sent, which depends on the
+            table and on the batch, and not on the moment.
         UnreachableError: if the Spark server went away.
         TransientError: for everything else; its cause is named, not quoted.
     """
@@ -45,12 +60,16 @@ def translated(step: str, where: str) -> Iterator[None]:
         yield
     except CdcError:
         raise
+    except (ProtobufError, RecursionError, MemoryError) as error:
+        raise _too_large(error, step, where) from None
     except (PySparkException, grpc.RpcError) as error:
         raise _translate(error, step, where) from None
-    except ValueError as error:
-        if not _is_closed(error):
+    except ValueError as error:  # protobuf and gRPC have no errors of their own for these
+        if _is_closed(error):
+            raise _lost(step, where) from None
+        if not _is_too_large(error):
             raise
-        raise _lost(step, where) from None
+        raise _too_large(error, step, where) from None
 
 
 @contextmanager
@@ -78,8 +97,24 @@ def _try(release: Callable[[], object]) -> None:
         _log.debug("could not release a cached frame or view: %s", _cause(error))
 
 
+def _is_too_large(error: Exception) -> bool:
+    return any(sign in str(error) for sign in _TOO_LARGE)
+
+
+def _too_large(error: Exception, step: str, where: str) -> TerminalError:
+    """The client raises errors of its own while it puts a plan together."""
+    what = f"the plan of a step is too deep or too large for Spark: {step} ({_cause(error)})"
+    remedy = (
+        "nothing was published; report this with the number of columns and partitions, and "
+        "exclude columns at the connector if you cannot wait"
+    )
+    return TerminalError(what, where=where, remedy=remedy)
+
+
 def _translate(error: Exception, step: str, where: str) -> CdcError:
     text = str(error)
+    if _is_too_large(error):
+        return _too_large(error, step, where)
     if any(sign in text for sign in _CONFLICTS):
         what = f"another writer published while this batch was at: {step}"
         return ConflictError(what, where=where, remedy="the range is merged again by the next try")

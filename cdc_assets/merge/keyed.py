@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,6 +16,7 @@ from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.fold import (
     completed,
+    left_alone,
     newest_by_key,
     only_newer,
     pinned,
@@ -25,6 +26,7 @@ from cdc_assets.merge.fold import (
 from cdc_assets.merge.known import Known
 from cdc_assets.merge.parts import Part
 from cdc_assets.merge.plan import Apply, BatchPlan, choose
+from cdc_assets.merge.rekeyed import everywhere
 from cdc_assets.merge.steps import Steps
 from cdc_assets.merge.tombstones import Tombstones
 
@@ -71,7 +73,9 @@ class Resolved:
 def summarized(newest: DataFrame) -> Folded:
     """Count the folded changes."""
     is_delete = F.col("op") == "d"
-    streamed = F.when(F.col("ts").isNotNull(), F.col("position"))
+    # An update that changes the key is a delete and a create at one position.
+    place = F.struct("position", (~is_delete).alias("is_row"))
+    streamed = F.when(F.col("ts").isNotNull(), place)
     by_partition = newest.groupBy("partition").agg(
         F.count(F.lit(1)).alias("keys"),
         F.count_if(is_delete).alias("deletes"),
@@ -113,6 +117,7 @@ class KeyedTable:
         tombstones: remembered deletes.
         steps: measures.
         unset_able: columns that a change may leave alone.
+        rekeyed: an update of the batch changes the key, and not one of the configuration.
     """
 
     def __init__(
@@ -122,16 +127,27 @@ class KeyedTable:
         tombstones: Tombstones,
         steps: Steps,
         unset_able: tuple[str, ...],
+        *,
+        rekeyed: bool = False,
     ) -> None:
         self._plan = plan
         self._known = known
         self._tombstones = tombstones
         self._steps = steps
         self._unset_able = unset_able
+        self._rekeyed = rekeyed
 
     @contextmanager
     def part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
         """The fold of a part, cached; of the whole batch if nothing has to be left out."""
+        with self._part(folded, changes, part) as mine:
+            if not self._rekeyed:
+                yield mine
+                return
+            yield replace(mine, highest=everywhere(mine.highest, self._plan.partitions))
+
+    @contextmanager
+    def _part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
         lowest = min(folded.lowest.values(), default="")
         if not part.before and (not lowest or lowest > part.floor):
             yield folded
@@ -150,7 +166,7 @@ class KeyedTable:
 
     def choose(self, folded: Folded, branch: Branch) -> Apply:
         """How to apply it; once something was written the branch says what is there."""
-        if branch.identifier is not None:
+        if branch.identifier is not None or (self._rekeyed and self._plan.published):
             return Apply.GUARDED
         return choose(self._plan, folded.lowest)
 
@@ -173,14 +189,15 @@ class KeyedTable:
         newest = folded.frame
         wanted = newest if guarded else newest.where("partial")
         with self._steps.step("look up"):
-            rows = self._known.rows(wanted, branch.identifier).persist()
+            count = folded.keys if guarded else folded.partial
+            rows = self._known.rows(wanted, branch.identifier, count=count).persist()
         with released_after(rows.unpersist), self._steps.step("look up"):
             final, positions = newest, rows.select("known_key", "known_position")
             if guarded:
                 positions = self._known.positions(newest, rows)
-                final = only_newer(newest, positions)
+                final = only_newer(newest, positions, count)
             if folded.partial:
-                final = self._whole(changes, final, positions, rows)
+                final = self._whole(changes, final, positions, rows, count)
             else:
                 final = final.withColumn("incomplete", F.lit(False))
             final = pinned(final)
@@ -218,11 +235,13 @@ class KeyedTable:
         return rows.select(*(F.col("row").getField(name).alias(name) for name in names), *own)
 
     def _whole(
-        self, changes: DataFrame, final: DataFrame, known: DataFrame, rows: DataFrame
+        self, changes: DataFrame, final: DataFrame, known: DataFrame, rows: DataFrame, count: int
     ) -> DataFrame:
-        partial, names = final.where("partial"), self._unset_able
+        partial = final.where("partial")
+        names = left_alone(partial, self._unset_able)
         placed = changes.withColumn("position", position_bytes(self._plan.numbers))
-        values = set_values(placed, partial, known, names, keep_deleted=self._plan.soft)
+        soft = self._plan.soft
+        values = set_values(placed, partial, known, names, count=count, keep_deleted=soft)
         existing = rows.select("known_key", "known_row")
         made = completed(partial, values, existing, names, self._plan.schema.names)
         untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.merge import sql
+from cdc_assets.merge.joins import sent
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.tombstones import Tombstones
 
@@ -52,12 +53,15 @@ class Known:
         self._columns = columns
         self._tombstones = tombstones
 
-    def rows(self, wanted: DataFrame, branch: str | None = None) -> DataFrame:
+    def rows(
+        self, wanted: DataFrame, branch: str | None = None, *, count: int | None = None
+    ) -> DataFrame:
         """``known_key known_position known_row`` of the lake's rows with these keys.
 
         Args:
-            wanted: has ``key``; few enough to be sent to every task.
+            wanted: has ``key``.
             branch: a branch's table identifier; None for the head that the plan was made on.
+            count: how many keys there are at most; None to count them.
         """
         plan = self._plan
         key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
@@ -68,7 +72,8 @@ class Known:
             F.coalesce(F.col(sql.POSITION), F.lit(b"")).alias("known_position"),
             F.struct(*(values or [F.lit(1)])).alias("known_row"),
         )
-        keys = F.broadcast(wanted.select(F.col("key").alias("wanted")))
+        keys = wanted.select(F.col("key").alias("wanted"))
+        keys = sent(keys, wanted.count() if count is None else count)
         return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
 
     def positions(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:

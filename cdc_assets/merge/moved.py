@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.merge.fold import FOLDED, completed, pinned, position_bytes, set_values
+from cdc_assets.merge.joins import sent
 from cdc_assets.merge.known import Known
 from cdc_assets.merge.plan import BatchPlan
 
@@ -69,7 +70,8 @@ def settled(
 ) -> DataFrame:
     """The changes with what `moves` found: rows of moves made whole, data as data."""
     own = found.withColumn("in_doubt", F.lit(True))
-    joined = changes.join(F.broadcast(own), [*source, "in_doubt"], "left")
+    # No hint: the rows may be large, and Spark knows their size when it comes to the join.
+    joined = changes.join(own, [*source, "in_doubt"], "left")
     keeps = F.col("is_moved").isNull() | (F.col("is_moved") & F.col("carried").isNull())
     flags = ((F.col("unset").getField(name) & keeps).alias(name) for name in unset_able)
     return joined.withColumns({"row": F.coalesce("carried", "row"), "unset": F.struct(*flags)})
@@ -98,13 +100,13 @@ def _carried(
     # what the old key had.
     moved_at = F.concat(position_bytes(source), F.lit(bytes(8))).alias("moved_at")
     until = as_old.select(F.col("key").alias("moved_key"), moved_at)
-    before = history.join(F.broadcast(until), history["key"] == until["moved_key"])
+    count = todo.count()
+    before = history.join(sent(until, count), history["key"] == until["moved_key"])
     mine = before.where("position < moved_at")
-    rows = known.rows(partial)
+    rows = known.rows(partial, count=count)
     positions = rows.select("known_key", "known_position")
-    values = set_values(
-        mine.drop("moved_key", "moved_at"), partial, positions, unset_able, keep_deleted=plan.soft
-    )
+    mine = mine.drop("moved_key", "moved_at")
+    values = set_values(mine, partial, positions, unset_able, count=count, keep_deleted=plan.soft)
     existing = rows.select("known_key", "known_row")
     made = completed(partial, values, existing, unset_able, plan.schema.names)
     place = ["partition", "offset"]

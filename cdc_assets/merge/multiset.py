@@ -30,6 +30,7 @@ from cdc_assets.merge import sql
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.fold import pinned, position_bytes
+from cdc_assets.merge.joins import sent
 from cdc_assets.merge.known import lake_table
 from cdc_assets.merge.ledger import EVENT, Ledger
 from cdc_assets.merge.plan import BatchPlan
@@ -130,16 +131,18 @@ class CountedTable:
             ranked = streamed.withColumn("nth", nth)
             once = ranked.where("nth = 1").drop("nth")
             new, repeats = once, ranked.where("nth > 1").drop("nth")
-            both = streamed.select(*EVENT, "content")
+            both = streamed.select(
+                *EVENT, "content", F.struct("partition", "offset").alias("place")
+            )
             entries = self._ledger.counted(streamed, self._committed) if may_repeat else None
             if entries is not None:
                 entries = pinned(entries)
-                counted = F.broadcast(entries.select(*EVENT).distinct())
+                counted = sent(entries.select(*EVENT).distinct(), entries.count())
                 new = once.join(counted, list(EVENT), "left_anti")
                 repeats = repeats.unionByName(once.join(counted, list(EVENT), "left_semi"))
-                both = both.unionByName(entries.select(*EVENT, "content"))
+                both = both.unionByName(entries.select(*EVENT, "content"), allowMissingColumns=True)
             self._require_told(repeats)
-            self._require_same(streamed, both)
+            self._require_same(both)
             return pinned(above.where("ts IS NULL").unionByName(new))
 
     def remember(self, counted: DataFrame) -> SideMark:
@@ -166,14 +169,14 @@ class CountedTable:
 
     def _delete(self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch) -> None:
         with self._steps.step("look up"):
-            found = pinned(self._found(surplus, branch.identifier))
+            found = pinned(self._found(surplus, due, branch.identifier))
             there = found.count()
         if there != due:
             raise self._missing(surplus, found, counted, due - there)
         with self._steps.step("delete rows"):
             branch.delete_rows(found, due)
 
-    def _found(self, surplus: DataFrame, branch: str | None) -> DataFrame:
+    def _found(self, surplus: DataFrame, due: int, branch: str | None) -> DataFrame:
         """``_row_id`` and ``row`` of as many of the lake's rows as are too many."""
         names = self._plan.schema.names
         rows = lake_table(self._spark, self._catalog, self._plan, branch)
@@ -182,7 +185,7 @@ class CountedTable:
             F.col(sql.POSITION),
             F.struct(*(F.col(sql.quote(name)) for name in names)).alias("row"),
         )
-        wanted = F.broadcast(surplus.select(F.col("row").alias("wanted"), "n"))
+        wanted = sent(surplus.select(F.col("row").alias("wanted"), "n"), due, len(names))
         mine = table.join(wanted, table["row"] == wanted["wanted"])
         oldest = Window.partitionBy("row").orderBy(sql.POSITION, sql.ROW_ID)
         ranked = mine.withColumn("nth", F.row_number().over(oldest))
@@ -216,11 +219,11 @@ class CountedTable:
         remedy = "set the connector's provide.transaction.metadata=true, or give the table a key"
         raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
 
-    def _require_same(self, streamed: DataFrame, both: DataFrame) -> None:
+    def _require_same(self, both: DataFrame) -> None:
         """A connector that resumes inside a transaction may number its events anew."""
-        differing = both.groupBy(*EVENT).agg(F.count_distinct("content").alias("n")).where("n > 1")
-        asked = streamed.join(F.broadcast(differing), list(EVENT), "left_semi")
-        found = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()[0]
+        contents, place = F.count_distinct("content").alias("n"), F.min("place").alias("place")
+        differing = both.groupBy(*EVENT).agg(contents, place).where("n > 1")
+        found = differing.agg(F.min("place").alias("first")).collect()[0]
         if found["first"] is not None:
             what = "two events have one number in one transaction: it was numbered anew when sent"
             remedy = "which of them count twice cannot be told: cdc-assets rebuild"
@@ -233,7 +236,7 @@ class CountedTable:
             have = found.groupBy("row").count()
             less = surplus.join(have, "row", "left").where("coalesce(count, 0) < -n")
             rows = less.select(F.col("row").alias("old_row"))
-            asked = counted.where("old_row IS NOT NULL").join(F.broadcast(rows), "old_row")
+            asked = counted.where("old_row IS NOT NULL").join(rows, "old_row", "left_semi")
             first = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()
         what = f"{count} deleted or updated row(s) are not in the lake; the first event"
         remedy = "the table lacks a part of its log: cdc-assets rebuild"

@@ -21,11 +21,17 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.latency import LatencyHistogram, bucket_of
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.errors import TransientError
+from cdc_assets.formats.flat import by_partition
+from cdc_assets.formats.record_keys import has_moved
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
 
 _REJECTED: Final = "rejected"
 _IN_DOUBT: Final = "c with a placeholder"
-_OPS: Final = (*ROW_OPS, "d", "t", TOMBSTONE, _IN_DOUBT, _REJECTED)
+_REKEYED: Final = "u of another key"
+_REKEYED_IN_DOUBT: Final = "u of another key with a placeholder"
+_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE)
+_OPS: Final = (*_SINGLE, _IN_DOUBT, _REKEYED, _REKEYED_IN_DOUBT, _REJECTED)
+_COUNTED_AS: Final = {_IN_DOUBT: "c", _REKEYED: "u", _REKEYED_IN_DOUBT: "u"}
 _TRACKED: Final = 1 << 16
 _STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
 """Ages are rounded up to these steps, which every bound of the histogram is a multiple of."""
@@ -51,7 +57,9 @@ class BatchFigures:
         rejected: how many cannot be merged.
         unknown_column: one of those in the lowest partition; None if there are none.
         ages: latencies at ``asked_at``; shift them by the time until the publish.
-        in_doubt: creates that hold a placeholder, see `cdc_assets.merge.moved`.
+        in_doubt: changes with a placeholder that may be another row's value, see
+            `cdc_assets.merge.moved`.
+        rekeyed: updates that changed the key, see `cdc_assets.merge.rekeyed`.
         lone_tombstones: whether a record without a value may follow no delete event.
         suspicious: whether a record may be of a numbering that began again, see
             `cdc_assets.merge.restarts`; asked, like the next two, only where that is possible.
@@ -68,6 +76,7 @@ class BatchFigures:
     ages: LatencyHistogram
     asked_at: datetime
     in_doubt: int
+    rekeyed: int
     lone_tombstones: bool
     suspicious: bool
     newest_told_ms: int | None
@@ -121,9 +130,8 @@ class BatchObserver:
 
     def _ends_range(self) -> Expression:
         """Whether a delete is the last record of its range: what follows it is not here."""
-        ends = {each.partition: each.end for each in self._ranges}
-        last = F.array(*(F.lit(ends.get(p, -1)).cast("bigint") for p in range(max(ends) + 1)))
-        return (F.col("op") == "d") & (F.get(last, F.col("partition")) == F.col("offset") + 1)
+        end = by_partition(F.col("partition"), {each.partition: each.end for each in self._ranges})
+        return (F.col("op") == "d") & F.coalesce(end == F.col("offset") + 1, F.lit(False))
 
     def figures(self) -> BatchFigures:
         """Blocks until an action over the attached rows has finished.
@@ -143,7 +151,8 @@ class BatchObserver:
         for kind, count in kinds.items():
             op, age = divmod(kind, _AGES)
             by_op[_OPS[op]] += count
-            by_op["c"] += count if _OPS[op] == _IN_DOUBT else 0
+            if _OPS[op] in _COUNTED_AS:
+                by_op[_COUNTED_AS[_OPS[op]]] += count
             if age != _UNTIMED:
                 ages[bucket_of(_seconds(age))] += count
         return BatchFigures(
@@ -154,7 +163,8 @@ class BatchObserver:
             unknown_column=self._unknown(got["unknown_column"]),
             ages=LatencyHistogram.from_counts(ages),
             asked_at=self._asked_at,
-            in_doubt=by_op[_IN_DOUBT],
+            in_doubt=by_op[_IN_DOUBT] + by_op[_REKEYED_IN_DOUBT],
+            rekeyed=by_op[_REKEYED] + by_op[_REKEYED_IN_DOUBT],
             lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
             suspicious=bool(got.get("suspicious")),
             newest_told_ms=got.get("newest_told_ms"),
@@ -207,11 +217,14 @@ def _watched() -> list[Expression]:
 
 
 def _op_number() -> Expression:
-    ok = F.col("reject").isNull()
-    number = F.lit(_OPS.index(_REJECTED))
-    for i, op in enumerate(_OPS[:-2]):
-        number = F.when(ok & (F.col("op") == op), i).otherwise(number)
-    return F.when(ok & F.col("in_doubt"), _OPS.index(_IN_DOUBT)).otherwise(number)
+    op, is_create = F.col("op"), F.col("op") == "c"
+    number = F.when(F.col("reject").isNotNull(), _OPS.index(_REJECTED))
+    number = number.when(F.col("in_doubt") & is_create, _OPS.index(_IN_DOUBT))
+    number = number.when(F.col("in_doubt"), _OPS.index(_REKEYED_IN_DOUBT))
+    number = number.when(has_moved(), _OPS.index(_REKEYED))
+    for i, each in enumerate(_SINGLE):
+        number = number.when(op == each, i)
+    return number.otherwise(_OPS.index(_REJECTED))
 
 
 def _age_number(age: Expression) -> Expression:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
+from cdc_assets.merge.joins import sent
 
 _NUMBER_BYTES = 8
 
@@ -33,8 +34,8 @@ def orphans(decoded: DataFrame, context: DataFrame | None, numbers: tuple[str, .
     if context is not None:
         whole = whole.unionByName(context.withColumn("is_context", F.lit(True)))
     marked = whole.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", TOMBSTONE))
-    keys = marked.where(F.col("op") == TOMBSTONE).select(F.col("key").alias("wanted")).distinct()
-    mine = marked.join(F.broadcast(keys), marked["key"] == keys["wanted"], "left_semi")
+    # Nothing else of a change is sorted here: a batch may be large.
+    mine = marked.withColumn("row", F.when(F.col("op") == TOMBSTONE, F.col("row")))
     in_log = Window.partitionBy("partition", "key").orderBy("offset")
     before = F.when(F.col("op") != TOMBSTONE, F.struct(*numbers))
     looked = mine.withColumns(
@@ -49,11 +50,12 @@ def as_deletes(orphaned: DataFrame, known: DataFrame, numbers: tuple[str, ...]) 
     """Delete events in their place, as far as there is something that they can delete.
 
     Args:
-        orphaned: of `orphans`.
+        orphaned: of `orphans`, pinned.
         known: ``known_key``, ``known_position``: what the lake has of these keys.
         numbers: columns of the position.
     """
-    joined = orphaned.join(F.broadcast(known), orphaned["key"] == known["known_key"], "left")
+    count = orphaned.count()
+    joined = orphaned.join(sent(known, count), orphaned["key"] == known["known_key"], "left")
     in_lake = [_number(i) for i in range(len(numbers))]
     earlier = in_lake[-1] < F.col("offset")
     source, last = numbers[:-1], numbers[-1]

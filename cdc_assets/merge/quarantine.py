@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
-from operator import or_
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -24,9 +22,12 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.effects import effect
+from cdc_assets.formats.flat import by_partition
 from cdc_assets.lake.quarantined import quarantine_name
 from cdc_assets.merge import sql
 from cdc_assets.merge.failures import released_after
+from cdc_assets.merge.fold import pinned
+from cdc_assets.merge.joins import sent
 from cdc_assets.registry import TableEntry
 
 _COLUMNS: Final = (
@@ -90,7 +91,8 @@ class Quarantine:
             origin: of both.
         """
         self._create()
-        records = raw.join(F.broadcast(rejected), ["partition", "offset"])
+        refused = pinned(rejected)
+        records = raw.join(sent(refused, refused.count()), ["partition", "offset"])
         known = self._spark.table(self._table).where(_within(origin)).select(*_COORDINATE)
         own = {
             "table": F.lit(origin.entry.table.qualified),
@@ -98,7 +100,7 @@ class Quarantine:
             "quarantined_at": F.lit(origin.at).cast("timestamp"),
         }
         rows = records.select(*(own.get(name, F.col(name)).alias(name) for name, _ in _COLUMNS))
-        new = rows.join(F.broadcast(known), list(_COORDINATE), "left_anti")
+        new = rows.join(sent(known, known.count()), list(_COORDINATE), "left_anti")
         with effect("spark: append to quarantine"):
             new.writeTo(self._table).append()
 
@@ -156,10 +158,12 @@ class Quarantine:
 
 
 def _within(origin: Origin) -> Expression:
-    """Of the table's topic, between the batch's ends: Iceberg skips files by both."""
-    partition, offset = F.col("partition"), F.col("offset")
-    ranges = (
-        (partition == each.partition) & (offset >= each.start) & (offset < each.end)
-        for each in origin.ranges
-    )
-    return (F.col("topic") == origin.entry.topic) & reduce(or_, ranges, F.lit(False))
+    """Of the table's topic, between the batch's ends: Iceberg skips files by topic and bounds."""
+    partition, offset, ranges = F.col("partition"), F.col("offset"), origin.ranges
+    start = by_partition(partition, {each.partition: each.start for each in ranges})
+    end = by_partition(partition, {each.partition: each.end for each in ranges})
+    lowest = min((each.start for each in ranges), default=0)
+    highest = max((each.end for each in ranges), default=0)
+    bounds = (offset >= lowest) & (offset < highest)
+    mine = (F.col("topic") == origin.entry.topic) & bounds
+    return mine & (offset >= start) & (offset < end)

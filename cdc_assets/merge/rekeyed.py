@@ -1,25 +1,44 @@
-"""Updates that change a configured key: a delete of the old key beside each.
+"""Updates that change the key: a delete of the old key and a create of the new one.
 
-For its own record key the connector sends a delete and a create itself.
+For its own record key a connector sends those two itself. It sends an update if the key is one of
+the configuration, and there are connectors that always do.
+
+The old key's other changes may lie in another partition: see `everywhere`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.formats.record_keys import has_moved
+
 
 def with_old_keys_deleted(changes: DataFrame, unset_able: tuple[str, ...]) -> DataFrame:
-    """The changes, and for each that has another ``old_key`` a delete at the same position."""
-    moved = F.coalesce(F.col("old_key") != F.col("key"), F.lit(False))
+    """The changes, and for each that has another ``old_key`` a delete at the same position.
+
+    The update itself becomes a create: what it leaves out is no value of the new key's row.
+    """
+    moved = has_moved()
     twice = F.when(moved, F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(False)))
     each, old = changes.withColumn("is_old", F.explode(twice)), F.col("is_old")
     flags = ((F.col("unset").getField(name) & ~old).alias(name) for name in unset_able)
     columns = {
-        "op": F.when(old, "d").otherwise(F.col("op")),
+        "op": F.when(old, "d").when(moved, "c").otherwise(F.col("op")),
         "key": F.when(old, F.col("old_key")).otherwise(F.col("key")),
         "row": F.when(~old, F.col("row")),
     }
     if unset_able:
         columns["unset"] = F.struct(*flags)
     return each.withColumns(columns).drop("is_old")
+
+
+def everywhere(highest: Mapping[int, str], partitions: int) -> dict[int, str]:
+    """The highest positions of a batch in which rows have left keys of other partitions.
+
+    What such a partition still holds of an old key may be older than the delete, though newer
+    than whatever was applied there: the next batch has to look.
+    """
+    return dict.fromkeys([*range(partitions), *highest], max(highest.values(), default=""))
