@@ -49,10 +49,15 @@ class TopicsConfig(Strict):
 
 
 class DatabaseConfig(Strict):
-    """The source database, for schemas, assessment, snapshots and verification."""
+    """The source database, for schemas, assessment, snapshots and verification.
+
+    ``publication`` is the connector's ``publication.name``; it is only needed where the
+    database has several that differ.
+    """
 
     kind: Literal["postgres"]
     dsn: Secret
+    publication: str | None = Field(default=None, min_length=1)
 
 
 class TargetConfig(Strict):
@@ -93,11 +98,15 @@ class TableOverrides(Strict):
     """What the configuration knows better than the schema of one table.
 
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
+    ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
+    ``row_filter: accept`` takes a table of which the publication filters rows.
     """
 
     primary_key: Names = ()
     deletes: Literal["hard", "soft"] = "hard"
     columns: dict[str, str] = Field(default_factory=dict)
+    absent_columns: Names = ()
+    row_filter: Literal["fail", "accept"] = "fail"
 
     @field_validator("columns")
     @classmethod

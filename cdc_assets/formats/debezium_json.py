@@ -23,6 +23,7 @@ A decoded batch has one row per record and these columns (the contract of every 
 ``told_ms``           the source's time of the commit, or of the reading of a snapshot's row
 ``may_witness``       whether the record comes in the order of commits, see
                       `cdc_assets.changes.restarts`
+``absent``            columns that should be in the row image and are not; NULL if none was found
 ``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
                       commit: see `cdc_assets.changes.position`
 ====================  ==============================================================
@@ -32,7 +33,7 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -58,10 +59,13 @@ from cdc_assets.formats.positions import (
 from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, DecodeSpec, wire_struct
 from cdc_assets.formats.usual_layout import usual_layout
-from cdc_assets.formats.values import decoded, unfit
+from cdc_assets.formats.values import FIRST_MICRO, LAST_MICRO, decoded, unfit
 from cdc_assets.schema.types import Column, Wire
 
 _BAD: Final = "__unreadable"
+_NO_KEY_TEXT: Final = "its key is not UTF-8"
+_LONGEST_TEXT: Final = 20_000_000
+"""Jackson's ``StreamReadConstraints``, as Spark leaves them."""
 
 
 def decode(raw: DataFrame, spec: DecodeSpec) -> DataFrame:
@@ -70,16 +74,22 @@ def decode(raw: DataFrame, spec: DecodeSpec) -> DataFrame:
     Nothing is dropped: records that cannot be merged stay, with a reason in ``reject``.
     """
     text = F.col("value").cast("string")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _BAD,
+        "allowSingleQuotes": "false",
+    }
+    # Within an object of ours, whatever follows the record's own object makes it unreadable.
+    wrapped = text if spec.inline else F.concat(F.lit('{"payload":'), text, F.lit("}"))
     parsed = raw.select(
-        F.from_json(_once(text), _document_type(spec), options).alias("document"),
+        F.from_json(_once(wrapped), _document_type(spec), options).alias("document"),
         text.alias("text"),
         F.col("key").cast("string").alias("key_text"),
         F.col("value").isNull().alias("is_tombstone"),
         "partition",
         "offset",
     )
-    envelope = F.col("document.payload") if spec.inline else F.col("document")
+    envelope = F.col("document.payload")
     return _changes(parsed, envelope, spec)
 
 
@@ -112,15 +122,18 @@ def _changes(parsed: DataFrame, envelope: Expression, spec: DecodeSpec) -> DataF
         _pair(op).alias("pair"),
         _is_late_read(envelope, spec).alias("is_late_read"),
         _rejection(envelope, op, spec).alias("reject"),
-        _unknown(after, spec).alias("unknown"),
+        _unlike(after, op, spec).alias("unlike"),
     )
     any_unset = any_of(F.col("unset").getField(name) for name in spec.unset_able)
-    return named.withColumns(
+    judged = named.withColumns(
         {
             "reject": F.coalesce("reject", *_unplaced(spec)),
             "in_doubt": ((F.col("op") == "c") | has_moved()) & any_unset,
         }
     )
+    mergeable, unlike = F.col("reject").isNull(), F.col("unlike")
+    names = {each: F.when(mergeable, unlike.getField(each)) for each in ("unknown", "absent")}
+    return judged.withColumns(names).drop("unlike")
 
 
 _LATE_READ: Final = (
@@ -168,9 +181,7 @@ def _document_type(spec: DecodeSpec) -> StructType:
     )
     if spec.counts_rows:
         envelope = envelope.add("transaction", StructType().add("total_order", LongType()))
-    if spec.inline:
-        envelope = StructType([StructField("payload", envelope)])
-    return StructType([*envelope.fields, StructField(_BAD, StringType())])
+    return StructType([StructField("payload", envelope), StructField(_BAD, StringType())])
 
 
 _SOURCE = (
@@ -227,8 +238,14 @@ def _is_read(envelope: Expression) -> Expression:
 
 def _commit_time(envelope: Expression) -> Expression:
     source = envelope.getField("source")
-    micros = F.coalesce(source.getField("ts_us"), source.getField("ts_ms") * 1000)
-    return F.when(~_is_read(envelope), F.timestamp_micros(micros))
+    return F.when(~_is_read(envelope), F.timestamp_micros(_commit_micros(source)))
+
+
+def _commit_micros(source: Expression) -> Expression:
+    """NULL also where milliseconds are too many to count in microseconds."""
+    return F.coalesce(
+        source.getField("ts_us"), F.try_multiply(source.getField("ts_ms"), F.lit(1000))
+    )
 
 
 def _old_row(envelope: Expression, spec: DecodeSpec) -> Expression:
@@ -282,18 +299,33 @@ def _value(after: Expression, target: Column, column: Column | None) -> Expressi
     return value if column.type == target.type else value.cast(str(target.type))
 
 
-def _unknown(after: Expression, spec: DecodeSpec) -> Expression:
-    """Without a schema in the record, its field names are the only sign of a new column.
+def _unlike(after: Expression, op: Expression, spec: DecodeSpec) -> Expression:
+    """``unknown`` and ``absent``: how a row image's fields differ from the table's columns.
 
-    Reading each record's names would cost as much as parsing it. Nearly all records match
-    `usual_layout`, which is cheap to test and leaves no room for another name.
+    With a schema in the record, only that is looked at. Without, its field names are the only
+    sign, and reading each record's would cost as much as parsing it. Nearly all records match
+    `usual_layout`, which is cheap to test and leaves no room for another name or a missing one.
     """
+    is_row = op.isin(*ROW_OPS)
     if spec.inline:
-        return F.lit(None).cast("string")
-    unusual = ~F.col("text").rlike(usual_layout(spec.schema.names))
+        lacks = _texts([name for name in spec.expected if name not in spec.schema.names])
+        return _names(F.lit(None).cast("string"), F.when(is_row & (F.size(lacks) > 0), lacks))
+    must = (*spec.expected, *spec.schema.key)
+    unusual = ~F.col("text").rlike(usual_layout(spec.schema.names, must))
     fields = F.json_object_keys(F.get_json_object(F.col("text"), "$.after"))
-    known = F.array(*(F.lit(name) for name in spec.schema.names))
-    return F.when(after.isNotNull() & unusual, F.get(F.array_except(fields, known), F.lit(0)))
+    known = _texts((*spec.schema.names, *spec.target.left_out))
+    lacks = F.array_except(_texts(spec.expected), fields)
+    strange = F.get(F.array_except(fields, known), F.lit(0))
+    names = _names(strange, F.when(is_row & (F.size(lacks) > 0), lacks))
+    return F.when(after.isNotNull() & unusual, names)
+
+
+def _names(unknown: Expression, absent: Expression) -> Expression:
+    return F.struct(unknown.alias("unknown"), absent.alias("absent"))
+
+
+def _texts(values: Sequence[str]) -> Expression:
+    return F.array(*(F.lit(each) for each in values)).cast("array<string>")
 
 
 def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:
@@ -320,12 +352,16 @@ def _rejection(envelope: Expression, op: Expression, spec: DecodeSpec) -> Expres
     unreadable = F.col(f"document.{_BAD}").isNotNull() | F.col("document").isNull()
     nothing = F.lit("neither key nor value") if spec.schema.key else F.lit(None).cast("string")
     shape = (
-        F.when((op == TOMBSTONE) & F.col("key_text").isNull(), nothing)
+        F.when(F.col("key_text").isNotNull() & ~F.is_valid_utf8("key_text"), _NO_KEY_TEXT)
+        .when((op == TOMBSTONE) & F.col("key_text").isNull(), nothing)
         .when(op == TOMBSTONE, F.lit(None).cast("string"))
-        .when(unreadable, "not a JSON object of the expected shape and types")
+        .when(~F.is_valid_utf8("text"), "its value is not UTF-8")
+        .when(unreadable, _unreadable())
+        .when(_has_half_a_character(F.col("text")), "a text holds half of a surrogate pair")
         .when(op.isNull(), "not a Debezium envelope: it has no op")
         .when(~op.isin(*ROW_OPS, "d", "t"), "an operation that is not known")
         .when(op.isin(*ROW_OPS) & after.isNull(), "no row image (after)")
+        .when(_is_beyond_time(envelope), "its commit time (source.ts_ms) is beyond the year 9999")
     )
     images = [after]
     if spec.counts_rows:
@@ -340,6 +376,32 @@ def _rejection(envelope: Expression, op: Expression, spec: DecodeSpec) -> Expres
         if (bad := _unfit(image, column, spec)) is not None
     ]
     return F.coalesce(shape, *values) if values else shape
+
+
+def _unreadable() -> Expression:
+    """Spark reads no text of more than 20,000,000 characters, and nothing else of its record."""
+    shape = "not a JSON object of the expected shape and types"
+    limited = f"{shape}, or a text in it is longer than {_LONGEST_TEXT:,} characters"
+    return F.when(F.octet_length("text") > _LONGEST_TEXT, limited).otherwise(shape)
+
+
+def _has_half_a_character(text: Expression) -> Expression:
+    r"""Spark would read a lone ``\ud800`` as a question mark.
+
+    Escaped back-slashes and whole pairs are taken out before what is left is looked at; nearly
+    all records are done with after the first condition.
+    """
+    whole = r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rest = F.regexp_replace(text, whole, " ")
+    return text.contains("\\u") & rest.rlike(r"\\u[dD][89a-fA-F]")
+
+
+def _is_beyond_time(envelope: Expression) -> Expression:
+    """Of a change: a row of a snapshot has no commit time."""
+    source = envelope.getField("source")
+    given = source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
+    fits = F.coalesce(_commit_micros(source).between(FIRST_MICRO, LAST_MICRO), F.lit(False))
+    return given & ~fits & ~_is_read(envelope)
 
 
 def _unfit(after: Expression, column: Column, spec: DecodeSpec) -> Expression | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -40,12 +40,30 @@ class ReplicaIdentity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Publication:
+    """A publication of a table.
+
+    Attributes:
+        columns: that it publishes; None of a server that knows no column lists (before 15).
+        filters_rows: it has a ``WHERE`` for the table.
+    """
+
+    name: str
+    columns: frozenset[str] | None = None
+    filters_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogTable:
     """A table as the catalog has it; generated columns included, dropped ones not.
 
     Attributes:
         identity_key: columns of the index that is the replica identity; () without one.
         deferrable_key: the primary key is checked at the end of a statement or transaction.
+        publications: that publish changes under the table's own name.
+        root: ``(schema, name)`` of the partitioned table that it is a partition of.
+        partitions: likewise its own partitions, those that hold rows.
+        by_partition: publications that send its changes under the partitions' names.
     """
 
     columns: tuple[PostgresColumn, ...]
@@ -54,6 +72,43 @@ class CatalogTable:
     comment: str
     identity_key: tuple[str, ...] = ()
     deferrable_key: bool = False
+    publications: tuple[Publication, ...] = ()
+    root: tuple[str, str] | None = None
+    partitions: tuple[tuple[str, str], ...] = ()
+    by_partition: tuple[str, ...] = ()
+
+    def unpublished(self, publication: str | None) -> dict[str, str]:
+        """Columns whose changes no event holds, and why.
+
+        Args:
+            publication: the connector's; None takes all that the table has.
+        """
+        mine = self._of(self.publications, publication)
+        names = ", ".join(each.name for each in mine)
+        found: dict[str, str] = {}
+        for column in self.columns:
+            if any(each.columns and column.name in each.columns for each in mine):
+                continue
+            if column.is_generated:
+                found[column.name] = "the database generates it and does not publish it"
+            elif mine and all(each.columns is not None for each in mine):
+                found[column.name] = f"it is not in the column list of publication {names}"
+        return found
+
+    def filters_rows(self, publication: str | None) -> bool:
+        """Whether every publication of the table leaves rows out."""
+        mine = self._of(self.publications, publication)
+        return bool(mine) and all(each.filters_rows for each in mine)
+
+    @staticmethod
+    def _of(given: tuple[Publication, ...], name: str | None) -> tuple[Publication, ...]:
+        return tuple(each for each in given if name in (None, each.name))
+
+    def sent_by_partition(self, publication: str | None) -> bool:
+        """Whether changes of this partitioned table come under its partitions' names."""
+        return any(publication in (None, each) for each in self.by_partition) and not self._of(
+            self.publications, publication
+        )
 
     def require_told(self, key: tuple[str, ...], where: str) -> None:
         """Refuse a table whose events do not tell which row they mean.
@@ -79,7 +134,7 @@ class CatalogTable:
             raise TerminalError(what, where=where, remedy=remedy)
 
     def described(self, modes: ConnectorModes) -> Described:
-        """As a connector with these modes writes it."""
+        """All columns, as a connector with these modes writes them."""
         return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
 
 
@@ -99,12 +154,12 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
             rows = connection.execute(_QUERY, parameters).fetchall()
     except psycopg.Error as error:
         raise _translated(error, address) from error
-    return {wanted[schema, name]: _table(*facts) for schema, name, *facts in rows}
+    return {wanted[schema, name]: _table(facts) for schema, name, *facts in rows}
 
 
 _QUERY: Final = """
 WITH RECURSIVE wanted AS (
-    SELECT c.oid, n.nspname, c.relname, c.relreplident
+    SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind, c.relispartition
     FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
     JOIN pg_namespace n ON n.nspname = w.nspname
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.relname
@@ -134,6 +189,30 @@ WITH RECURSIVE wanted AS (
     JOIN pg_type t ON t.oid = r.type AND t.typtype <> 'd'
     LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
     GROUP BY a.attrelid
+), leaves AS (
+    SELECT w.oid, n.nspname, c.relname
+    FROM wanted w
+    CROSS JOIN LATERAL pg_partition_tree(w.oid) t
+    JOIN pg_class c ON c.oid = t.relid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE w.relkind = 'p' AND t.isleaf
+), partitions AS (
+    SELECT l.oid, jsonb_agg(jsonb_build_array(l.nspname, l.relname)) AS leaves
+    FROM leaves l GROUP BY l.oid
+), published AS (  -- attnames and rowfilter: from PostgreSQL 15 on
+    SELECT w.oid, jsonb_agg(jsonb_build_object(
+        'name', p.pubname,
+        'columns', to_jsonb(p) -> 'attnames',
+        'filters_rows', to_jsonb(p) ->> 'rowfilter' IS NOT NULL
+    ) ORDER BY p.pubname) AS publications
+    FROM wanted w
+    JOIN pg_publication_tables p ON p.schemaname = w.nspname AND p.tablename = w.relname
+    GROUP BY w.oid
+), by_partition AS (
+    SELECT l.oid, array_agg(DISTINCT p.pubname::text) AS names
+    FROM leaves l
+    JOIN pg_publication_tables p ON p.schemaname = l.nspname AND p.tablename = l.relname
+    GROUP BY l.oid
 ), keys AS (
     SELECT i.indrelid, i.indisprimary, i.indisreplident, NOT i.indimmediate AS deferrable,
            array_agg(a.attname::text ORDER BY k.place) AS key
@@ -144,22 +223,24 @@ WITH RECURSIVE wanted AS (
     GROUP BY i.indexrelid
 )
 SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
-       obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false)
+       obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false),
+       p.publications, l.leaves, b.names,
+       CASE WHEN w.relispartition THEN jsonb_build_array(rn.nspname, root.relname) END
 FROM wanted w
 JOIN columns c ON c.attrelid = w.oid
+LEFT JOIN published p ON p.oid = w.oid
+LEFT JOIN partitions l ON l.oid = w.oid
+LEFT JOIN by_partition b ON b.oid = w.oid
+LEFT JOIN pg_class root ON w.relispartition AND root.oid = pg_partition_root(w.oid)
+LEFT JOIN pg_namespace rn ON rn.oid = root.relnamespace
 LEFT JOIN keys k ON k.indrelid = w.oid AND k.indisprimary
 LEFT JOIN keys r ON r.indrelid = w.oid AND r.indisreplident
 """
 
 
-def _table(
-    columns: list[dict[str, Any]],
-    key: list[str] | None,
-    identity: str,
-    comment: str | None,
-    identity_key: list[str] | None,
-    deferrable_key: bool,
-) -> CatalogTable:
+def _table(facts: Sequence[Any]) -> CatalogTable:
+    columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
+    publications, partitions, by_partition, root = publishing
     return CatalogTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
@@ -167,7 +248,15 @@ def _table(
         comment or "",
         tuple(identity_key or ()),
         deferrable_key,
+        tuple(_publication(**each) for each in publications or ()),
+        tuple(root) if root else None,
+        tuple((schema, name) for schema, name in partitions or ()),
+        tuple(by_partition or ()),
     )
+
+
+def _publication(name: str, columns: list[str] | None, filters_rows: bool) -> Publication:
+    return Publication(name, None if columns is None else frozenset(columns), filters_rows)
 
 
 def _address(dsn: str) -> str:

@@ -33,6 +33,7 @@ class DecodeSpec:
         firsts: by partition an offset that no record to be read lies below; 0 if absent.
         split_keys: an update may change the key, see ``old_key``.
         tombstone_keys: decode the key of records without a value.
+        may_lack: columns that need not be in a row image, beside those marked in ``target``.
     """
 
     schema: TableSchema
@@ -46,6 +47,12 @@ class DecodeSpec:
     firsts: Mapping[int, int] = field(default_factory=dict[int, int])
     split_keys: bool = False
     tombstone_keys: bool = False
+    may_lack: frozenset[str] = frozenset()
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """Columns of the target that every row image must have."""
+        return tuple(name for name in self.target.expected if name not in self.may_lack)
 
     @property
     def counts_rows(self) -> bool:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 
 
-def usual_layout(names: tuple[str, ...]) -> str:
+def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None) -> str:
     """What a record starts with whose ``after`` has these fields, in this order, and no other.
 
     Possessive throughout: it neither backtracks nor recurses, however long a value is.
+
+    Args:
+        names: the fields that may be there.
+        expected: those of them that must be; None for all.
     """
     text = r'"(?:[^"\\]++|\\.)*+"'
     scalar = r'[^",\[\]{}]++'
     array = rf'\[(?:{text}|[^"\[\]{{}}]++)*+\]'
     flat = rf'\{{(?:{text}|[^"{{}}]++)*+\}}'
     value = f"(?:{text}|{scalar}|{array}|{flat})"
-    fields = (
-        rf"(?:{_in_regex(json.dumps(name, ensure_ascii=False))}:{value},?+)?+" for name in names
-    )
+    required = set(names if expected is None else expected)
+
+    def field(name: str) -> str:
+        given = rf"{_in_regex(json.dumps(name, ensure_ascii=False))}:{value},?+"
+        return given if name in required else f"(?:{given})?+"
+
+    fields = map(field, names)
     return rf'^\{{(?:"before":(?:null|{flat}),)?+"after":\{{{"".join(fields)}\}}'
 
 

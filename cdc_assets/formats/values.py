@@ -50,7 +50,7 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.MILLIS_OF_DAY: IntegerType(),
 }
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
-_FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+FIRST_MICRO, LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
 """0001-01-01 to 9999-12-31, which every reader of Iceberg can represent."""
 
 _BYTES_IN_LONG = 8
@@ -138,10 +138,10 @@ def _instant(value: Expression, column: Column) -> Expression:
     """A timestamp from a number; the session's time zone is UTC, so casts shift nothing."""
     match column.wire:
         case Wire.EPOCH_MILLIS:
-            fits = value.between(_FIRST_MICRO // 1000, _LAST_MICRO // 1000)
+            fits = value.between(FIRST_MICRO // 1000, LAST_MICRO // 1000)
             return F.when(fits, F.timestamp_millis(value))
         case Wire.EPOCH_MICROS:
-            return F.when(value.between(_FIRST_MICRO, _LAST_MICRO), F.timestamp_micros(value))
+            return F.when(value.between(FIRST_MICRO, LAST_MICRO), F.timestamp_micros(value))
         case Wire.EPOCH_NANOS:
             whole = F.pmod(value, F.lit(1000)) == 0
             micros = (value.cast("decimal(20,0)") / 1000).cast("bigint")  # exact, unlike a double

@@ -6,7 +6,7 @@ No consumer group is joined and nothing is ever committed to Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -163,14 +163,20 @@ class KafkaLog:
             oldest[topic] = record.timestamp if known is None else min(known, record.timestamp)
         return oldest
 
-    def sample(self, topic: str, limit: int) -> tuple[RawRecord, ...]:
-        """Up to ``limit`` records with a value, from the start of the log; () without any."""
+    def sample(
+        self, topic: str, limit: int, *, wanted: Callable[[RawRecord], bool] | None = None
+    ) -> tuple[RawRecord, ...]:
+        """Up to ``limit`` records with a value, from the start of the log; () without any.
+
+        With ``wanted`` so many that are wanted, and up to as many of the others before them;
+        the search for wanted ones is bounded.
+        """
         marks = self.watermarks([topic])
         if topic not in marks:
             return ()
         unread = marks[topic].begin.ranges_to(marks[topic].end)
         starts = OffsetVector.of({each.partition: each.start for each in unread})
-        return self._reader().with_values(topic, starts, limit)
+        return self._reader().with_values(topic, starts, limit, wanted)
 
     def kinds(self, topics: Iterable[str]) -> dict[str, TopicKind]:
         """What topics hold, by the first records of each partition, or else by the last.

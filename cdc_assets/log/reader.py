@@ -41,6 +41,11 @@ _AT_ONCE: Final[dict[str, Any]] = {
     "fetch.wait.max.ms": 5,
 }
 
+_KEPT_BYTES: Final = 64 << 20
+_MOST_LOOKED_AT: Final = 10_000
+_MOST_BYTES: Final = 512 << 20
+"""Of a sample: memory that it may take, and where a search for wanted records ends."""
+
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -90,23 +95,32 @@ class Reader:
         with self.cursor() as cursor:
             return list(cursor.records(spans))
 
-    def with_values(self, topic: str, starts: OffsetVector, limit: int) -> tuple[RawRecord, ...]:
+    def with_values(
+        self,
+        topic: str,
+        starts: OffsetVector,
+        limit: int,
+        wanted: Callable[[RawRecord], bool] | None = None,
+    ) -> tuple[RawRecord, ...]:
         """Up to ``limit`` records that are no tombstones, ordered by partition and offset.
+
+        With ``wanted`` so many of which that is true, and up to as many of the others: the
+        first of them, if they are small. Ends without, once it has looked at enough.
 
         Raises:
             UnreachableError: if the partitions do not answer in time.
         """
         waiting = {(topic, number) for number, _ in starts}
-        found: list[RawRecord] = []
+        found = _Sample(limit, wanted)
         with self._consumer({topic: starts}) as consumer:
             for place, record in self._events(consumer) if waiting and limit > 0 else ():
                 if record is None:
                     waiting.discard(place)
                 elif record.value is not None:
-                    found.append(record)
-                if len(found) == limit or not waiting:
+                    found.add(record)
+                if found.is_enough or not waiting:
                     break
-        return tuple(sorted(found, key=lambda record: record.coordinate))
+        return tuple(sorted(found.records, key=lambda record: record.coordinate))
 
     @contextmanager
     def _consumer(
@@ -152,6 +166,37 @@ class Reader:
 
     def _translated(self, error: KafkaException) -> Exception:
         return translate(error, self._conf["bootstrap.servers"], self._last_error)
+
+
+class _Sample:
+    """Records that are kept of a topic: bounded in number and in memory."""
+
+    def __init__(self, limit: int, wanted: Callable[[RawRecord], bool] | None) -> None:
+        self._limit = limit
+        self._wanted = wanted
+        self._others = self._bytes = self._looked = self._looked_bytes = 0
+        self.records: list[RawRecord] = []
+
+    def add(self, record: RawRecord) -> None:
+        """Keep it, if it is wanted, or one of the first others."""
+        size = len(record.value or b"") + len(record.key or b"")
+        self._looked += 1
+        self._looked_bytes += size
+        if self._wanted is not None and not self._wanted(record):
+            full = self._others >= self._limit or self._bytes + size > _KEPT_BYTES
+            if full and self._others:
+                return
+            self._others += 1
+        self._bytes += size
+        self.records.append(record)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether to look no further."""
+        found = len(self.records) - self._others
+        if found == self._limit or (found and self._bytes > _KEPT_BYTES):
+            return True
+        return self._looked >= _MOST_LOOKED_AT or self._looked_bytes >= _MOST_BYTES
 
 
 class Cursor:

@@ -7,12 +7,12 @@ of their own. Values may be wrapped in an inline schema.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from cdc_assets.changes.json_text import mapping, natural, read_json, read_object
 from cdc_assets.log.values import RawRecord
 
 _POSTGRES: Final = "postgresql"
@@ -87,28 +87,36 @@ def log_record(raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
     if raw.value is None:
         return None
     event = _payload(raw.value)
-    source, block = _mapping(event.get("source")), _mapping(event.get("transaction"))
+    source, block = mapping(event.get("source")), mapping(event.get("transaction"))
     offset = raw.coordinate.offset
     known = transaction_order(source)
     order = known or ((offset,) if only_partition else ())
-    place = _number(block.get("data_collection_order"))
-    if place is None or "id" not in block:
+    place, own_id = natural(block.get("data_collection_order")), block.get("id")
+    if place is None or not isinstance(own_id, str | int):
         run = Transaction(f"rows read at {known}", order)
         return LogRecord(offset, raw.timestamp, run, None)
-    id_ = _transaction_id(str(block["id"]), source)
+    id_ = _transaction_id(str(own_id), source)
     return LogRecord(offset, raw.timestamp, Transaction(id_, order), place)
 
 
 def ended(raw: RawRecord) -> Ended | None:
-    """An ``END`` record of the transaction topic; None for any other."""
+    """An ``END`` record of the transaction topic; None for any other, and for a malformed one."""
     event = _payload(raw.value or b"")
     if event.get("status") != "END":
         return None
-    listed = [_mapping(each) for each in event.get("data_collections") or ()]
-    counts = [(str(each.get("data_collection")), each.get("event_count")) for each in listed]
-    id_ = str(event.get("id"))
-    numbers = tuple((name, int(count)) for name, count in counts if count is not None)
+    id_, listed = event.get("id"), event.get("data_collections")
+    if not isinstance(id_, str | int):
+        return None
+    id_ = str(id_)
+    numbers = tuple(_counts(listed)) if isinstance(listed, list) else ()
     return Ended(frozenset({id_, _without_lsn(id_)}), numbers, _commit_lsn(id_))
+
+
+def _counts(listed: list[Any]) -> Iterator[tuple[str, int]]:
+    for each in map(mapping, listed):
+        name, count = each.get("data_collection"), natural(each.get("event_count"))
+        if isinstance(name, str) and count is not None:
+            yield name, count
 
 
 def transaction_order(source: Mapping[str, Any]) -> tuple[int, ...]:
@@ -120,10 +128,11 @@ def transaction_order(source: Mapping[str, Any]) -> tuple[int, ...]:
     """
     if "lsn" in source:
         commit = _first_of_sequence(source.get("sequence"))
-        lsn = _number(source["lsn"]) if commit is None else commit
+        lsn = natural(source["lsn"]) if commit is None else commit
         return () if lsn is None else (lsn,)
-    file, position = _number(str(source.get("file")).rpartition(".")[2]), source.get("pos")
-    return () if file is None or not position else (file, int(position))
+    name, position = source.get("file"), natural(source.get("pos"))
+    file = natural(name.rpartition(".")[2]) if isinstance(name, str) else None
+    return () if file is None or not position else (file, position)
 
 
 def _transaction_id(text: str, source: Mapping[str, Any]) -> str:
@@ -138,32 +147,15 @@ def _without_lsn(text: str) -> str:
 def _commit_lsn(id_: str) -> int | None:
     """Of ``<transaction>:<LSN>``, both numbers; a GTID begins with a UUID."""
     transaction, _, lsn = id_.partition(":")
-    return int(lsn) if transaction.isdecimal() and lsn.isdecimal() else None
+    return natural(lsn) if natural(transaction) is not None else None
 
 
 def _first_of_sequence(sequence: object) -> int | None:
-    if not isinstance(sequence, str):
-        return None
-    parsed = _parsed(sequence)
-    return _number(parsed[0]) if isinstance(parsed, list) and parsed else None
+    parsed = read_json(sequence) if isinstance(sequence, str) else None
+    return natural(parsed[0]) if isinstance(parsed, list) and parsed else None
 
 
 def _payload(value: bytes) -> Mapping[str, Any]:
-    document = _mapping(_parsed(value))
-    return _mapping(document["payload"]) if {"schema", "payload"} <= set(document) else document
-
-
-def _parsed(text: str | bytes) -> Any:
-    """None for what is no JSON: such records are refused later, with a reason."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, int) or str(value).isdecimal() else None
+    """Empty for what cannot be read: such records are rejected later, with a reason."""
+    document = read_object(value)
+    return mapping(document["payload"]) if {"schema", "payload"} <= set(document) else document

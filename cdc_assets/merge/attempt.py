@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, total_length
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import ConflictError, CutShortError, TerminalError
+from cdc_assets.errors import ConflictError, CutShortError
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
@@ -24,8 +24,7 @@ from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.describe import TypeSource
 from cdc_assets.merge.failures import translated
 from cdc_assets.merge.multiset import MissingRowError
-from cdc_assets.merge.observe import UnknownColumn
-from cdc_assets.merge.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued, Wider
+from cdc_assets.merge.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued
 from cdc_assets.merge.plan import BatchPlan, limited
 from cdc_assets.merge.planning import Pending, Planner, spans
 from cdc_assets.merge.preparation import Preparation
@@ -36,7 +35,6 @@ from cdc_assets.merge.request import Again, Quarantined, Request, Tail
 from cdc_assets.merge.result import BatchResult, QuarantineReplay, Waiting
 from cdc_assets.merge.waiting import UnfinishedError
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.types import Column
 
 _OVERTAKEN = "overtaken by newer changes of its row, which may have left columns of it unchanged"
 
@@ -152,10 +150,10 @@ class Attempts:
             Work(pending, plan, decoder, self._refusals(plan, decoder.raw), watch)
         )
         done = execution.run()
-        if isinstance(done, UnknownColumn):
-            return Wider(self._column(plan, done))
+        if not isinstance(done, Executed):
+            return done
         seconds = (time.monotonic() - started, execution.steps.seconds)
-        return Merged(self._result(pending, plan, done, work.window, seconds))
+        return Merged(self._result(pending, execution.plan, done, work.window, seconds))
 
     # ── out of the quarantine ────────────────────────────────────────────────────────────
 
@@ -176,8 +174,8 @@ class Attempts:
         partial_images = bool(decoder.unset_able) and not work.accept_overtaken
         refusals = Reported(taken, total, _OVERTAKEN if partial_images else None)
         done = self._execution(Work(pending, plan, decoder, refusals, watch)).run()
-        if isinstance(done, UnknownColumn):
-            return Wider(self._column(plan, done))
+        if not isinstance(done, Executed):
+            return done
         with translated("remove from quarantine", f"table={entry.table}"):
             quarantine.remove(entry.topic, [*refusals.merged, *refusals.overtaken])
         rejected = tuple(sorted(refusals.found.items()))
@@ -194,23 +192,9 @@ class Attempts:
         source, tables = self._source(entry), self.planner.tables(entry)
         types, text = TypeSource(source, self._log), source.connector.unavailable_value_placeholder
         records = self._read(entry, plan.ranges) if raw is None else raw
-        return Preparation(types, tables, text).of(plan, records, request.columns)
-
-    def _column(self, plan: BatchPlan, found: UnknownColumn) -> Column:
-        """A column that only the records have shown.
-
-        Raises:
-            TerminalError: if nobody knows its type.
-        """
-        entry = plan.entry
-        types = TypeSource(self._source(entry), self._log)
-        column = types.column(entry, found.name, plan.schema.key)
-        if column is None:
-            what = f"the source has a column {found.name!r} that the table has not"
-            where = f"table={entry.table} {found.coordinate}"
-            remedy = "give its type under tables.<schema.table>.columns, or configure database:"
-            raise TerminalError(what, where=where, remedy=remedy)
-        return column
+        catalog = self._config.lake.catalog.name
+        preparation = Preparation(self.session, catalog, types, tables, text)
+        return preparation.of(plan, records, request.columns, request.lacking)
 
     def _execution(self, work: Work) -> BatchExecution:
         plan = work.plan

@@ -39,8 +39,9 @@ from cdc_assets.merge.multiset import (
     snapshot_start,
     without_offset,
 )
-from cdc_assets.merge.observe import BatchFigures, BatchObserver, UnknownColumn
+from cdc_assets.merge.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.orphans import as_deletes, orphans
+from cdc_assets.merge.outcome import Lacking, Wider
 from cdc_assets.merge.parts import Part, Truncate, split
 from cdc_assets.merge.plan import Apply, BatchPlan
 from cdc_assets.merge.publish import Publisher
@@ -104,14 +105,15 @@ class BatchExecution:
             self.spark, self.catalog, self.lake, plan.entry.target, plan.published
         )
 
-    def run(self) -> Executed | UnknownColumn:
+    def run(self) -> Executed | Wider | Lacking:
         """Do all of it; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
         without an event, creates that are changed keys); the batch is then folded again.
 
         Returns:
-            An unknown column if a record without a schema has one: nothing was written then.
+            `Wider` or `Lacking` if records without a schema have a column that the plan does not
+            know, or lack one that it expects: nothing was written then.
 
         Raises:
             RejectedRecordError: if a record cannot be merged; nothing was published.
@@ -129,7 +131,9 @@ class BatchExecution:
         while True:
             with self._folded(knowledge) as (folded, figures):
                 if figures.unknown_column is not None:
-                    return figures.unknown_column
+                    return Wider(figures.unknown_column)
+                if figures.absent_columns:
+                    return Lacking(figures.absent_columns)
                 if self._renumbered(knowledge, folded, figures):
                     continue
                 more = knowledge if learned else self._learned(knowledge, figures)

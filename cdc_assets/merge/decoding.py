@@ -8,7 +8,6 @@ record's own schema lacks is not in the record.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,27 +16,29 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.json_text import read_json
 from cdc_assets.changes.position import Floors
-from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.debezium_json import decode
 from cdc_assets.formats.placeholder import unset_able
 from cdc_assets.formats.spec import DecodeSpec
 from cdc_assets.merge.plan import BatchPlan
+from cdc_assets.schema.connect import is_envelope_schema
 from cdc_assets.schema.types import Column, TableSchema
 
 _ENVELOPE_START = '{"schema":'
 _PAYLOAD = ',"payload":'
 _LONGEST = 2**31 - 1
+_LONGEST_SCHEMA = 8 << 20
+_NO_SCHEMA = "its schema is not that of a change event"
 SchemaOf = Callable[[Mapping[str, Any]], TableSchema]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """One distinct schema among a batch's records."""
+    """One distinct schema among a batch's records; None if it is not that of change events."""
 
     fingerprint: int
-    schema: TableSchema
+    schema: TableSchema | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,24 @@ class BatchDecoder:
         plan: of the batch; its schema is what rows are decoded to.
         placeholder: the connector's ``unavailable.value.placeholder``.
         schemas: distinct schemas of the records; empty if they carry none.
+        may_lack: columns whose absence from these records was looked into.
     """
 
     raw: DataFrame
     plan: BatchPlan
     placeholder: str
     schemas: tuple[RecordSchema, ...] = ()
+    may_lack: frozenset[str] = frozenset()
 
     @property
     def unset_able(self) -> tuple[str, ...]:
         """Columns that updates may leave out."""
-        return unset_able(self.plan.schema, (each.schema for each in self.schemas))
+        return unset_able(self.plan.schema, self.readable.values())
+
+    @property
+    def readable(self) -> dict[int, TableSchema]:
+        """The schemas of change events, by fingerprint."""
+        return {each.fingerprint: each.schema for each in self.schemas if each.schema}
 
     def decode(
         self, floors: Floors, raw: DataFrame | None = None, *, tombstone_keys: bool = False
@@ -84,6 +92,7 @@ class BatchDecoder:
             firsts=self._firsts if raw is None else {},
             split_keys=plan.layout.split_keys,
             tombstone_keys=tombstone_keys,
+            may_lack=self.may_lack,
         )
         if not self.schemas:
             return decode(records, spec)
@@ -93,10 +102,17 @@ class BatchDecoder:
                 keyed.where(F.col("fingerprint").isin(*each.fingerprints)),
                 replace(spec, schema=replace(each.schema, key=spec.target.key)),
             )
-            for each in read_alike(self.schemas)
+            for each in read_alike(self.readable, spec.expected)
         ]
         bare = decode(keyed.where("fingerprint IS NULL"), spec)
-        return _united([*parts, bare])
+        return _united([*parts, bare, *self._odd(keyed, spec)])
+
+    def _odd(self, keyed: DataFrame, spec: DecodeSpec) -> list[DataFrame]:
+        """Records with a schema that is not one: rejected, if there are any."""
+        if len(self.readable) == len(self.schemas):
+            return []
+        others = keyed.where(~F.col("fingerprint").isin(list(self.readable)))
+        return [decode(others, spec).withColumn("reject", F.lit(_NO_SCHEMA))]
 
     @property
     def _firsts(self) -> Mapping[int, int]:
@@ -112,19 +128,28 @@ class Alike:
     schema: TableSchema
 
 
-def read_alike(schemas: Sequence[RecordSchema]) -> tuple[Alike, ...]:
-    """As few groups of schemas as they come, in which no column has two meanings."""
-    groups: list[tuple[list[int], dict[str, Column]]] = []
-    for each in schemas:
-        columns = {column.name: column for column in each.schema.columns}
-        for fingerprints, known in groups:
-            if all(_meaning(known.get(name, c)) == _meaning(c) for name, c in columns.items()):
-                fingerprints.append(each.fingerprint)
+def read_alike(
+    schemas: Mapping[int, TableSchema], expected: Sequence[str] = ()
+) -> tuple[Alike, ...]:
+    """As few groups of schemas as they come, in which no column has two meanings.
+
+    Args:
+        schemas: by fingerprint.
+        expected: columns whose absence has to be told: a group lacks the same of them.
+    """
+    groups: list[tuple[list[int], dict[str, Column], frozenset[str]]] = []
+    for fingerprint, schema in schemas.items():
+        columns = {column.name: column for column in schema.columns}
+        lacks = frozenset(expected) - columns.keys()
+        for fingerprints, known, absent in groups:
+            same = all(_meaning(known.get(name, c)) == _meaning(c) for name, c in columns.items())
+            if same and absent == lacks:
+                fingerprints.append(fingerprint)
                 known.update(columns)
                 break
         else:
-            groups.append(([each.fingerprint], columns))
-    return tuple(Alike(tuple(each), TableSchema((*known.values(),))) for each, known in groups)
+            groups.append(([fingerprint], columns, lacks))
+    return tuple(Alike(tuple(f), TableSchema((*known.values(),))) for f, known, _ in groups)
 
 
 def _meaning(column: Column) -> tuple[object, ...]:
@@ -158,23 +183,17 @@ def fingerprint() -> Expression:
     return F.when(schema_text().isNotNull(), F.xxhash64(schema_text()))
 
 
-def distinct_schemas(
-    raw: DataFrame, plan: BatchPlan, schema_of: SchemaOf
-) -> tuple[RecordSchema, ...]:
+def distinct_schemas(raw: DataFrame, schema_of: SchemaOf) -> tuple[RecordSchema, ...]:
     """The schemas that a batch's records carry, in the order of their first record.
 
     Args:
         raw: the records.
-        plan: of the batch, for coordinates.
         schema_of: from the parsed ``schema`` object of a value to a table's schema.
 
-    Raises:
-        RejectedRecordError: if a schema cannot be parsed.
     """
+    text = F.when(F.length(schema_text()) <= _LONGEST_SCHEMA, schema_text())
     found = (
-        raw.select(
-            fingerprint().alias("fingerprint"), schema_text().alias("text"), "partition", "offset"
-        )
+        raw.select(fingerprint().alias("fingerprint"), text.alias("text"), "partition", "offset")
         .where("fingerprint IS NOT NULL")
         .groupBy("fingerprint")
         .agg(
@@ -183,18 +202,8 @@ def distinct_schemas(
         .collect()
     )
     ordered = sorted(found, key=lambda row: (row["first"]["offset"], row["first"]["partition"]))
+    parsed = ((row["fingerprint"], read_json(row["text"])) for row in ordered)
     return tuple(
-        RecordSchema(row["fingerprint"], schema_of(_parsed(row["text"], row["first"], plan)))
-        for row in ordered
+        RecordSchema(number, schema_of(schema) if is_envelope_schema(schema) else None)
+        for number, schema in parsed
     )
-
-
-def _parsed(text: str, first: Mapping[str, int], plan: BatchPlan) -> Mapping[str, Any]:
-    try:
-        return json.loads(text)
-    except ValueError:
-        what = "a record's schema is not readable JSON"
-        at = Coordinate(plan.entry.topic, first["partition"], first["offset"])
-        where = f"table={plan.entry.table} {at}"
-        remedy = "check the connector's value.converter"
-        raise RejectedRecordError(what, where=where, remedy=remedy) from None

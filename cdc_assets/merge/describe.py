@@ -9,19 +9,18 @@ What the configuration says about single columns and about the key is laid over 
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from cdc_assets.changes.position import Scheme, scheme_of
+from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.errors import RejectedRecordError, TerminalError
+from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.formats.postgres_catalog import CatalogTable, read_tables
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.log.values import RawRecord
-from cdc_assets.merge.sql import OWN_COLUMNS
+from cdc_assets.merge.sampled import JsonObject, Samples, all_named, sample
+from cdc_assets.merge.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.connect import describe_envelope
 from cdc_assets.schema.described import Described
@@ -32,9 +31,15 @@ from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 COUNTABLE: Final = frozenset({Scheme.POSTGRES, Scheme.BINLOG, Scheme.SQLSERVER})
 """Positions that tell events apart, with a transaction's ``total_order`` if there is one."""
 
-_SAMPLE: Final = 200
+_BY_PARTITION: Final = (
+    "it is a partitioned table whose changes come under the names of its partitions: this topic "
+    "holds a snapshot at most, and would stand still"
+)
+_BY_ROOT: Final = (
+    "ALTER PUBLICATION … SET (publish_via_partition_root = true), delete the topics of table and "
+    "partitions, and take a new snapshot; or capture the partitions only (table.include.list)"
+)
 _log = logging.getLogger(__name__)
-JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,23 @@ class RecordLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class Absence:
+    """What has become of columns that records lack.
+
+    Attributes:
+        given_up: by the configuration.
+        dropped: at the source.
+        unpublished: are there, but no event holds them; and why.
+        by_catalog: the database was asked: the others are there and published.
+    """
+
+    given_up: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    unpublished: dict[str, str] = field(default_factory=dict)
+    by_catalog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FirstSchema:
     """A table's columns and key, and what its records are like."""
 
@@ -74,32 +96,33 @@ class TypeSource:
         """The schema of a table that the lake does not have yet.
 
         Raises:
-            RejectedRecordError: if the topic's first record is not a Debezium envelope.
+            RejectedRecordError: if the topic has records, and none of them is a change event.
+            TransientError: if they do not show the columns yet.
             TerminalError: if a column cannot be stored exactly, or there is no key.
         """
-        records = self._log.sample(entry.topic, _SAMPLE)
-        documents = _envelopes(records, entry)
-        inline = bool(documents) and _is_inline(documents[0])
-        described = self._described(entry, records, documents, inline=inline)
-        schema = self._exact(entry, described)
-        keys = [_bare(key) for record in records if (key := _key(record)) is not None]
-        keyed = len(keys) == len(records) and all(set(key) == set(schema.key) for key in keys)
+        samples, table = sample(self._log, entry), self._catalog_table(entry)
+        if table is not None:
+            self._require_sent(entry, table)
+        described = self._described(entry, samples, table)
+        for warning in described.warnings:
+            _log.warning("table=%s: %s", entry.table, warning)
+        schema = self._exact(entry, described).with_absent(self._given_up(entry))
+        keyed = len(samples.keys) == samples.count and all_named(samples.keys, schema.key)
         split = not set(schema.key) <= set(described.key)
-        layout = RecordLayout(inline, keyed, split, self._scheme(documents))
-        if (table := self._catalog_table(entry)) is not None:
+        inline = samples.value_schema is not None
+        layout = RecordLayout(inline, keyed, split, self._scheme(samples))
+        if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key:
             self._require_countable(entry, layout)
         return FirstSchema(schema, layout)
 
-    def _scheme(self, documents: Sequence[JsonObject]) -> Scheme:
-        """Of the first record that has a position of its source."""
-        envelopes = (document.get("payload", document) for document in documents)
-        sources = (envelope.get("source") for envelope in envelopes)
-        schemes = [scheme_of(source) for source in sources if isinstance(source, dict)]
-        if not schemes and self._source.database is not None:
-            return Scheme.POSTGRES
-        return next((each for each in schemes if each is not Scheme.OFFSET), Scheme.OFFSET)
+    def _scheme(self, samples: Samples) -> Scheme:
+        """Of the records; of the database as long as none tells it."""
+        found = samples.scheme
+        if found is None:
+            return Scheme.POSTGRES if self._source.database is not None else Scheme.OFFSET
+        return found
 
     def _require_countable(self, entry: TableEntry, layout: RecordLayout) -> None:
         """Rows without a key are counted: a repeated event must be told from a new one.
@@ -116,14 +139,15 @@ class TypeSource:
             what = "deletes: soft needs a key, which the table and its records have not"
             raise TerminalError(what, where=where, remedy=remedy)
 
-    def of_record(self, entry: TableEntry, value: JsonObject, key: Sequence[str]) -> TableSchema:
+    def of_record(self, entry: TableEntry, value: JsonObject, table: TableSchema) -> TableSchema:
         """The schema that a record carries: the parsed ``schema`` of its value, and a key.
 
         Raises:
-            TerminalError: if it does not have the key's columns.
+            TerminalError: if it does not have the columns of the table's key.
         """
-        _require_key(describe_envelope(value).names, key, entry)
-        return self._exact(entry, replace(describe_envelope(value), key=tuple(key)))
+        described = describe_envelope(value).without(dict.fromkeys(table.left_out, ""))
+        _require_key(described.names, table.key, entry)
+        return self._exact(entry, replace(described, key=table.key), of_record=True)
 
     def column(self, entry: TableEntry, name: str, key: Sequence[str]) -> Column | None:
         """A column that the table does not have yet: from the database, or as configured.
@@ -146,30 +170,100 @@ class TypeSource:
         known = {each: spec for each, spec in types.items() if each in described.names}
         given = apply_overrides(described, known, (), self._source.connector.modes)
         only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
-        return only.exact(f"table={entry.table}").columns[0]
+        found = only.exact(f"table={entry.table}")
+        soft = self._source.overrides(entry.table).deletes == "soft"
+        _require_usable(found, f"table={entry.table} topic={entry.topic}", soft=soft)
+        return found.columns[0]
 
     def _described(
-        self,
-        entry: TableEntry,
-        records: tuple[RawRecord, ...],
-        documents: list[JsonObject],
-        *,
-        inline: bool,
+        self, entry: TableEntry, samples: Samples, table: CatalogTable | None
     ) -> Described:
-        keys = [key for record in records if (key := _key(record)) is not None]
-        if inline:
-            return describe_envelope(
-                documents[0]["schema"], keys[0].get("schema") if keys else None
-            )
-        bare = [_bare(key) for key in keys]
-        known = self._catalog(entry)
-        if known is not None:
-            return _keyed(known, bare)
+        """By the best source; what the database does not publish is left out."""
+        unpublished = self._unpublished(table) if table is not None else {}
+        if samples.value_schema is not None:
+            described = describe_envelope(samples.value_schema, samples.key_schema)
+            return described.without(unpublished)
+        if table is not None:
+            described = table.described(self._source.connector.modes)
+            return _keyed(described.without(unpublished), samples.key_names)
+        return self._inferred(entry, samples)
+
+    def _inferred(self, entry: TableEntry, samples: Samples) -> Described:
+        """Guessed; without rows, of keys, images of deleted rows and the configuration.
+
+        Raises:
+            TransientError: if the records do not show any column beside the key yet.
+        """
         placeholder = self._source.connector.unavailable_value_placeholder
-        guessed = infer(_images(documents), bare, placeholder=placeholder)
-        for warning in guessed.warnings:
-            _log.warning("table=%s: %s", entry.table, warning)
+        images = samples.rows if samples.has_row else (*samples.keys, *samples.rows)
+        guessed = infer(images, samples.key_names, placeholder=placeholder)
+        if samples.has_row:
+            return guessed
+        types = self._source.overrides(entry.table).column_types
+        guessed = guessed.with_unseen(name for name in types if name not in guessed.names)
+        if set(guessed.names) <= set(guessed.key):
+            what = "the topic holds no row yet, and nothing else tells the table's columns"
+            remedy = "it is made with its first row; database: or tables: would describe it now"
+            where = f"table={entry.table} topic={entry.topic}"
+            raise TransientError(what, where=where, remedy=remedy)
         return guessed
+
+    def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
+        """What has become of columns that records lack."""
+        given_up = tuple(name for name in names if name in self._given_up(entry))
+        asked = [name for name in names if name not in given_up]
+        table = self._catalog_table(entry) if asked else None
+        if table is None:
+            return Absence(given_up)
+        there = {column.name for column in table.columns}
+        dropped = tuple(name for name in asked if name not in there)
+        why = self._unpublished(table)
+        unpublished = {name: why[name] for name in asked if name in why}
+        return Absence(given_up, dropped, unpublished, by_catalog=True)
+
+    def unpublished(self, entry: TableEntry, names: Sequence[str]) -> dict[str, str]:
+        """Which of these columns no change holds, and why; {} without a database to ask."""
+        table = self._catalog_table(entry) if names else None
+        found = self._unpublished(table) if table is not None else {}
+        return {name: why for name, why in found.items() if name in names}
+
+    def _given_up(self, entry: TableEntry) -> tuple[str, ...]:
+        return self._source.overrides(entry.table).absent_columns
+
+    def _unpublished(self, table: CatalogTable) -> dict[str, str]:
+        return table.unpublished(self._publication)
+
+    @property
+    def _publication(self) -> str | None:
+        database = self._source.database
+        return database.publication if database is not None else None
+
+    def _require_sent(self, entry: TableEntry, table: CatalogTable) -> None:
+        """Refuse a table whose topic does not hold all of its rows and their changes.
+
+        Raises:
+            TerminalError: if it is one.
+        """
+        where = f"table={entry.table} topic={entry.topic}"
+        if table.sent_by_partition(self._publication):
+            raise TerminalError(_BY_PARTITION, where=where, remedy=_BY_ROOT)
+        related = (*([table.root] if table.root is not None else []), *table.partitions)
+        prefix, topics = entry.topic.removesuffix(entry.table.qualified), self._log.topics()
+        known = [topic for each in related if (topic := prefix + ".".join(each)) in topics]
+        if known:
+            what = (
+                "it is a partitioned table or a partition of one, and there are topics of both "
+                f"({known[0]}): its rows came under one name, changes of them under the other"
+            )
+            raise TerminalError(what, where=where, remedy=_BY_ROOT)
+        overrides = self._source.overrides(entry.table)
+        if table.filters_rows(self._publication) and overrides.row_filter == "fail":
+            what = "its publication leaves rows out (WHERE): those of a snapshot would never change"
+            remedy = (
+                "drop the row filter; or if the connector's snapshot leaves the same rows out "
+                "(snapshot.select.statement.overrides), set row_filter: accept for the table"
+            )
+            raise TerminalError(what, where=where, remedy=remedy)
 
     def _catalog(self, entry: TableEntry) -> Described | None:
         found = self._catalog_table(entry)
@@ -181,25 +275,32 @@ class TypeSource:
             return None
         return read_tables(database.dsn.reveal(), [entry.table]).get(entry.table)
 
-    def _exact(self, entry: TableEntry, described: Described) -> TableSchema:
+    def _exact(
+        self, entry: TableEntry, described: Described, *, of_record: bool = False
+    ) -> TableSchema:
+        """With what is configured; a record need not have every column that is."""
         where = f"table={entry.table} topic={entry.topic}"
         overrides = self._source.overrides(entry.table)
+        types = overrides.column_types
+        if of_record:
+            types = {name: types[name] for name in types if name in described.names}
         given = apply_overrides(
             described,
-            overrides.column_types,
+            types,
             overrides.primary_key,
             self._source.connector.modes,
             where=where,
         )
         schema = given.exact(where)
-        _require_usable(schema, where)
+        _require_usable(schema, where, soft=overrides.deletes == "soft")
         return schema
 
 
-def _require_usable(schema: TableSchema, where: str) -> None:
-    taken = sorted(set(schema.names) & set(OWN_COLUMNS))
+def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:
+    reserved = {*OWN_COLUMNS, *(SOFT_DELETE_COLUMNS if soft else ()), *RESERVED, ""}
+    taken = [repr(name) for name in schema.names if name in reserved]
     if taken:
-        what = f"columns {', '.join(taken)} carry names that the lake tables reserve"
+        what = f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve"
         raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
 
 
@@ -212,59 +313,8 @@ def _require_key(names: Sequence[str], key: Sequence[str], entry: TableEntry) ->
         raise TerminalError(what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy)
 
 
-def _envelopes(records: Sequence[RawRecord], entry: TableEntry) -> list[JsonObject]:
-    """The records that are envelopes, with or without a schema around them.
-
-    Single records that are not are dealt with when they are merged.
-    """
-    documents = [_object(record.value) for record in records]
-    found = [document for document in documents if _is_envelope(document)]
-    if found or not records:
-        return found
-    what = f"none of the topic's first {len(records)} records is a Debezium change event"
-    where = f"table={entry.table} {records[0].coordinate}"
-    remedy = "exclude the topic (topics.exclude), or check the connector's value.converter"
-    raise RejectedRecordError(what, where=where, remedy=remedy)
-
-
-def _is_envelope(document: JsonObject) -> bool:
-    envelope = document.get("payload", document)
-    return isinstance(envelope, dict) and "op" in envelope
-
-
-def _is_inline(document: JsonObject) -> bool:
-    return isinstance(document.get("schema"), dict) and "payload" in document
-
-
-def _key(record: RawRecord) -> JsonObject | None:
-    return _object(record.key) or None
-
-
-def _bare(key: JsonObject) -> JsonObject:
-    """A record's key without a schema around it."""
-    payload = key.get("payload")
-    return payload if "schema" in key and isinstance(payload, dict) else key
-
-
-def _object(text: bytes | None) -> JsonObject:
-    """A JSON object; empty if the bytes are not one."""
-    try:
-        document = json.loads(text or b"")
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _images(documents: list[JsonObject]) -> Iterator[JsonObject]:
-    for document in documents:
-        image = document.get("after") or document.get("before")
-        if isinstance(image, dict):
-            yield image
-
-
-def _keyed(described: Described, keys: list[JsonObject]) -> Described:
+def _keyed(described: Described, names: tuple[str, ...]) -> Described:
     """With the record key's columns as the key: they decide which partition a row is in."""
-    names = tuple(keys[0]) if keys else described.key
     known = set(described.names)
-    key = names if all(name in known for name in names) else described.key
+    key = names if names and all(name in known for name in names) else described.key
     return replace(described, key=key)

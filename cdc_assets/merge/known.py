@@ -21,7 +21,9 @@ def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str |
         return spark.table(branch)
     name = sql.table(catalog, plan.entry.target)
     if plan.head is None:
-        return spark.read.table(name)
+        own = f"{sql.POSITION} binary, {sql.COMMIT_TIME} timestamp, {sql.ROW_ID} bigint"
+        columns = (f"{sql.quote(each.name)} {each.type}" for each in plan.schema.columns)
+        return spark.createDataFrame([], ", ".join([*columns, own]))
     rows = spark.read.option("versionAsOf", str(plan.head)).table(name)
     added = (each for each in plan.schema.columns if each.name not in plan.head_columns)
     empty = {each.name: F.lit(None).cast(str(each.type)) for each in added}

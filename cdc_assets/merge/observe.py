@@ -56,6 +56,7 @@ class BatchFigures:
         by_op: changes per operation.
         rejected: how many cannot be merged.
         unknown_column: one of those in the lowest partition; None if there are none.
+        absent_columns: of the first record without some of the table's columns.
         ages: latencies at ``asked_at``; shift them by the time until the publish.
         in_doubt: changes with a placeholder that may be another row's value, see
             `cdc_assets.merge.moved`.
@@ -73,6 +74,7 @@ class BatchFigures:
     by_op: dict[str, int]
     rejected: int
     unknown_column: UnknownColumn | None
+    absent_columns: tuple[str, ...]
     ages: LatencyHistogram
     asked_at: datetime
     in_doubt: int
@@ -161,6 +163,7 @@ class BatchObserver:
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
             rejected=by_op[_REJECTED],
             unknown_column=self._unknown(got["unknown_column"]),
+            absent_columns=tuple((got["unknown_column"] or {"absent": None})["absent"] or ()),
             ages=LatencyHistogram.from_counts(ages),
             asked_at=self._asked_at,
             in_doubt=by_op[_IN_DOUBT] + by_op[_REKEYED_IN_DOUBT],
@@ -174,7 +177,7 @@ class BatchObserver:
         )
 
     def _unknown(self, found: Any) -> UnknownColumn | None:
-        if found is None:
+        if found is None or found["unknown"] is None:
             return None
         at = Coordinate(self._topic, found["partition"], found["offset"])
         return UnknownColumn(found["unknown"], at)
@@ -247,5 +250,6 @@ def _seconds(number: int) -> float:
 
 
 def _place_of_unknown() -> Expression:
-    """Where a record with an unknown column lies, and which; NULL for the others."""
-    return F.when(F.col("unknown").isNotNull(), F.struct("partition", "offset", "unknown"))
+    """Where a record with an unknown or an absent column lies, and which; NULL for the others."""
+    found = F.col("unknown").isNotNull() | F.col("absent").isNotNull()
+    return F.when(found, F.struct("partition", "offset", "unknown", "absent"))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc_assets.errors import CdcError, ConflictError
+from cdc_assets.merge.observe import UnknownColumn
 from cdc_assets.merge.result import BatchResult, QuarantineReplay, Waiting
-from cdc_assets.schema.types import Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,16 @@ class Longer:
 
 @dataclass(frozen=True, slots=True)
 class Wider:
-    """Records have a column that the plan did not know; the next one has it."""
+    """Records without a schema have a column that the plan did not know; the next one does."""
 
-    column: Column
+    found: UnknownColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """Records without a schema lack columns; the next plan has looked into that."""
+
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +65,4 @@ class Conflict:
     error: ConflictError
 
 
-Outcome = Merged | Requeued | Waiting | Nothing | Longer | Wider | Conflict
+Outcome = Merged | Requeued | Waiting | Nothing | Longer | Wider | Lacking | Conflict

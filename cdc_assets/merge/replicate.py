@@ -19,7 +19,7 @@ from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.attempt import Attempts
-from cdc_assets.merge.outcome import Conflict, Longer, Merged, Nothing, Requeued, Wider
+from cdc_assets.merge.outcome import Conflict, Lacking, Longer, Merged, Nothing, Requeued, Wider
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.planning import rest_of
 from cdc_assets.merge.request import Again, Quarantined, Request, Tail
@@ -183,18 +183,31 @@ class Replicator:
                     request = None
                 case Nothing():
                     request = _in_next_hour(request, next_hour)
-                case Longer(error, may_grow):
-                    if not may_grow:
-                        raise error
-                    request = request.longer()
-                case Wider(column):
-                    request = request.wider(column)
-                case Conflict(error):
-                    if request.tries == _CONFLICT_TRIES:
-                        raise error
-                    request = request.once_more()
+                case Longer() | Wider() | Lacking() | Conflict() as again:
+                    request = _asked_again(request, again)
                 case unexpected:
                     assert_never(unexpected)
+
+
+def _asked_again(request: Request, why: Longer | Wider | Lacking | Conflict) -> Request:
+    """The same batch with what is known of it now.
+
+    Raises:
+        CdcError: if that cannot help.
+    """
+    match why:
+        case Longer(error, may_grow):
+            if not may_grow:
+                raise error
+            return request.longer()
+        case Wider(found):
+            return request.wider(found)
+        case Lacking(columns):
+            return request.without(columns)
+        case Conflict(error):
+            if request.tries == _CONFLICT_TRIES:
+                raise error
+            return request.once_more()
 
 
 def _after(request: Request, done: BatchResult) -> Request | None:

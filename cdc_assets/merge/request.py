@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.log.hours import HourWindow
+from cdc_assets.merge.observe import UnknownColumn
 from cdc_assets.merge.result import BatchResult
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.types import Column
 
 _GROWTH = 8
 
@@ -53,7 +53,7 @@ class Request:
         run_id: recorded with the publish.
         work: what is to be merged.
         limits: how many times the source's limit of records the batch may hold.
-        columns: those that only the records have shown.
+        columns: those that only the records have shown; ``lacking`` those that some lack.
         tries: how often the batch was planned because another writer came first.
     """
 
@@ -61,16 +61,21 @@ class Request:
     run_id: str
     work: Tail | Again | Quarantined
     limits: int = 1
-    columns: tuple[Column, ...] = ()
+    columns: tuple[UnknownColumn, ...] = ()
+    lacking: tuple[str, ...] = ()
     tries: int = 1
 
     def longer(self) -> Request:
         """The same with more room."""
         return replace(self, limits=self.limits * _GROWTH)
 
-    def wider(self, column: Column) -> Request:
+    def wider(self, found: UnknownColumn) -> Request:
         """The same with a column more."""
-        return replace(self, columns=(*self.columns, column))
+        return replace(self, columns=(*self.columns, found))
+
+    def without(self, columns: tuple[str, ...]) -> Request:
+        """The same, knowing that records lack columns."""
+        return replace(self, lacking=(*self.lacking, *columns))
 
     def once_more(self) -> Request:
         """The same, planned on what another writer has left."""

@@ -15,6 +15,12 @@ OWN_COLUMNS: Final = {
     COMMIT_TIME: ("timestamp", "Commit time of that change at the source; empty for snapshot rows"),
 }
 
+RESERVED: Final = frozenset({
+    "_file", "_pos", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number",
+})  # fmt: skip
+"""Iceberg's metadata columns: https://iceberg.apache.org/spec/#reserved-field-ids. Those that no
+table of ours is read with may be used."""
+
 ROW_ID: Final = "_row_id"
 """Iceberg's own (format version 3): unique, and kept by compaction."""
 

@@ -21,6 +21,9 @@ from cdc_assets.schema.iceberg import from_iceberg, may_identify
 from cdc_assets.schema.stored import column_from_json, column_to_json
 from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
+LEFT_OUT: Final = "cdc-assets.left-out."
+"""Property of a column that the table is not to have."""
+
 COLUMN: Final = "cdc-assets.column."
 """Property of a column that was added or adopted after the table was made."""
 
@@ -62,6 +65,13 @@ class DescribeColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveOut:
+    """Columns of the source that the table is not to have, though records may."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AddColumns:
     """Optional columns; all of them in one commit."""
 
@@ -81,6 +91,7 @@ TableStep = (
     | SetIdentifier
     | CreateSide
     | DescribeColumns
+    | LeaveOut
     | AddColumns
     | WidenColumn
 )
@@ -99,6 +110,8 @@ def describe(step: TableStep) -> str:
             return f"create the side table {name}"
         case DescribeColumns(columns):
             return f"record how {_names(columns)} arrive"
+        case LeaveOut(names):
+            return f"leave out {', '.join(names)}"
         case AddColumns(columns):
             return f"add {', '.join(f'{each.name} {each.type}' for each in columns)}"
         case WidenColumn(column):
@@ -122,6 +135,8 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
         case DescribeColumns(columns):
             said = {COLUMN + each.name: column_to_json(each) for each in columns}
             yield sql.set_properties(catalog, target, said)
+        case LeaveOut(names):
+            yield sql.set_properties(catalog, target, {LEFT_OUT + name: "true" for name in names})
         case AddColumns(columns):
             yield sql.add_columns(catalog, target, columns)
         case WidenColumn(column):
@@ -177,7 +192,10 @@ def described(schema: TableSchema, state: TableState) -> TableSchema:
         if name.startswith(COLUMN)
     }
     known = [later.pop(each.name, each) for each in schema.columns]
-    return replace(schema, columns=(*known, *(later[name] for name in sorted(later))))
+    gone = (n.removeprefix(LEFT_OUT) for n in state.properties if n.startswith(LEFT_OUT))
+    left_out = dict.fromkeys([*schema.left_out, *sorted(gone)])
+    columns = (*known, *(later[name] for name in sorted(later)))
+    return replace(schema, columns=columns, left_out=tuple(left_out))
 
 
 def plan_columns(

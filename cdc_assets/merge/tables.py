@@ -109,6 +109,22 @@ class LakeTables:
                 raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
         return plan
 
+    def with_absent(
+        self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]
+    ) -> TableSchema:
+        """The schema with columns that records may lack from now on.
+
+        Raises:
+            TerminalError: if the configuration forbids changes.
+        """
+        marked = table.with_absent([*dropped, *given_up])
+        if marked != table and dropped and self._mode != "evolve":
+            where = f"table={self._entry.table} lake={self._entry.target}"
+            what = f"the source's columns have changed: {', '.join(dropped)} dropped"
+            remedy = "set schema_changes: evolve to leave them empty in the rows that change"
+            raise TerminalError(what, where=where, remedy=remedy)
+        return marked
+
     def _create(self, first: FirstSchema) -> CreateTable:
         own = sql.OWN_COLUMNS | (sql.SOFT_DELETE_COLUMNS if self._deletes == "soft" else {})
         return CreateTable(first.schema, own, self._properties(first))

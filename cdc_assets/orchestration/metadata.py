@@ -58,6 +58,7 @@ def batch_metadata(
         "replay": dg.MetadataValue.bool(batch.replay),
         "plan": dg.MetadataValue.md(f"```\n{batch.plan_text}\n```"),
         **schema_metadata(config, entry, batch_columns(batch.schema)),
+        **_absent(batch),
         **({"dagster/row_count": batch.row_count} if batch.row_count is not None else {}),
     }
 
@@ -71,6 +72,12 @@ def _counts(batch: BatchResult) -> Metadata:
         "records_rejected": batch.rejected,
         "records_stale": batch.stale,
     }
+
+
+def _absent(batch: BatchResult) -> Metadata:
+    """Columns that the source has dropped, if any: they are empty in the rows that change."""
+    names = [column.name for column in batch.schema.columns if column.absent]
+    return {"dropped_columns": ", ".join(names)} if names else {}
 
 
 def _durations(batch: BatchResult) -> Metadata:

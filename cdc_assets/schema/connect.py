@@ -7,6 +7,7 @@ nanoseconds share one literal type. Names were read in debezium/debezium 3.x
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -65,6 +66,7 @@ _TIMES_OF_DAY: Final = frozenset({
 _FIXED_SIZE: Final = frozenset({"io.debezium.data.Enum", "io.debezium.data.Uuid"})
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _PRECISION: Final = "connect.decimal.precision"
+_SMALL_INTEGER: Final = re.compile(r"-?[0-9]{1,9}")
 _TEXT_LATER: Final = "store its text by configuring it as string"
 _REFUSED: Final[dict[str, tuple[str, Wire | None]]] = {
     "io.debezium.data.VariableScaleDecimal": (
@@ -90,11 +92,27 @@ def describe_envelope(value: ConnectSchema, key: ConnectSchema | None = None) ->
 
     A value schema without an ``after`` struct describes no table: no columns.
     """
-    fields = _fields(value)
-    row = next((each for each in fields if each.get("field") == "after"), None)
+    row = _after(value)
     if row is None:
         return Described((), origin="record schema")
     return describe_row(row, key)
+
+
+def is_envelope_schema(value: object) -> bool:
+    """Whether a parsed value is the schema of an envelope: well-formed, with columns in ``after``.
+
+    What a record carries under ``schema`` may be anything. Nothing else here looks at types of
+    what it is given.
+    """
+    if not _is_well_formed(value):
+        return False
+    row = _after(cast("ConnectSchema", value))
+    return row is not None and row["type"] == "struct" and bool(_fields(row))
+
+
+def is_key_schema(value: object) -> bool:
+    """Whether a parsed value is the schema of a record's key."""
+    return _is_well_formed(value) and bool(_fields(cast("ConnectSchema", value)))
 
 
 def describe_row(row: ConnectSchema, key: ConnectSchema | None = None) -> Described:
@@ -189,3 +207,44 @@ def _semantic_name(schema: ConnectSchema) -> str:
 
 def _fields(schema: ConnectSchema) -> Sequence[ConnectSchema]:
     return cast("Sequence[ConnectSchema]", schema.get("fields") or ())
+
+
+def _after(value: ConnectSchema) -> ConnectSchema | None:
+    return next((each for each in _fields(value) if each.get("field") == "after"), None)
+
+
+def _is_well_formed(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    schema = cast("Mapping[str, object]", value)
+    texts = (schema.get(name) or "" for name in ("name", "doc"))
+    if not (isinstance(schema.get("type"), str) and all(isinstance(each, str) for each in texts)):
+        return False
+    items = schema.get("items")
+    return (
+        (items is None or _is_well_formed(items))
+        and _are_parameters(schema.get("parameters") or {})
+        and _are_fields(schema.get("fields") or ())
+    )
+
+
+def _are_fields(fields: object) -> bool:
+    """A struct's fields: well-formed, each with a name of its own."""
+    if not isinstance(fields, list | tuple):
+        return False
+    found = cast("Sequence[object]", fields)
+    if not all(_is_well_formed(each) for each in found):
+        return False
+    names = [cast("ConnectSchema", each).get("field") for each in found]
+    return all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+
+
+def _are_parameters(parameters: object) -> bool:
+    """Texts; of a decimal, numbers."""
+    if not isinstance(parameters, dict):
+        return False
+    found = cast("Mapping[str, object]", parameters)
+    numbers = (found[name] for name in ("scale", _PRECISION) if name in found)
+    return all(isinstance(each, str) for each in found.values()) and all(
+        _SMALL_INTEGER.fullmatch(str(each)) for each in numbers
+    )

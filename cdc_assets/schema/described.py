@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from cdc_assets.errors import TerminalError
-from cdc_assets.schema.types import Column, TableSchema, UnmappedColumn, describe_unmapped
+from cdc_assets.schema.types import (
+    Column,
+    Primitive,
+    TableSchema,
+    UnmappedColumn,
+    Wire,
+    describe_unmapped,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +26,9 @@ class Described:
         origin: where the types come from, for people.
         comment: of the table.
         inferred: the types are guesses from values, to be replaced by configured ones freely.
-        unseen: inferred columns of which no value was seen.
+        unseen: inferred columns whose values tell no type: none was seen, or they differ in kind.
         warnings: what a person should know about the types.
+        left_out: columns of the source that the table is not to have, see `TableSchema`.
     """
 
     columns: tuple[Column | UnmappedColumn, ...]
@@ -29,6 +38,7 @@ class Described:
     inferred: bool = False
     unseen: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,6 +49,21 @@ class Described:
     def unmapped(self) -> tuple[UnmappedColumn, ...]:
         """The refused columns."""
         return tuple(each for each in self.columns if isinstance(each, UnmappedColumn))
+
+    def without(self, reasons: Mapping[str, str]) -> Described:
+        """Without columns whose changes the source does not publish; each is warned of."""
+        gone = {name: why for name, why in reasons.items() if name in self.names}
+        told = tuple(f"column {name} is left out: {why}" for name, why in gone.items())
+        columns = tuple(each for each in self.columns if each.name not in gone)
+        left_out = (*self.left_out, *(name for name in reasons if name not in self.left_out))
+        warnings = (*self.warnings, *told)
+        return replace(self, columns=columns, left_out=left_out, warnings=warnings)
+
+    def with_unseen(self, names: Iterable[str]) -> Described:
+        """With columns of which no value was seen: text, as long as nobody says otherwise."""
+        unseen = tuple(Column(name, Primitive.STRING, Wire.STRING) for name in names)
+        known = self.unseen | {each.name for each in unseen}
+        return replace(self, columns=(*self.columns, *unseen), unseen=known)
 
     def exact(self, where: str = "") -> TableSchema:
         """The schema, if every column is mapped.
@@ -56,7 +81,7 @@ class Described:
             msg = f"columns cannot be stored exactly: {describe_unmapped(self.unmapped)}"
             raise TerminalError(msg, where=where, remedy=_remedy(self.unmapped))
         columns = tuple(each for each in self.columns if isinstance(each, Column))
-        return TableSchema(columns, self.key, self.comment, self.origin)
+        return TableSchema(columns, self.key, self.comment, self.origin, self.left_out)
 
 
 def _remedy(unmapped: tuple[UnmappedColumn, ...]) -> str:

@@ -39,14 +39,16 @@ class Evolution:
 def evolution(table: TableSchema, record: TableSchema) -> Evolution:
     """What the table lacks to hold the record.
 
-    A column that the record does not have stays, and is empty in that record's row; a column
-    that is narrower in the record fits as it is.
+    A column that the record does not have stays; what becomes of its values is decided by
+    `cdc_assets.merge.absent`. A column that is narrower in the record fits as it is, and one
+    that the table leaves out stays out.
     """
+    given = [column for column in record.columns if column.name not in table.left_out]
     known = {column.name: column for column in table.columns}
-    pairs = [(known[each.name], each) for each in record.columns if each.name in known]
+    pairs = [(known[each.name], each) for each in given if each.name in known]
     differing = [(old, new) for old, new in pairs if not fits(new.type, old.type)]
     return Evolution(
-        added=tuple(replace(c, required=False) for c in record.columns if c.name not in known),
+        added=tuple(replace(c, required=False) for c in given if c.name not in known),
         widened=tuple(new for old, new in differing if fits(old.type, new.type)),
         incompatible=tuple(
             f"column {old.name}: {old.type} cannot become {new.type} without loss"
@@ -54,6 +56,11 @@ def evolution(table: TableSchema, record: TableSchema) -> Evolution:
             if not fits(old.type, new.type)
         ),
     )
+
+
+def lacking(table: TableSchema, record: TableSchema) -> tuple[str, ...]:
+    """Columns that the record should have by what is known of the table, and has not."""
+    return tuple(name for name in table.expected if name not in record.names)
 
 
 def evolved(table: TableSchema, plan: Evolution) -> TableSchema:

@@ -6,6 +6,7 @@ are on the wire; nothing is converted by guess. Configured column types replace 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
@@ -21,12 +22,15 @@ _WIRES: Final = {
     Primitive.DOUBLE: Wire.DOUBLE,
     Primitive.STRING: Wire.STRING,
 }
+_TO_ONE: Final = 20
+"""So many values of one kind outweigh one of another."""
+
 _VARIABLE_SCALE_FIELDS: Final = {"scale", "value"}
 
 
 def infer(
     rows: Iterable[JsonObject],
-    keys: Iterable[JsonObject] = (),
+    key: tuple[str, ...] = (),
     *,
     placeholder: str = "",
 ) -> Described:
@@ -34,19 +38,17 @@ def infer(
 
     Args:
         rows: parsed ``after`` (or ``before``) objects; numbers as int or float.
-        keys: parsed record keys; the first one names the key columns.
+        key: names of the columns of the records' keys.
         placeholder: the connector's ``unavailable.value.placeholder``: no value to learn from.
     """
     samples = _by_column(rows, placeholder)
-    first = next(iter(keys), None)
-    key = tuple(first) if first is not None else ()
     columns = tuple(_column(name, values, name in key) for name, values in samples.items())
     return Described(
         columns,
         key,
         origin="inference",
         inferred=True,
-        unseen=frozenset(name for name, values in samples.items() if not values),
+        unseen=frozenset(name for name, values in samples.items() if _tell_nothing(values)),
         warnings=_warnings(samples, columns),
     )
 
@@ -72,7 +74,8 @@ def _column(name: str, values: Sequence[object], is_key: bool) -> Column | Unmap
     return Column(name, guess, _WIRES[guess], is_key, guess is Primitive.STRING and not is_key)
 
 
-def _guess(values: Sequence[object]) -> Primitive | ListOf | UnmappedColumn:
+def _guess(given: Sequence[object]) -> Primitive | ListOf | UnmappedColumn:
+    values = _without_odd(given)
     if any(isinstance(value, list) for value in values):
         return _guess_list(values)
     kinds = {_kind(value) for value in values}
@@ -88,6 +91,27 @@ def _guess(values: Sequence[object]) -> Primitive | ListOf | UnmappedColumn:
         return only
     named = " and ".join(sorted(str(kind) for kind in {*kinds, only} - {None}))
     return UnmappedColumn("", named, "its values are not all of one simple type")
+
+
+def _without_odd(values: Sequence[object]) -> Sequence[object]:
+    """Without single values of another kind than nearly all: their records are rejected later."""
+    kinds = Counter(_json_kind(value) for value in values)
+    kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
+    if count < _TO_ONE * (len(values) - count):
+        return values
+    return [value for value in values if _json_kind(value) == kind]
+
+
+def _tell_nothing(values: Sequence[object]) -> bool:
+    """None was seen, or some of a kind and some of another."""
+    return len({_json_kind(value) for value in _without_odd(values)}) != 1
+
+
+def _json_kind(value: object) -> str:
+    if isinstance(value, list):
+        return "list"
+    kind = _kind(value)
+    return "number" if kind in {Primitive.LONG, Primitive.DOUBLE} else str(kind)
 
 
 def _guess_list(values: Sequence[object]) -> ListOf | UnmappedColumn:

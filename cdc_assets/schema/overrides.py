@@ -9,7 +9,7 @@ from typing import Final
 
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.modes import ConnectorModes, Lossy, encoding_of
+from cdc_assets.schema.modes import ConnectorModes, Encoding, Lossy, encoding_of
 from cdc_assets.schema.parse import TypeSpec, type_text
 from cdc_assets.schema.types import (
     Column,
@@ -110,9 +110,11 @@ def _wire(
 ) -> tuple[Wire, Wire | None]:
     if isinstance(column, Column) and column.type == spec.type:
         return column.wire, column.element_wire
+    if described.inferred and column.name in described.unseen:
+        encoding = _encoding(column, spec, modes, where)
+        return encoding.wire, encoding.element_wire
     if described.inferred and isinstance(column, Column):
-        unseen = column.name in described.unseen
-        return _replacing_guess(column, spec, modes, where, unseen=unseen)
+        return _replacing_guess(column, spec, modes, where)
     wire = column.wire
     if wire is None or not _holds(spec.type, wire):
         raise _unfit(column, spec, _arrival(column), where)
@@ -139,16 +141,21 @@ def _holds(type_: ColumnType, wire: Wire) -> bool:
             return type_ in _STORED_AS.get(wire, frozenset[Primitive]())
 
 
-def _replacing_guess(
-    column: Column, spec: TypeSpec, modes: ConnectorModes, where: str, *, unseen: bool
-) -> tuple[Wire, Wire | None]:
+def _encoding(
+    column: Column | UnmappedColumn, spec: TypeSpec, modes: ConnectorModes, where: str
+) -> Encoding:
     encoding = encoding_of(spec.type, modes, spec.precision)
     if isinstance(encoding, Lossy):
         raise _unfit(column, spec, encoding.reason, where)
+    return encoding
+
+
+def _replacing_guess(
+    column: Column, spec: TypeSpec, modes: ConnectorModes, where: str
+) -> tuple[Wire, Wire | None]:
+    encoding = _encoding(column, spec, modes, where)
     guessed = column.element_wire if column.element_wire is not None else column.wire
     expected = encoding.element_wire if encoding.element_wire is not None else encoding.wire
-    if unseen:
-        return encoding.wire, encoding.element_wire
     if (column.wire is Wire.LIST) != (encoding.wire is Wire.LIST) or not _agree(guessed, expected):
         reason = f"its sampled values are {guessed}, but the connector's modes make it {expected}"
         raise _unfit(column, spec, reason, where)

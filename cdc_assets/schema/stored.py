@@ -17,6 +17,8 @@ def to_json(schema: TableSchema) -> str:
     """Canonical text of columns, key and origin; comments live in the table itself."""
     columns = [_column_document(column) for column in schema.columns]
     document = {"columns": columns, "key": list(schema.key), "origin": schema.origin}
+    if schema.left_out:
+        document["left_out"] = list(schema.left_out)
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -24,7 +26,9 @@ def from_json(text: str) -> TableSchema:
     """Read what `to_json` wrote."""
     document = cast("dict[str, Any]", json.loads(text))
     columns = tuple(_column(each) for each in document["columns"])
-    return TableSchema(columns, tuple(document["key"]), origin=document["origin"])
+    left_out = tuple(document.get("left_out", ()))
+    key, origin = tuple(document["key"]), document["origin"]
+    return TableSchema(columns, key, origin=origin, left_out=left_out)
 
 
 def column_to_json(column: Column) -> str:
@@ -49,6 +53,8 @@ def _column_document(column: Column) -> dict[str, object]:
         document["required"] = True
     if column.unchanged_marker:
         document["unchanged_marker"] = True
+    if column.absent:
+        document["absent"] = True
     return document
 
 
@@ -61,4 +67,5 @@ def _column(document: dict[str, Any]) -> Column:
         required=document.get("required", False),
         unchanged_marker=document.get("unchanged_marker", False),
         element_wire=Wire(element) if element else None,
+        absent=document.get("absent", False),
     )

@@ -7,7 +7,7 @@ holds). The pair decides the decoding; neither is ever guessed from a value's ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -78,7 +78,8 @@ class Column:
     """One column: what is stored, how it arrives, and whether it may be left out.
 
     ``unchanged_marker`` says that the source may send a placeholder instead of the value
-    when the column did not change (PostgreSQL's TOAST); see docs/ARCHITECTURE.md.
+    when the column did not change (PostgreSQL's TOAST); see docs/ARCHITECTURE.md. ``absent``
+    says that records may lack the column: the source has dropped it, or a person says so.
     """
 
     name: str
@@ -88,16 +89,22 @@ class Column:
     unchanged_marker: bool = False
     element_wire: Wire | None = None
     comment: str = ""
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """Columns in source order and the names of the key columns (empty: no primary key)."""
+    """Columns in source order and the names of the key columns (empty: no primary key).
+
+    ``left_out`` are columns of the source that the table does not have, though records may:
+    the source publishes no changes of them.
+    """
 
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     comment: str = ""
     origin: str = field(default="", compare=False)  # where the types come from, for people
+    left_out: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column:
         """The column of this name; raises KeyError."""
@@ -110,6 +117,17 @@ class TableSchema:
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(each.name for each in self.columns)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """Columns that every row image is to hold, the key's aside."""
+        return tuple(c.name for c in self.columns if not c.absent and c.name not in self.key)
+
+    def with_absent(self, names: Iterable[str]) -> TableSchema:
+        """With columns marked as those that records may lack."""
+        gone = set(names)
+        columns = (replace(c, absent=c.absent or c.name in gone) for c in self.columns)
+        return replace(self, columns=tuple(columns))
 
 
 @dataclass(frozen=True, slots=True)

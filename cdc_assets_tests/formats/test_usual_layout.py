@@ -69,5 +69,16 @@ def test_what_is_laid_out_otherwise_is_looked_at_closely(text):
 
 
 @pytest.mark.unit
-def test_a_dropped_column_is_usual():
-    assert _is_usual(_text({"id": 1, "x.y": 2}, None))
+def test_a_column_is_missing():
+    text = _text({"id": 1, "x.y": 2}, None)
+    assert not _is_usual(text)
+    assert re.match(usual_layout(NAMES, ("id", "x.y")), text)
+    assert not re.match(usual_layout(NAMES, ("id", "a b")), text)
+
+
+@pytest.mark.property
+@given(ROWS, st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(NAMES)))
+def test_only_columns_that_may_be_missing_are(after, missing, optional):
+    given_ = {name: value for name, value in after.items() if name not in missing}
+    layout = usual_layout(NAMES, [name for name in NAMES if name not in optional])
+    assert (re.match(layout, _text(given_, None)) is not None) == (missing <= optional)

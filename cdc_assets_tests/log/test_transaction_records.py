@@ -5,7 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.log.transaction_records import LogRecord, Transaction, ended, transaction_order
+from cdc_assets.log.transaction_records import (
+    LogRecord,
+    Transaction,
+    ended,
+    log_record,
+    transaction_order,
+)
 from cdc_assets.log.unfinished import Tail, Verdict, verdict
 from cdc_assets.log.values import RawRecord
 
@@ -87,3 +93,42 @@ def test_an_end_record_names_its_tables():
     assert counts == [2, 1, None, None]
     begin = value.replace(b"END", b"BEGIN")
     assert ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, begin)) is None
+
+
+DEEP, DIGITS = "[" * 100_000 + "]" * 100_000, "9" * 10_000
+ODD_VALUES = [
+    b"\xff", b"", DEEP.encode(), DIGITS.encode(), b"[]", b'{"source":[],"transaction":7}',
+    f'{{"source":{{"lsn":{DIGITS}}}}}'.encode(), b'{"source":{"lsn":"x","sequence":"x"}}',
+    b'{"source":{"file":[1],"pos":"x"},"transaction":{"id":[],"data_collection_order":1}}',
+    f'{{"source":{{"lsn":1,"sequence":"{DEEP}"}},"transaction":{{"id":null}}}}'.encode(),
+    f'{{"transaction":{{"id":"1","data_collection_order":"{DIGITS}"}}}}'.encode(),
+    b'{"source":{"lsn":-1},"transaction":{"id":"1","data_collection_order":-1}}',
+    b'{"schema":7,"payload":null}', b'{"status":"END"}', b'{"status":"END","id":[]}',
+    b'{"status":["END"],"id":"1"}',
+]  # fmt: skip
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_an_odd_record_is_a_row_outside_of_transactions_and_no_end(value):
+    raw = RawRecord(Coordinate("t", 0, 7), NOW, DEEP.encode(), value)
+    found = log_record(raw, only_partition=True)
+    assert found is not None
+    assert (found.offset, found.place) == (7, None)
+    assert ended(raw) is None
+
+
+COUNTS = ["7", '"x"', "{}", "[1]", "[[]]", f'[{{"event_count":{DIGITS}}}]',
+          '[{"data_collection":1,"event_count":1}]', "null"]  # fmt: skip
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("listed", COUNTS)
+def test_an_end_that_counts_nothing_is_an_end(listed):
+    value = f'{{"status":"END","id":"5:6","data_collections":{listed}}}'.encode()
+    found = ended(RawRecord(Coordinate("t", 0, 7), NOW, None, value))
+    if len(listed) > 1000:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.ids, found.counts) == ({"5:6", "5"}, ())

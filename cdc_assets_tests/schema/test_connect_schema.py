@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc_assets.schema.connect import describe_envelope, map_field
+from cdc_assets.schema.connect import describe_envelope, is_envelope_schema, map_field
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
 
 
@@ -99,3 +99,34 @@ def test_optional_and_documentation_are_kept():
 def test_a_schema_without_a_row_describes_no_table():
     heartbeat = {"type": "struct", "fields": [{"field": "ts_ms", "type": "int64"}]}
     assert describe_envelope(heartbeat).columns == ()
+
+
+AFTER = {"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int64"}]}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, 7, "text", [], {}, {"type": "struct"}, {"type": 7, "fields": [AFTER]},
+        {"type": "struct", "fields": "text"}, {"type": "struct", "fields": [7]},
+        {"type": "struct", "fields": [AFTER, AFTER]},
+        {"type": "struct", "fields": [{**AFTER, "fields": []}]},
+        {"type": "struct", "fields": [{**AFTER, "type": "string"}]},
+        {"type": "struct", "fields": [{**AFTER, "fields": [{"type": "int64"}]}]},
+        {"type": "struct", "fields": [{**AFTER, "fields": [{"field": 7, "type": "int64"}]}]},
+        {"type": "struct", "fields": [{**AFTER, "fields": [{**decimal(2), "items": 7}]}]},
+        {"type": "struct", "fields": [{**AFTER, "fields": [decimal("9" * 5000)]}]},
+        {"type": "struct", "fields": [{**AFTER, "fields": [{**decimal(2), "parameters": [1]}]}]},
+        {"type": "struct", "fields": [AFTER, {**decimal(2), "name": ["x"]}]},
+    ],
+)  # fmt: skip
+def test_what_is_no_schema_of_an_envelope(value):
+    assert not is_envelope_schema(value)
+
+
+@pytest.mark.unit
+def test_what_is_one():
+    value = {"type": "struct", "fields": [AFTER, {**decimal(2, 10), "field": "x"}]}
+    assert is_envelope_schema(value)
+    assert describe_envelope(value).names == ("id",)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from cdc_assets.schema.evolution import evolution, evolved
+from cdc_assets.schema.evolution import evolution, evolved, lacking
 from cdc_assets.schema.stored import from_json, to_json
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, TableSchema, Wire
 
@@ -40,6 +42,18 @@ def test_a_plan_says_what_will_change(record, text):
     assert evolution(TABLE, schema(**record)).describe() == text
 
 
+def test_what_the_source_does_not_publish_stays_out():
+    table = replace(TABLE, left_out=("made",))
+    assert evolution(table, schema(id=Primitive.INT, made=Primitive.LONG)).is_empty
+
+
+def test_a_record_lacks_columns_that_are_not_known_to_be_gone():
+    record = schema(other=Primitive.INT)
+    assert lacking(TABLE, record) == ("price",)
+    assert lacking(TABLE, TABLE) == ()
+    assert lacking(TABLE.with_absent(["price", "unknown"]), record) == ()
+
+
 def test_a_narrower_record_needs_nothing():
     wide = schema(id=Primitive.LONG)
     assert evolution(wide, schema(id=Primitive.INT)).is_empty
@@ -68,3 +82,9 @@ def test_a_stored_schema_reads_back_the_same():
     )
     whole = TableSchema(columns, ("id",), origin="database")
     assert from_json(to_json(whole)) == whole
+
+
+def test_what_is_absent_and_left_out_is_kept_with_the_table():
+    table = replace(TABLE.with_absent(["price"]), left_out=("made",))
+    assert from_json(to_json(table)) == table
+    assert from_json(to_json(TABLE)) == TABLE

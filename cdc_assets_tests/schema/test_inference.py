@@ -45,7 +45,7 @@ def from_catalog(*columns):
 
 @pytest.mark.unit
 def test_simple_values_have_simple_types_and_warnings():
-    described = infer(ROWS, [{"id": 1}])
+    described = infer(ROWS, ("id",))
     assert types(described) == {
         "id": Primitive.LONG,
         "name": Primitive.STRING,
@@ -209,7 +209,7 @@ def test_an_unknown_column_is_named_with_its_nearest(columns, key):
 
 @pytest.mark.unit
 def test_a_configured_key_wins_and_is_required():
-    schema = override(infer(ROWS, [{"id": 1}]), {}, key=["name"]).exact()
+    schema = override(infer(ROWS, ("id",)), {}, key=["name"]).exact()
     assert schema.key == ("name",)
     assert schema.column("name").required
     assert not schema.column("name").unchanged_marker

@@ -88,8 +88,11 @@ def test_values_have_the_json_kind_of_their_wire():
 @pytest.mark.unit
 def test_what_never_arrives_is_told():
     described = describe_table(CATALOG, ("part", "id"), ConnectorModes())
-    assert "g" not in described.names
-    assert "column g: generated" in described.warnings[0]
+    left = described.without({"g": "nobody sends it", "elsewhere": "nor this"})
+    assert "g" in described.names
+    assert "g" not in left.names
+    assert left.warnings == ("column g is left out: nobody sends it",)
+    assert left.left_out == ("g", "elsewhere")
     assert {each.name for each in described.unmapped} >= {"pr", "xa", "dma"}
 
 

@@ -1,0 +1,72 @@
+"""The one way to read a record's JSON in Python: bounded, and strict about what is text.
+
+Records are read by Spark; only few are looked at here, to describe a table or to find where
+transactions end. Whatever these hold, reading them neither raises nor takes long. The bounds
+are those of Spark's reader (Jackson's ``StreamReadConstraints``), so that a record which one of
+the two cannot read is not taken for a change by the other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NoReturn, cast
+
+MOST_DIGITS: Final = 1000
+"""Of one number, its sign and exponent included."""
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
+_LARGEST: Final = 2**63 - 1
+
+
+def read_json(text: bytes | str | None) -> Any:
+    """Parse JSON; of a repeated field the last counts.
+
+    Returns:
+        None if there is nothing, or if it cannot be read: broken UTF-8, half of a surrogate
+        pair, deeper nesting than Python's stack or longer numbers than `MOST_DIGITS`, or
+        something that is not JSON at all.
+    """
+    if text is None:
+        return None
+    try:
+        decoded = text.decode() if isinstance(text, bytes) else text
+        value = json.loads(decoded, parse_int=_integer, parse_float=_float)
+        if _SURROGATE.search(decoded):
+            json.dumps(value, ensure_ascii=False).encode()  # halves of a pair cannot be encoded
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def read_object(text: bytes | str | None) -> dict[str, Any]:
+    """The same for an object; empty if it is not one."""
+    return mapping(read_json(text))
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """An object within a document; empty if it is not one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def natural(value: Any) -> int | None:
+    """A number from 0 to 2⁶³-1, or one written as decimal text; None if it is neither."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        return None
+    return value
+
+
+def _integer(text: str) -> int:
+    return int(text) if len(text) <= MOST_DIGITS else _too_long()
+
+
+def _float(text: str) -> float:
+    return float(text) if len(text) <= MOST_DIGITS else _too_long()
+
+
+def _too_long() -> NoReturn:
+    msg = "a number of too many digits"
+    raise ValueError(msg)

@@ -1,0 +1,135 @@
+"""A column that records lack is never emptied unnoticed; here without a database to ask."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cdc_assets.errors import TerminalError
+from cdc_assets_tests.merge.events import event
+from cdc_assets_tests.merge.odd_records import in_schema
+from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+pytestmark = pytest.mark.spark
+
+TYPES = {"id": "int64", "name": "string", "n": "int64"}
+TYPED: dict[str, Any] = {"columns": {"id": "bigint", "name": "text", "n": "bigint"}}
+
+
+def change(op: str, row: dict[str, Any], lsn: int, *, inline: bool, partition: int = 0) -> Message:
+    made = event(op, row, lsn, commit=lsn - 5, partition=partition)
+    if not inline:
+        return made
+    fields = [{"field": each, "type": TYPES[each], "optional": each != "id"} for each in row]
+    image = {"type": "struct", "optional": True, "fields": fields}
+    value = in_schema(made, {"type": "struct", "fields": [{"field": "after", **image}]}).value
+    key = in_schema(Message(None, made.key), {"type": "struct", "fields": fields[:1]}).value
+    return Message(key, value, partition)
+
+
+def ids(pipeline: Pipeline) -> dict[object, object]:
+    return {id_: row.get("n") for id_, row in pipeline.by_key(TABLE).items()}
+
+
+both = pytest.mark.parametrize("inline", [False, True], ids=["bare", "inline schema"])
+
+
+@both
+def test_a_row_that_would_lose_a_value_stops_the_table(pipeline: Make, inline: bool) -> None:
+    """The value may be of an earlier batch, or of the same."""
+    made = start(pipeline, change("c", {"id": 1, "name": "a", "n": 7}, 10, inline=inline))
+    before = made.lake.state(made.entry(TABLE).target)
+    lacks = change("u", {"id": 1, "name": "b"}, 20, inline=inline)
+    made.produce(TABLE, [change("c", {"id": 2, "name": "c", "n": 8}, 15, inline=inline), lacks])
+    for _ in range(2):
+        with pytest.raises(TerminalError, match="lacks column 'n'") as stopped:
+            made.merge(TABLE)
+        assert "partition=0 offset=2" in str(stopped.value)
+        assert "absent_columns" in str(stopped.value)
+    assert made.lake.state(made.entry(TABLE).target) == before
+
+    same = start(
+        pipeline,
+        change("c", {"id": 1, "name": "a", "n": 7}, 10, inline=inline),
+        tables={TABLE: TYPED} if not inline else {},
+    )
+    same.produce(
+        TABLE,
+        [
+            change("c", {"id": 2, "name": "a", "n": 8}, 20, inline=inline),
+            change("u", {"id": 2, "name": "b"}, 30, inline=inline),
+        ],
+    )
+    with pytest.raises(TerminalError, match="lacks column 'n'"):
+        same.merge(TABLE)
+    assert ids(same) == {1: 7}
+
+
+@both
+def test_records_from_before_a_column_was_added_are_merged(pipeline: Make, inline: bool) -> None:
+    """Their partition may lag behind, and they may be sent again after newer ones."""
+    made = start(
+        pipeline,
+        change("c", {"id": 1, "name": "a"}, 10, inline=inline),
+        change("c", {"id": 2, "name": "b"}, 11, inline=inline, partition=1),
+        change("u", {"id": 1, "name": "a", "n": 7}, 50, inline=inline),
+        partitions=2, tables={} if inline else {TABLE: TYPED},
+    )  # fmt: skip
+    assert ids(made) == {1: 7, 2: None}
+    old = [change("u", {"id": 2, "name": "c"}, 20, inline=inline, partition=1),
+           change("c", {"id": 1, "name": "a"}, 10, inline=inline)]  # fmt: skip
+    made.produce(TABLE, old)
+    made.merge(TABLE)
+    made.produce(TABLE, [change("c", {"id": 3, "name": "c", "n": 9}, 60, inline=inline)])
+    made.merge(TABLE)
+    assert made.by_key(TABLE) == {
+        1: {"id": 1, "name": "a", "n": 7},
+        2: {"id": 2, "name": "c", "n": None},
+        3: {"id": 3, "name": "c", "n": 9},
+    }
+
+
+@both
+def test_a_column_that_is_given_up_is_emptied_and_shown(
+    pipeline: Make, inline: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    given_up = {TABLE: {**TYPED, "absent_columns": ["n"]}}
+    made = start(
+        pipeline,
+        change("c", {"id": 1, "name": "a", "n": 7}, 10, inline=inline),
+        change("c", {"id": 2, "name": "b", "n": 8}, 11, inline=inline),
+        tables=given_up,
+    )
+    made.produce(TABLE, [change("u", {"id": 1, "name": "c"}, 20, inline=inline)])
+    (batch,) = made.merge(TABLE)
+    assert ids(made) == {1: None, 2: 8}
+    assert [column.name for column in batch.schema.columns if column.absent] == ["n"]
+    assert made.merge(TABLE) == []
+
+
+@both
+def test_a_column_may_be_given_up_after_the_table_was_made(pipeline: Make, inline: bool) -> None:
+    made = start(pipeline, change("c", {"id": 1, "name": "a", "n": 7}, 10, inline=inline))
+    made.produce(TABLE, [change("u", {"id": 1, "name": "c"}, 20, inline=inline)])
+    with pytest.raises(TerminalError, match="lacks column 'n'"):
+        made.merge(TABLE)
+    made.source["tables"] = {TABLE: {"absent_columns": ["n"]}}
+    made.__post_init__()
+    made.merge(TABLE)
+    assert ids(made) == {1: None}
+
+
+@both
+def test_an_odd_record_without_columns_is_rejected_first(pipeline: Make, inline: bool) -> None:
+    made = start(
+        pipeline, change("c", {"id": 1, "name": "a", "n": 7}, 10, inline=inline),
+        bad_records="quarantine",
+    )  # fmt: skip
+    odd = json.loads(event("u", {"id": None}, 20, commit=15).value or b"")
+    bare = Message(b"{}", json.dumps({**odd, "after": {"zzz": 1}}).encode())
+    made.produce(TABLE, [in_schema(bare, {"type": "struct"}) if inline else bare])
+    made.merge(TABLE)
+    assert ids(made) == {1: 7}
