@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -45,9 +46,18 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
     )
 
 
-def no_answer(servers: str, seconds: float, last: KafkaError | None = None) -> UnreachableError:
-    """The error for a deadline that passed without an answer."""
+def no_answer(
+    servers: str,
+    seconds: float,
+    last: KafkaError | None = None,
+    missing: Sequence[tuple[str, int]] = (),
+) -> UnreachableError:
+    """The error for a deadline that passed without an answer from the ``missing`` partitions."""
     detail = f"; {last.str()}" if last else ""
+    if missing:
+        topic, partition = missing[0]
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        detail = f" for topic={topic} partition={partition}{more}{detail}"
     msg = f"Kafka did not answer within {seconds:g} s{detail}"
     return UnreachableError(msg, where=servers, remedy=_REMEDY)
 

@@ -1,9 +1,14 @@
-"""Reads a few records by a short-lived consumer: assigned, never subscribed, nothing committed."""
+"""Reads a few records by a short-lived consumer: assigned, never subscribed, nothing committed.
+
+The time-out is one for silence: it begins anew whenever a partition that is still read from has
+answered, and what the caller does with a record does not count. However slowly partitions answer
+one after the other, a look-up ends: what it may wait for in all grows with how many there are.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -18,6 +23,8 @@ from cdc_assets.log.values import RawRecord
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _POLL_SECONDS: Final = 0.1
+_SECONDS_PER_PARTITION: Final = 0.1
+_SECONDS_PER_RECORD: Final = 0.01
 _BATCH: Final = 500
 _CONSUMER: Final[dict[str, Any]] = {
     "group.id": "cdc-assets",  # librdkafka wants one; it is never joined
@@ -49,7 +56,7 @@ _MOST_BYTES: Final = 512 << 20
 Place = tuple[str, int]
 """Topic and partition."""
 
-Events = Callable[[Consumer], Iterator[tuple[Place, "RawRecord | None"]]]
+Events = Callable[[Consumer, Collection[Place]], Iterator[tuple[Place, "RawRecord | None"]]]
 Span = tuple[int, int | None]
 """First offset, and the one after the last; None for the log's present end."""
 
@@ -71,13 +78,10 @@ class Reader:
         waiting = {(topic, number) for topic, vector in starts.items() for number, _ in vector}
         found: list[RawRecord] = []
         with self._consumer(starts) as consumer:
-            for place, record in self._events(consumer) if waiting else ():
-                if place in waiting:
-                    waiting.remove(place)
-                    consumer.pause([TopicPartition(*place)])
-                    found += [record] if record is not None else []
-                if not waiting:
-                    break
+            for place, record in self._events(consumer, waiting):
+                waiting.remove(place)
+                consumer.pause([TopicPartition(*place)])
+                found += [record] if record is not None else []
         return found
 
     @contextmanager
@@ -113,12 +117,12 @@ class Reader:
         waiting = {(topic, number) for number, _ in starts}
         found = _Sample(limit, wanted)
         with self._consumer({topic: starts}) as consumer:
-            for place, record in self._events(consumer) if waiting and limit > 0 else ():
+            for place, record in self._events(consumer, waiting) if limit > 0 else ():
                 if record is None:
                     waiting.discard(place)
                 elif record.value is not None:
                     found.add(record)
-                if found.is_enough or not waiting:
+                if found.is_enough:
                     break
         return tuple(sorted(found.records, key=lambda record: record.coordinate))
 
@@ -146,20 +150,36 @@ class Reader:
         finally:
             consumer.close()
 
-    def _events(self, consumer: Consumer) -> Iterator[tuple[Place, RawRecord | None]]:
-        """Records, and None for a partition whose end is reached; never ends by itself."""
-        deadline = time.monotonic() + self._timeout
-        while time.monotonic() < deadline:
-            for message in _messages(consumer):
+    def _events(
+        self, consumer: Consumer, waiting: Collection[Place]
+    ) -> Iterator[tuple[Place, RawRecord | None]]:
+        """Records of partitions that are waited for, and None where the end is reached.
+
+        Args:
+            consumer: assigned to them.
+            waiting: which they are. The caller takes out what it has read enough of.
+
+        Raises:
+            UnreachableError: if none of them answers for the time-out, or all of them together
+                take too long.
+        """
+        silence = Silence(self._timeout, len(waiting))
+        while waiting:
+            asked = time.monotonic()
+            messages = _messages(consumer)
+            silence.waited(time.monotonic() - asked)
+            for message in messages:
                 place = (str(message.topic()), int(message.partition() or 0))
                 error = message.error()
-                if error is None:
-                    yield place, _record(message)
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    yield place, None
-                else:
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
                     raise KafkaException(error)
-        raise no_answer(self._conf["bootstrap.servers"], self._timeout, self._last_error)
+                if place in waiting:
+                    silence.broken()
+                    yield place, None if error else _record(message)
+            if silence.is_too_long:
+                missing = (place for place in sorted(waiting))
+                servers = self._conf["bootstrap.servers"]
+                raise no_answer(servers, silence.seconds, self._last_error, tuple(missing))
 
     def _remember(self, error: KafkaError) -> None:
         self._last_error = error
@@ -199,6 +219,41 @@ class _Sample:
         return self._looked >= _MOST_LOOKED_AT or self._looked_bytes >= _MOST_BYTES
 
 
+class Silence:
+    """How long nothing has come, and how long was waited in all.
+
+    Args:
+        timeout: seconds of silence that are too long.
+        partitions: that answer; each, and each record, adds to what may be waited in all.
+    """
+
+    def __init__(self, timeout: float, partitions: int) -> None:
+        self._timeout = timeout
+        self._allowed = timeout + partitions * _SECONDS_PER_PARTITION
+        self._silent = 0.0
+        self._total = 0.0
+
+    def waited(self, seconds: float) -> None:
+        """Count time that was spent waiting."""
+        self._silent += seconds
+        self._total += seconds
+
+    def broken(self) -> None:
+        """Something has come."""
+        self._silent = 0.0
+        self._allowed += _SECONDS_PER_RECORD
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether to give up."""
+        return self._silent >= self._timeout or self._total >= self._allowed
+
+    @property
+    def seconds(self) -> float:
+        """What was too long."""
+        return self._timeout if self._silent >= self._timeout else round(self._total, 1)
+
+
 class Cursor:
     """Several small reads by one consumer, one after the other."""
 
@@ -217,16 +272,13 @@ class Cursor:
         if not waiting:
             return
         self._consumer.assign([TopicPartition(*place, spans[place][0]) for place in waiting])
-        for place, record in self._events(self._consumer):
-            if place in waiting:
-                end = spans[place][1]
-                offset = None if record is None else record.coordinate.offset
-                if record is not None and offset is not None and (end is None or offset < end):
-                    yield record
-                if offset is None or (end is not None and offset >= end - 1):
-                    waiting.remove(place)
-            if not waiting:
-                return
+        for place, record in self._events(self._consumer, waiting):
+            end = spans[place][1]
+            offset = None if record is None else record.coordinate.offset
+            if record is not None and offset is not None and (end is None or offset < end):
+                yield record
+            if offset is None or (end is not None and offset >= end - 1):
+                waiting.remove(place)
 
     def offsets_at(self, topic: str, time: datetime) -> dict[int, int]:
         """The first offset at or after a time, of partitions that have one."""
