@@ -159,7 +159,8 @@ class Postgres(Part):
             *("--auth=scram-sha-256", f"--pwfile={password_file}"),
             *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
         ]
-        _run_once(_unprivileged(argv, self.layout.home))
+        # Named as a part, so that one that outlives a killed start is stopped by the next.
+        _run_once(replace(_unprivileged(argv, self.layout.home), env=self.environment()))
         password_file.unlink()
         partial.rename(self.data)
 

@@ -4,6 +4,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
@@ -13,7 +14,10 @@ from cdc_assets.devstack import demo_parts, jars
 from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.postgres import Postgres
+from cdc_assets.devstack.process import strays
 from cdc_assets.errors import TerminalError
+from cdc_assets_tests.devstack.test_process import gone
+from cdc_assets_tests.stack.waiting import until
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -44,6 +48,25 @@ def test_a_cluster_that_was_never_finished_is_made_anew(postgres, folder):
     (half / "PG_VERSION").write_text("18\n")
     start(postgres)
     assert execute(postgres, "SELECT 1") == (1,)
+
+
+@pytest.mark.stack
+def test_an_initdb_that_outlived_a_killed_start_does_not_meddle_with_the_next(postgres, tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from cdc_assets.devstack.layout import Ports, StackLayout\n"
+        "from cdc_assets.devstack.postgres import Postgres\n"
+        "layout = StackLayout(Path(sys.argv[1]), Ports(postgres=int(sys.argv[2])))\n"
+        "Postgres(layout).bring_up(lambda _: None)"
+    )
+    home, port = postgres.layout.home, postgres.port
+    with subprocess.Popen([sys.executable, "-c", code, str(home), str(port)]) as killed:
+        until(lambda: strays(home, "postgres"), "initdb runs")
+        killed.kill()
+    orphans = strays(home, "postgres")
+    start(postgres)
+    assert execute(postgres, "SELECT 1") == (1,)
+    assert all(gone(each.pid) for each in orphans)
 
 
 @pytest.mark.stack
