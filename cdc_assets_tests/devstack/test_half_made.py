@@ -17,7 +17,7 @@ from cdc_assets.devstack.postgres import Postgres
 from cdc_assets.devstack.process import strays
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_process import gone
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 CHECKOUT = Path(__file__).parents[2]
 

@@ -23,7 +23,7 @@ from cdc_assets.orchestration.keys import TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 

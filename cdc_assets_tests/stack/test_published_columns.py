@@ -17,7 +17,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging, lake_table
 from cdc_assets_tests.stack.replicated import new_database, replicated, write_config
-from cdc_assets_tests.stack.waiting import until
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 
