@@ -121,7 +121,7 @@ def published(postgres_dsn):
         (["listed", "plain"], {"v"}, False),
         (["filtered", "plain"], {"g", "v"}, False),
     ],
-    ids=str,
+    ids=lambda value: "+".join(sorted(value)) if isinstance(value, list | set) else str(value),
 )
 def test_what_publications_leave_out(published, publications, unpublished, filters):
     (table, _, _), _ = published(*publications)

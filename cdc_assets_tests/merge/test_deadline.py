@@ -132,6 +132,6 @@ def test_no_session_is_waited_for_without_end(
         remote = f"sc://localhost:{port.getsockname()[1]}/;token=x"
         spark = ReplicationSpark(spark_config={"spark.remote": remote})
         with pytest.raises(
-            UnreachableError, match="Spark (does not answer|cannot be connected to)"
+            UnreachableError, match=r"Spark (does not answer|cannot be connected to)"
         ):
             spark.session()
