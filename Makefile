@@ -9,6 +9,8 @@ BIN := .venv/bin
 HOME_DIR := .cdc
 PYTEST_ARGS ?=
 STACKS ?= 2
+KILLS ?= 300
+SECONDS_AT_MOST ?= 7200
 
 .PHONY: help demo dev unit test lint type bench soak install stack-up stack-down clean
 
@@ -42,8 +44,14 @@ type: .venv/.synced  ## pyright
 bench: install  ## speed, on this machine: prints figures, fails on none
 	$(BIN)/python -m cdc_assets_tests.bench
 
-soak: install  ## the generated cases, by thousands
+soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every part, and every fault
+ifdef STACK
+	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
+	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/merge/test_faults.py $(PYTEST_ARGS)
+else
+	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m property $(PYTEST_ARGS)
+endif
 
 install: .venv/.synced $(HOME_DIR)/.installed  ## Python packages and JVM pieces; does nothing the second time
 

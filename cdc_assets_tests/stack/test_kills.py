@@ -29,7 +29,7 @@ from cdc_assets_tests.stack.replicated import Replicated, new_database, replicat
 from cdc_assets_tests.stack.workload import MAKE, TABLES, Workload
 from cdc_assets_tests.waiting import until
 
-KILLS = int(os.environ.get("CDC_ASSETS_KILLS", "10"))
+KILLS = int(os.environ.get("CDC_ASSETS_KILLS", "5"))
 SECONDS = float(os.environ.get("CDC_ASSETS_SECONDS", "3600"))
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "11"))
 VICTIMS = (*["run"] * 11, *["spark"] * 4, *["connect"] * 2, "kafka", *["postgres"] * 2)
