@@ -52,14 +52,6 @@ def good(id_: int) -> Message:
     return Message(_key(id_), _event(_row_with(id_, "n", "1")).encode())
 
 
-def in_schema(message: Message, schema: object | None = None) -> Message:
-    """With an inline schema around the value, whatever that is."""
-    assert message.value is not None
-    text = json.dumps(SCHEMA if schema is None else schema, separators=(",", ":")).encode()
-    value = b'{"schema":' + text + b',"payload":' + message.value + b"}"
-    return Message(message.key, value, message.partition)
-
-
 def odd_records(first: int) -> list[Odd]:
     """All of them, with ids from ``first`` on."""
     return [

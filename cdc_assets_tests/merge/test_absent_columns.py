@@ -9,25 +9,13 @@ import pytest
 
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.merge.events import event
-from cdc_assets_tests.merge.odd_records import in_schema
+from cdc_assets_tests.merge.inline import change, in_schema
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.spark
 
-TYPES = {"id": "int64", "name": "string", "n": "int64"}
 TYPED: dict[str, Any] = {"columns": {"id": "bigint", "name": "text", "n": "bigint"}}
-
-
-def change(op: str, row: dict[str, Any], lsn: int, *, inline: bool, partition: int = 0) -> Message:
-    made = event(op, row, lsn, commit=lsn - 5, partition=partition)
-    if not inline:
-        return made
-    fields = [{"field": each, "type": TYPES[each], "optional": each != "id"} for each in row]
-    image = {"type": "struct", "optional": True, "fields": fields}
-    value = in_schema(made, {"type": "struct", "fields": [{"field": "after", **image}]}).value
-    key = in_schema(Message(None, made.key), {"type": "struct", "fields": fields[:1]}).value
-    return Message(key, value, partition)
 
 
 def ids(pipeline: Pipeline) -> dict[object, object]:

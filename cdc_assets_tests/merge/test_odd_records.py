@@ -11,13 +11,14 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from cdc_assets.errors import RejectedRecordError, TerminalError, TransientError
 from cdc_assets_tests.merge.events import event, tombstone, truncate
+from cdc_assets_tests.merge.inline import in_schema
 from cdc_assets_tests.merge.odd_records import (
     CANARY,
     COLUMNS,
     NO_SCHEMAS,
+    SCHEMA,
     Odd,
     good,
-    in_schema,
     merged,
     odd_records,
 )
@@ -60,12 +61,12 @@ def test_odd_records_are_set_aside_and_the_others_merged(pipeline: Make, inline:
     """They are also among those that the table is described by."""
     odd, then = odd_records(100), odd_records(1000)
     messages = [good(1), *map(message, odd), good(2)]
-    wrapped = [in_schema(each) if inline else each for each in messages]
+    wrapped = [in_schema(each, SCHEMA) if inline else each for each in messages]
     made = start(pipeline, *wrapped, **QUARANTINE)
     require_only_themselves(made, odd, 1)
     # Again: the table is there now, and two good ones come after them.
     later = [*map(message, then), good(3), good(4)]
-    made.produce(TABLE, [in_schema(each) if inline else each for each in later])
+    made.produce(TABLE, [in_schema(each, SCHEMA) if inline else each for each in later])
     made.merge(TABLE)
     rows = made.by_key(TABLE)
     assert {id_: rows[id_] for id_ in (1, 2, 3, 4)} == {id_: merged(id_) for id_ in (1, 2, 3, 4)}
@@ -87,7 +88,7 @@ def test_a_schema_that_is_none_costs_its_record_only(pipeline: Make) -> None:
     odd = [in_schema(good(100 + n), schema) for n, schema in enumerate(NO_SCHEMAS.values())]
     deep = b'{"schema":' + b"[" * 10_000 + b"]" * 10_000 + b',"payload":{"op":"c"}}'
     odd.append(Message(b'{"id":99}', deep))
-    made = start(pipeline, *odd, in_schema(good(1)), *odd, **QUARANTINE)
+    made = start(pipeline, *odd, in_schema(good(1), SCHEMA), *odd, **QUARANTINE)
     assert made.rows(TABLE) == [merged(1)]
     reasons = set_aside(made)
     assert set(reasons) == set(range(2 * len(odd) + 1)) - {len(odd)}

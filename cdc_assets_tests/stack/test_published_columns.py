@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,10 +13,11 @@ import pytest
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
+from cdc_assets_tests.merge.inline import change
+from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging, lake_table
 from cdc_assets_tests.stack.replicated import new_database, replicated, write_config
-from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 
@@ -37,11 +37,12 @@ TABLES = (
     "CREATE TABLE parts_low PARTITION OF parts FOR VALUES FROM (0) TO (10)",
     "CREATE TABLE parts_high PARTITION OF parts FOR VALUES FROM (10) TO (20)",
     "INSERT INTO parts VALUES (1, 1), (11, 11)",
-    "CREATE TABLE signals (id text PRIMARY KEY, type text NOT NULL, data text)",
+    "CREATE SCHEMA elsewhere",
+    "CREATE TABLE elsewhere.nudges (id int PRIMARY KEY)",
 )
 CHOSEN = (
     "CREATE PUBLICATION chosen FOR TABLE made, was_made, shrinking, listed (id, a),"
-    " filtered WHERE (id > 1), parts WITH (publish_via_partition_root = true)"
+    " filtered WHERE (id > 1), parts, elsewhere.nudges WITH (publish_via_partition_root = true)"
 )
 
 
@@ -117,8 +118,7 @@ def _world(
     **settings: str,
 ) -> Iterator[World]:
     dsn = new_database(stack, name, *TABLES, *publications)
-    signals = {"signal.data.collection": "public.signals", "signal.enabled.channels": "source"}
-    debezium = {"value.converter.schemas.enable": schemas, **signals, **settings}
+    debezium = {"value.converter.schemas.enable": schemas, **settings}
     with replicated(stack, base, name, dsn, debezium=debezium) as database:
         yield World(database, spark, base)
 
@@ -147,20 +147,22 @@ def test_a_generated_column_that_the_lake_has_is_not_emptied(usual: World) -> No
     assert usual.lake("was_made", "id, a") == usual.source("was_made", "id, a")
 
 
-def test_a_generated_column_that_is_added_is_left_out(usual: World) -> None:
-    """Also where a snapshot shows it: no change would hold it."""
-    run = usual.database.execute
-    run("CREATE TABLE signalled (id int PRIMARY KEY, a int)", "INSERT INTO signalled VALUES (1, 1)")
-    usual.merge("signalled")
-    run("ALTER TABLE signalled ADD COLUMN g int GENERATED ALWAYS AS (a * 2) STORED")
-    wanted = json.dumps({"data-collections": ["public.signalled"], "type": "incremental"})
-    run(f"INSERT INTO signals VALUES ('s', 'execute-snapshot', '{wanted}')")
-    until(lambda: len(usual.records("signalled")) > 1, "the snapshot is read", every_seconds=1)
-    usual.merge("signalled")
-    run("UPDATE signalled SET a = 2")
-    usual.merge("signalled")
-    assert usual.columns("signalled") == ["id", "a"]
-    assert usual.lake("signalled", "id, a") == [(1, 2)]
+@pytest.mark.parametrize("inline", [False, True], ids=["bare", "inline schema"])
+def test_a_generated_column_that_a_later_snapshot_shows_is_left_out(
+    stack: LocalStack, pipeline: Make, monkeypatch: pytest.MonkeyPatch, inline: bool
+) -> None:
+    name = f"later_{inline}".lower()
+    dsn = new_database(stack, name, "CREATE TABLE t (id int PRIMARY KEY, name text)")
+    monkeypatch.setenv("LATER_DSN", dsn)
+    first = change("c", {"id": 1, "name": "a"}, 10, inline=inline)
+    made = start(pipeline, first, database={"kind": "postgres", "dsn": {"env": "LATER_DSN"}})
+    with psycopg.connect(dsn) as connection:
+        connection.execute("ALTER TABLE t ADD COLUMN n bigint GENERATED ALWAYS AS (id * 2) STORED")
+    made.produce(TABLE, [change("r", {"id": 1, "name": "a", "n": 2}, 20, inline=inline)])
+    made.merge(TABLE)
+    made.produce(TABLE, [change("u", {"id": 1, "name": "b"}, 30, inline=inline)])
+    made.merge(TABLE)
+    assert made.rows(TABLE) == [{"id": 1, "name": "b"}]
 
 
 def test_a_dropped_column_is_emptied_in_rows_that_change(
