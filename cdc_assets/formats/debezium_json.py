@@ -82,7 +82,9 @@ def decode(raw: DataFrame, spec: DecodeSpec) -> DataFrame:
     # Within an object of ours, whatever follows the record's own object makes it unreadable.
     wrapped = text if spec.inline else F.concat(F.lit('{"payload":'), text, F.lit("}"))
     parsed = raw.select(
-        F.from_json(_once(wrapped), _document_type(spec), options).alias("document"),
+        F.from_json(
+            _once(wrapped) if spec.parse_here else wrapped, _document_type(spec), options
+        ).alias("document"),
         text.alias("text"),
         F.col("key").cast("string").alias("key_text"),
         F.col("value").isNull().alias("is_tombstone"),

@@ -33,6 +33,8 @@ class DecodeSpec:
         firsts: by partition an offset that no record to be read lies below; 0 if absent.
         split_keys: an update may change the key, see ``old_key``.
         tombstone_keys: decode the key of records without a value.
+        parse_here: keep conditions on the changes from being pushed below the parsing. What
+            follows is then not deterministic for Spark, and may not stand in a DELETE.
         may_lack: columns that need not be in a row image, beside those marked in ``target``.
     """
 
@@ -48,6 +50,7 @@ class DecodeSpec:
     split_keys: bool = False
     tombstone_keys: bool = False
     may_lack: frozenset[str] = frozenset()
+    parse_here: bool = False
 
     @property
     def expected(self) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ class ChangeSet:
         would then be done twice; each reading needs one of its own.
         """
         plan, marked = self._plan, self._decoder.unset_able
-        changes = _of_rows(observer.attach(self._decoder.decode(knowledge.floors)))
+        decoded = self._decoder.decode(knowledge.floors, parse_here=False)
+        changes = _of_rows(observer.attach(decoded))
         if knowledge.lone_deletes is not None:
             changes = changes.unionByName(knowledge.lone_deletes)
         if knowledge.moves is not None:

@@ -70,7 +70,12 @@ class BatchDecoder:
         return {each.fingerprint: each.schema for each in self.schemas if each.schema}
 
     def decode(
-        self, floors: Floors, raw: DataFrame | None = None, *, tombstone_keys: bool = False
+        self,
+        floors: Floors,
+        raw: DataFrame | None = None,
+        *,
+        tombstone_keys: bool = False,
+        parse_here: bool = True,
     ) -> DataFrame:
         """All records, decoded; those of no known schema come with a rejection.
 
@@ -78,6 +83,7 @@ class BatchDecoder:
             floors: see `cdc_assets.changes.position.floor_at`.
             raw: other records of the table; None for the batch's own.
             tombstone_keys: decode the keys of records without a value too.
+            parse_here: see `DecodeSpec`; where the changes are observed, that does the same.
         """
         plan, records = self.plan, self.raw if raw is None else raw
         spec = DecodeSpec(
@@ -93,6 +99,7 @@ class BatchDecoder:
             split_keys=plan.layout.split_keys,
             tombstone_keys=tombstone_keys,
             may_lack=self.may_lack,
+            parse_here=parse_here,
         )
         if not self.schemas:
             return decode(records, spec)

@@ -78,6 +78,31 @@ class Known:
         keys = sent(keys, wanted.count() if count is None else count)
         return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that may be asked for."""
+        return self._columns
+
+    def given_up(self, places: DataFrame, width: int) -> DataFrame:
+        """Those of these source positions at which the lake knows of a deleted key.
+
+        Args:
+            places: ``at``, binary: positions without the Kafka offset; few.
+            width: of these, in bytes.
+        """
+        at = F.substring(F.col(sql.POSITION), 1, width).alias("at")
+        if self._plan.soft:
+            rows = lake_table(self._spark, self._catalog, self._plan, None)
+            deleted = rows.where(F.col(sql.DELETED)).select(at) if self._plan.head else None
+        else:
+            entries = self._tombstones.entries() if self._tombstones else None
+            deleted = None if entries is None else entries.select(at)
+        if deleted is None:
+            return places.limit(0)
+        wanted = F.broadcast(places.select(F.col("at").alias("wanted")))
+        found = deleted.join(wanted, deleted["at"] == wanted["wanted"], "left_semi")
+        return found.distinct()
+
     def positions(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:
         """``known_key known_position``, at most one for each key: of its row or its delete."""
         found = rows.select("known_key", "known_position")

@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from cdc_assets.merge.apart import told
 from cdc_assets.merge.fold import FOLDED, completed, pinned, position_bytes, set_values
 from cdc_assets.merge.joins import sent
 from cdc_assets.merge.known import Known
@@ -55,6 +56,7 @@ def moves(
             F.lit(None).cast(row_type).alias("carried"),
         )
     )
+    found = pinned(told(found, changes, plan, known))
     for _ in range(_CHAIN):
         whole = pinned(_carried(changes, found, plan, known, unset_able))
         if whole.isEmpty():

@@ -52,6 +52,7 @@ class BatchPlan:
         layout: what its records are like.
         is_empty: the head has no rows at all; ``head_columns`` are those that it has.
         steps: what the table lacks, done before anything is read.
+        is_aligned: it holds whole transactions only.
         soft: deleted rows stay in the table, marked.
         numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
             binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
@@ -78,6 +79,7 @@ class BatchPlan:
     run_id: str
     attempt: str
     state: TableState | None = None
+    is_aligned: bool = False
     steps: tuple[TableStep, ...] = ()
     numbering: str = ""
     permit: str = ""

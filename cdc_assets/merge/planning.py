@@ -131,6 +131,7 @@ class Planner:
         pending = Pending(plan, left, total_length(ranges) < left)
         if transactions is None:
             return pending
+        pending = replace(pending, plan=replace(plan, is_aligned=True))
         whole = partial(patience.require_whole, transactions, ranges, marks.end)
         return replace(pending, require_whole=whole)
 

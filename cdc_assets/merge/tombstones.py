@@ -43,6 +43,10 @@ class Tombstones:
         )
         return self._side.append(rows, attempt)
 
+    def entries(self) -> DataFrame | None:
+        """All that count; None if no delete is remembered."""
+        return self._side.entries()
+
     def known(self, keys: DataFrame) -> DataFrame | None:
         """``known_key``, ``known_position`` of those of the keys that were deleted.
 
