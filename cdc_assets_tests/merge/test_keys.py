@@ -58,7 +58,7 @@ def test_a_changed_key_takes_large_values_along_that_the_update_left_alone(pipel
         event("c", row(9, PLACEHOLDER, 1), 12, commit=9),
     )
     chain = [*moved(1, 2, PLACEHOLDER, 20), *moved(2, 3, PLACEHOLDER, 21)]
-    renamed = event("u", {"id": 5, "name": "new"}, 22, commit=19)
+    renamed = event("u", row(5, "new", 1), 22, commit=19)
     made.produce(TABLE, [*chain, renamed, *moved(5, 6, PLACEHOLDER, 23)])
     made.merge(TABLE)
     assert names(made) == {3: "large", 6: "new", 9: PLACEHOLDER}

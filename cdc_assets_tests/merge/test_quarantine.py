@@ -31,18 +31,25 @@ from cdc_assets_tests.quarantine_world import QuarantineWorld
 from cdc_assets_tests.world import registry_of
 
 BAD = "canary-9d2"
+CLOCK = {"begun_ms": 0}
 
 
-def fresh(message: Message) -> Message:
-    """Committed at the source just now, so that it was merged in time."""
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source commits from now on, so that all is merged in time."""
+    monkeypatch.setitem(CLOCK, "begun_ms", int(datetime.now(UTC).timestamp() * 1000))
+
+
+def fresh(message: Message, lsn: int) -> Message:
+    """With the time that belongs to its place in the source: one that comes late is older."""
     assert message.value is not None
     value = json.loads(message.value)
-    value["source"]["ts_ms"] = int(datetime.now(UTC).timestamp() * 1000)
+    value["source"]["ts_ms"] = CLOCK["begun_ms"] + lsn
     return replace(message, value=json.dumps(value).encode())
 
 
 def change(op: str, lsn: int, **row: Any) -> Message:
-    return fresh(event(op, row, lsn, commit=lsn - 5))
+    return fresh(event(op, row, lsn, commit=lsn - 5), lsn)
 
 
 @dataclass
