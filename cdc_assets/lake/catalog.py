@@ -12,7 +12,8 @@ import requests
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.table import Table
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import LakeConfig, ReplicationConfig
@@ -22,6 +23,7 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import SideState, read_side
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes, read_state
 
+_BUSY_SECONDS = 3.0
 _SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
 
 
@@ -124,11 +126,21 @@ class Lake:
         return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()
 
     def _load(self, name: LakeName) -> Table | None:
+        """A table; a catalog in a file that somebody is writing to is asked again for a while."""
+        asking = Retrying(
+            retry=retry_if_exception_type(OperationalError),
+            stop=stop_after_delay(_BUSY_SECONDS),
+            wait=wait_random(0.05, 0.3),
+            reraise=True,
+        )
         with self._reachable(), effect("lake: load table"):
-            try:
-                return self._open().load_table((name.namespace, name.name))
-            except (NoSuchTableError, NoSuchNamespaceError):
-                return None
+            return asking(self._loaded, name)
+
+    def _loaded(self, name: LakeName) -> Table | None:
+        try:
+            return self._open().load_table((name.namespace, name.name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
 
     def _open(self) -> Catalog:
         with self._opening:
