@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
 from cdc_assets.devstack import process
 from cdc_assets.devstack.layout import HOST, Ports
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import TerminalError, TransientError
 
 _POLL_SECONDS = 0.02
 _LOOPBACK = (HOST, "::1", f"::ffff:{HOST}")
@@ -119,14 +120,28 @@ def _listening_pid(port: int) -> int | None:
     return next((pid for pid in owners if pid), None)
 
 
+PICKED_FROM: Final = range(20_000, 32_000)
+"""Below the ports that systems give away by themselves, on Linux from 32768 on: one of those may
+be somebody's connection by the time that a part wants to listen there."""
+
+
 def pick_free_ports() -> Ports:
     """Free ports for all parts, for stacks that live beside others. Free now, not reserved."""
-    names = Ports().as_dict()
-    probes = {name: socket.socket(socket.AF_INET, socket.SOCK_STREAM) for name in names}
-    try:
-        for probe in probes.values():
-            probe.bind((HOST, 0))
-        return Ports(**{name: probe.getsockname()[1] for name, probe in probes.items()})
-    finally:
-        for probe in probes.values():
-            probe.close()
+    found: dict[str, int] = {}
+    for name in Ports().as_dict():
+        found[name] = _free_port(taken=frozenset(found.values()))
+    return Ports(**found)
+
+
+def _free_port(taken: frozenset[int]) -> int:
+    """By chance, so that two who pick at the same moment pick others."""
+    for port in random.SystemRandom().sample(PICKED_FROM, len(PICKED_FROM)):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        if port not in taken:
+            return port
+    msg = f"no port is free from {PICKED_FROM.start} to {PICKED_FROM.stop - 1}"
+    raise TransientError(msg, where=HOST, remedy="look what takes them all")
