@@ -8,7 +8,8 @@ UV := .uv/bin/uv
 BIN := .venv/bin
 HOME_DIR := .cdc
 PYTEST_ARGS ?=
-STACKS ?= 2
+# Two stacks side by side are faster where there are cores for them.
+STACKS ?= 1
 KILLS ?= 300
 SECONDS_AT_MOST ?= 7200
 
@@ -30,7 +31,7 @@ dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a st
 unit: .venv/.synced  ## the tests that start nothing: seconds
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
 
-test: install  ## every test, on two stacks side by side (PYTEST_ARGS='-k keys' for some)
+test: install  ## every test; STACKS=2 for two stacks side by side (PYTEST_ARGS='-k keys' for some)
 	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: .venv/.synced  ## ruff and the import rules
@@ -47,7 +48,8 @@ bench: install  ## speed, on this machine: prints figures, fails on none
 soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every part, and every fault
 ifdef STACK
 	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
-	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/merge/test_faults.py $(PYTEST_ARGS)
+	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/merge/test_faults.py \
+	  cdc_assets_tests/stack/test_published_columns.py cdc_assets_tests/live/test_demo_life.py $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m property $(PYTEST_ARGS)

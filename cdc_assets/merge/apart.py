@@ -47,19 +47,28 @@ def told(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) ->
     gone = placed.join(before.withColumn("was_given_up", F.lit(True)), "at", "left")
     moved = F.coalesce(F.col("was_given_up"), F.lit(plan.partitions > 1))
     apart = gone.select(*source, moved.alias("is_apart"))
-    joined = found.join(apart, list(source), "left").join(
-        _sent_again(changes, placed, plan, known), list(source), "left"
-    )
-    return joined.select(
-        *source,
-        (F.col("is_moved") | F.coalesce("is_apart", F.lit(False))).alias("is_moved"),
-        "from_key",
-        F.coalesce("carried", "carried_again").alias("carried"),
-    )
+    joined = found.join(apart, list(source), "left")
+    is_moved = F.col("is_moved") | F.coalesce("is_apart", F.lit(False))
+    return joined.select(*source, is_moved.alias("is_moved"), "from_key", "carried")
 
 
-def _sent_again(changes: DataFrame, placed: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
-    """``carried_again``: the rows of creates that the lake has as these very changes left them."""
+def sent_again(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+    """With the rows of moves that the lake has as these very changes left them.
+
+    The arguments are those of `told`; what could be completed is.
+    """
+    source = plan.numbers[:-1]
+    left = found.where("is_moved AND carried IS NULL").select(*source)
+    if left.isEmpty():
+        return found
+    placed = left.withColumn("at", position_bytes(source))
+    joined = found.join(_rows_of(changes, placed, plan, known), list(source), "left")
+    carried = F.coalesce("carried", "carried_again").alias("carried")
+    return joined.select(*source, "is_moved", "from_key", carried)
+
+
+def _rows_of(changes: DataFrame, placed: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+    """``carried_again``: what the lake has of the changes at these places."""
     source = plan.numbers[:-1]
     mine = changes.where("in_doubt").join(placed, list(source))
     rows = known.rows(mine)

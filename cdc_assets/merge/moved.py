@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_assets.merge.apart import told
+from cdc_assets.merge.apart import sent_again, told
 from cdc_assets.merge.fold import FOLDED, completed, pinned, position_bytes, set_values
 from cdc_assets.merge.joins import sent
 from cdc_assets.merge.known import Known
@@ -64,7 +64,7 @@ def moves(
         made = found.join(whole, list(source), "left")
         row = F.coalesce("carried", "carried_now").alias("carried")
         found = pinned(made.select(*source, "is_moved", "from_key", row))
-    return found
+    return pinned(sent_again(found, changes, plan, known))
 
 
 def settled(

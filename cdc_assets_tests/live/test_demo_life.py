@@ -27,9 +27,10 @@ from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.devstack.test_environment import HOSTILE
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.stack, profiles.in_soak, pytest.mark.timeout(1800)]
 
 PATIENCE_SECONDS = 400
 

@@ -2,7 +2,7 @@
 
 Runs of ``cdc-assets replicate``, the Spark server, Kafka Connect, Kafka and PostgreSQL are killed
 at random moments, under a load with changed keys, large values, rows without a key, and columns
-that come and go. A few kills in the usual run; ``make soak STACK=1`` reports hundreds.
+that come and go. ``make soak STACK=1`` reports hundreds of kills; `test_truth` has a few.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.workload import MAKE, TABLES, Workload
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
 KILLS = int(os.environ.get("CDC_ASSETS_KILLS", "5"))
@@ -36,7 +37,7 @@ VICTIMS = (*["run"] * 11, *["spark"] * 4, *["connect"] * 2, "kafka", *["postgres
 ROUND = 25
 """So many kills, then everything is compared."""
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(SECONDS + 1800)]
+pytestmark = [pytest.mark.stack, profiles.in_soak, pytest.mark.timeout(SECONDS + 1800)]
 
 
 @pytest.fixture

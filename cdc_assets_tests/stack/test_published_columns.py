@@ -18,8 +18,9 @@ from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging, lake_table
 from cdc_assets_tests.stack.replicated import new_database, replicated, write_config
+from cdc_assets_tests.toy import profiles
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, profiles.in_soak]
 
 TABLES = (
     "CREATE TABLE made (id int PRIMARY KEY, a int, g bigint GENERATED ALWAYS AS (a * 2) STORED,"

@@ -13,7 +13,7 @@ settings.register_profile(
 )
 
 in_soak = pytest.mark.skipif(
-    os.environ.get("HYPOTHESIS_PROFILE") != SOAK, reason="searches for minutes: make soak"
+    os.environ.get("HYPOTHESIS_PROFILE") != SOAK, reason="takes many minutes: make soak"
 )
 """For what searches where the usual run has a case at hand."""
 
