@@ -37,6 +37,10 @@ Commit = tuple[int, ...]
 CLOCK_MS: Final = 60_000
 """How far commit times may run against commits, where keys may have moved: clocks are set back."""
 
+LEEWAY_MS: Final = 10_000
+"""A source that was restored goes on later than this after what was merged of it. What is lower
+and less newer is a delivery again, whose time a connector or a tool has set anew."""
+
 APART_MS: Final = 1_000
 """The same with all clocks right: concurrent transactions take their times before they commit. No
 source is restored in less."""

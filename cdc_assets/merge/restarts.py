@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import (
-    APART_MS,
     CLOCK_MS,
     COMMIT_NUMBERS,
+    LEEWAY_MS,
     SKEW_MS,
     Commit,
     Permit,
@@ -188,14 +188,14 @@ class RestartWatch:
 def _is_ordered(figures: BatchFigures, folded: Folded) -> bool:
     """Whether the batch's times run with its positions, as far as its fold shows."""
     told, latest = figures.newest_told_ms, max(folded.latest_ms.values(), default=None)
-    is_hidden = told is not None and latest is not None and told > latest + APART_MS
+    is_hidden = told is not None and latest is not None and told > latest + LEEWAY_MS
     return not (is_hidden or folded.is_unordered)
 
 
 def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
     """What was merged before the batch."""
     published, scheme = plan.published, plan.layout.scheme
-    apart = APART_MS if plan.partitions > 1 else 0
+    apart = LEEWAY_MS
     if published is None:
         return Seen(keys_stay=plan.layout.keyed or plan.partitions == 1, apart_ms=apart)
     highest = {p: commit_of(scheme, text) for p, text in published.carried.applied.items()}
