@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import uuid
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.files import replace_file
 
 VERSION = 1
 
@@ -226,16 +225,13 @@ class RegistryFile:
         content = registry.to_json().encode()
         try:
             with effect("registry: replace"):
-                if self._is_local:
-                    _replace_local(Path(self._path), content)
-                else:
-                    self._files.pipe_file(self._path, content)
+                replace_file(self._files, self._path, content)
         except OSError as error:
             raise self._unreachable(action="written") from error
 
     @contextmanager
     def _lock(self) -> Generator[None]:
-        if not self._is_local:
+        if not isinstance(self._files, LocalFileSystem):
             yield
             return
         path = Path(f"{self._path}.lock")
@@ -248,26 +244,10 @@ class RegistryFile:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
-    @property
-    def _is_local(self) -> bool:
-        return isinstance(self._files, LocalFileSystem)
-
     def _unreachable(self, *, action: str) -> UnreachableError:
         msg = f"the registry cannot be {action}"
         remedy = "check that the place exists and may be accessed"
         return UnreachableError(msg, where=self.url, remedy=remedy)
-
-
-def _replace_local(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _other_to_dict(other: OtherTopic) -> dict[str, str]:

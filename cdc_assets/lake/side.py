@@ -39,6 +39,12 @@ def side_of(target: LakeName, mark: SideMark | None) -> LakeName:
     return LakeName(namespace, name)
 
 
+def side_lost(name: LakeName, where: str) -> TerminalError:
+    """The side table that a table needs is not there any more."""
+    what = f"the side table {name} is gone: what this table remembers is lost"
+    return TerminalError(what, where=where, remedy="build the table anew: cdc-assets rebuild")
+
+
 @dataclass(frozen=True, slots=True)
 class SideSnapshot:
     """One snapshot of a side table; ``is_compaction`` if it has the rows of its parent."""

@@ -8,10 +8,11 @@ of these may have a name that a table's topic could have, and the other way roun
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, cast
+
+from cdc_assets.changes.json_text import read_json
 
 _TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _IMAGES: Final = frozenset({"before", "after"})
@@ -69,10 +70,7 @@ def kind_of_record(value: bytes) -> TopicKind:
 
 def _payload(value: bytes) -> Mapping[str, Any] | None:
     """The event without the schema around it; None if it is no JSON object."""
-    try:
-        document = json.loads(value)
-    except (ValueError, RecursionError):
-        return None
+    document = read_json(value)
     if isinstance(document, dict) and {"schema", "payload"} <= document.keys():
         document = document["payload"]
     return cast("Mapping[str, Any]", document) if isinstance(document, dict) else None

@@ -104,7 +104,7 @@ class AbsentColumns:
 
 def _changes(decoder: BatchDecoder) -> DataFrame:
     plan = decoder.plan
-    decoded = decoder.decode(plan.published.carried.snapshot_starts if plan.published else {})
+    decoded = decoder.decode(plan.snapshot_starts)
     rows = decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS))
     return rows.withColumn("position", position_bytes(plan.numbers))
 

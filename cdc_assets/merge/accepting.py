@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import Permit, Restarts
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.effects import effect
 from cdc_assets.lake import Lake
 from cdc_assets.lake.properties import ACCEPTED_RESTART
 from cdc_assets.log.kafka import KafkaLog
@@ -92,10 +93,11 @@ class RestartDesk:
             plan.entry.table.source
         ).connector.unavailable_value_placeholder
         decoder = BatchDecoder(raw, plan, placeholder)
-        floors = plan.published.carried.snapshot_starts if plan.published else {}
         try:
             watch.look(
-                lambda epochs: replace(decoder, plan=replace(plan, epochs=epochs)).decode(floors)
+                lambda epochs: replace(decoder, plan=replace(plan, epochs=epochs)).decode(
+                    plan.snapshot_starts
+                )
             )
         except RestartError as found:
             epoch = len(watch.restarts.accepted) + 1
@@ -106,5 +108,6 @@ class RestartDesk:
         """Record the permission; the next batches are merged across this restart."""
         said = {ACCEPTED_RESTART: found.permit.to_json()}
         catalog = self._config.lake.catalog.name
-        with translated("accept restart", f"table={entry.table} lake={entry.target}"):
+        where = f"table={entry.table} lake={entry.target}"
+        with translated("accept restart", where), effect("spark: accept restart"):
             self._spark().sql(sql.set_properties(catalog, entry.target, said))

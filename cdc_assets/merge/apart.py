@@ -28,13 +28,12 @@ from cdc_assets.merge.plan import BatchPlan
 _NUMBER_BYTES: Final = 8
 
 
-def told(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+def told(found: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
     """What `moves` has found, with what is known of creates whose deletes are not in the batch.
 
     Args:
         found: the numbers of the position without the offset, ``is_moved``, ``from_key``,
             ``carried``.
-        changes: decoded ones.
         plan: of the batch.
         known: look-ups, in the columns that may be unset.
     """
@@ -55,7 +54,7 @@ def told(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) ->
 def sent_again(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
     """With the rows of moves that the lake has as these very changes left them.
 
-    The arguments are those of `told`; what could be completed is.
+    The arguments are those of `told`, and the decoded changes; what could be completed is.
     """
     source = plan.numbers[:-1]
     left = found.where("is_moved AND carried IS NULL").select(*source)

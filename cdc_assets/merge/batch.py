@@ -125,9 +125,7 @@ class BatchExecution:
         if plan.steps:
             with self.steps.step("make or change the table"):
                 execute_steps(self.spark, self.catalog, plan.entry, plan.steps)
-        starts = plan.published.carried.snapshot_starts if plan.published else None
-        floors = dict.fromkeys(range(plan.partitions), ()) if starts is None else starts
-        knowledge = Knowledge(floors)
+        knowledge = Knowledge(plan.snapshot_starts)
         while True:
             with self._folded(knowledge) as (folded, figures):
                 if figures.unknown_column is not None:

@@ -15,6 +15,7 @@ from cdc_assets.merge import sql
 from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.parts import Truncate
 from cdc_assets.merge.publish import Publisher
+from cdc_assets.merge.writing import snapshot_writer
 
 BROADCAST_KEYS = 2_000_000
 """Up to this many keys of a batch go to every task; more are joined by sorting, in bounded
@@ -57,18 +58,14 @@ class Branch:
 
     def append(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
         """Append rows; the properties go into the snapshot that this makes."""
-        writer = rows.writeTo(self._open())
-        for name, value in properties.items():
-            writer = writer.option(f"snapshot-property.{name}", value)
+        writer = snapshot_writer(rows, self._open(), properties)
         self._statements += 1
         with effect("spark: append rows"):
             writer.append()
 
     def overwrite(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
         """Put rows in the place of all that are there; properties as for `append`."""
-        writer = rows.writeTo(self._open())
-        for name, value in properties.items():
-            writer = writer.option(f"snapshot-property.{name}", value)
+        writer = snapshot_writer(rows, self._open(), properties)
         self._statements += 1
         with effect("spark: overwrite rows"):
             writer.overwrite(F.lit(True))

@@ -56,7 +56,7 @@ def moves(
             F.lit(None).cast(row_type).alias("carried"),
         )
     )
-    found = pinned(told(found, changes, plan, known))
+    found = pinned(told(found, plan, known))
     for _ in range(_CHAIN):
         whole = pinned(_carried(changes, found, plan, known, unset_able))
         if whole.isEmpty():

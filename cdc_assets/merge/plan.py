@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.changes.position import Floors
 from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.positions import NUMBERS, Epochs
 from cdc_assets.lake.properties import Published
@@ -89,6 +90,13 @@ class BatchPlan:
     def branch(self) -> str:
         """Where the batch is built up."""
         return f"cdc_{self.attempt.replace('-', '')}"
+
+    @property
+    def snapshot_starts(self) -> Floors:
+        """Where complete snapshots began, as the newest publish says, for each partition."""
+        if self.published is None:
+            return dict.fromkeys(range(self.partitions), ())
+        return self.published.carried.snapshot_starts
 
     @property
     def floor(self) -> str:

@@ -137,7 +137,7 @@ class Quarantine:
             return
         rows = [(each.topic, each.partition, each.offset, why) for each, why in rejected]
         reasons = self._spark.createDataFrame(rows, f"{_COORDINATE_TYPES}, reason string")
-        with self._view(reasons) as view:
+        with self._view(reasons) as view, effect("spark: restate quarantine"):
             self._spark.sql(sql.update_changed(self._table, view, _COORDINATE, "reason"))
 
     def _create(self) -> None:

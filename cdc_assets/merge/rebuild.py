@@ -39,12 +39,13 @@ from cdc_assets.merge import sql
 from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.branch import Branch
 from cdc_assets.merge.failures import translated
-from cdc_assets.merge.planning import BEGIN
+from cdc_assets.merge.planning import BEGIN, begin_of
 from cdc_assets.merge.publish import Publisher
 from cdc_assets.merge.read import read_ranges
 from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.merge.result import BatchResult
 from cdc_assets.merge.tables import execute_steps
+from cdc_assets.merge.writing import snapshot_writer
 from cdc_assets.registry import TableEntry
 
 KEPT: Final = "before_rebuild_"
@@ -143,8 +144,7 @@ class Rebuild:
                 begins = {BEGIN: end.to_json()}
                 self._spark().sql(sql.set_properties(self._catalog, entry.target, begins))
             return end
-        text = state.properties.get(BEGIN)
-        return OffsetVector.from_json(text) if text else None
+        return begin_of(state)
 
     # ── 2. fill ──────────────────────────────────────────────────────────────────────────
 
@@ -248,11 +248,10 @@ class Rebuild:
         now = self._lake.state(old.name)
         if now is None or now.snapshot_id != old.snapshot_id:
             raise self._moved()
-        writer = rows.writeTo(sql.table(self._catalog, old.name)).using("iceberg")
+        table = sql.table(self._catalog, old.name)
+        writer = snapshot_writer(rows, table, published.to_properties()).using("iceberg")
         for name, value in _properties(old.properties, new.properties).items():
             writer = writer.tableProperty(name, value)
-        for name, value in published.to_properties().items():
-            writer = writer.option(f"snapshot-property.{name}", value)
         with translated("replace the table", self._where), effect("spark: replace table"):
             writer.createOrReplace()
 
@@ -265,12 +264,20 @@ class Rebuild:
             self._drop(self._beside(standing.generation - 1).target)
 
     def abandon(self) -> bool:
-        """Drops the table beside of a rebuild that was not; whether there was one."""
+        """Drops the tables beside of a rebuild that was not; whether there were any.
+
+        The side table goes first, and goes even if it is the only one left: the next rebuild
+        would take it for its own, with what it remembers of another log.
+        """
         standing = self.standing()
-        if standing.beside is None:
-            return False
-        self._drop(standing.beside.name)
-        return True
+        beside = self._beside(standing.generation).target
+        side = side_of(beside, _side_mark(standing.beside))
+        has_side = self._lake.side(side) is not None
+        if has_side:
+            self._drop(side)
+        if standing.beside is not None:
+            self._drop(beside)
+        return has_side or standing.beside is not None
 
     def forget(self) -> tuple[str, ...]:
         """Lets go of what earlier rebuilds have replaced; the tags' names."""
@@ -304,6 +311,10 @@ class Rebuild:
     def _moved(self) -> ConflictError:
         what = "another process changed the table while it was built anew"
         return ConflictError(what, where=self._where, remedy="run the same command again")
+
+
+def _side_mark(state: TableState | None) -> SideMark | None:
+    return state.published.carried.side if state and state.published else None
 
 
 def _is_ahead(old: Published, new: Published) -> bool:

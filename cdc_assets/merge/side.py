@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.effects import effect
-from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.errors import ConflictError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.properties import ATTEMPT
-from cdc_assets.lake.side import SideState, side_of
+from cdc_assets.lake.side import SideState, side_lost, side_of
 from cdc_assets.lake.state import Published
 from cdc_assets.merge import sql
+from cdc_assets.merge.writing import snapshot_writer
 
 
 class SideTable:
@@ -74,8 +75,8 @@ class SideTable:
         if not state.stands_at(mark):
             state = self._set_back(mark)
         with effect("spark: append to side table"):
-            writer = entries.writeTo(sql.table(self._catalog, self._name))
-            writer.option(f"snapshot-property.{ATTEMPT}", attempt).append()
+            table = sql.table(self._catalog, self._name)
+            snapshot_writer(entries, table, {ATTEMPT: attempt}).append()
         after = self._lake.side(self._name)
         written = after.written_by(attempt) if after else None
         if written is None or written[1].parent != state.head:
@@ -108,9 +109,7 @@ class SideTable:
         """The side table, and what of it counts."""
         state = self._lake.side(self._name)
         if state is None:
-            what = f"the side table {self._name} is gone: what this table remembers is lost"
-            remedy = "build the table anew: cdc-assets rebuild"
-            raise TerminalError(what, where=f"lake={self._target}", remedy=remedy)
+            raise side_lost(self._name, f"lake={self._target}")
         if self._published is None:
             return state, SideMark(None)
         return state, self._published.carried.side or SideMark(state.head)

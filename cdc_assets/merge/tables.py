@@ -13,7 +13,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import Lake, TableState
-from cdc_assets.lake.side import side_of
+from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge import ledger, sql, tombstones
 from cdc_assets.merge.describe import FirstSchema, RecordLayout, TypeSource
 from cdc_assets.merge.failures import translated
@@ -141,9 +141,7 @@ class LakeTables:
         if self._lake.side(name) is not None:
             return ()
         if published and (mark.snapshot if mark else published.carried.max_tombstone):
-            what = f"the side table {name} is gone: what this table remembers is lost"
-            remedy = "build the table anew: cdc-assets rebuild"
-            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+            raise side_lost(name, f"table={self._entry.table}")
         columns = tombstones.columns(schema) if schema.key else ledger.COLUMNS
         return (CreateSide(name, columns),)
 

@@ -17,18 +17,14 @@ over too, it has stalled: that needs a person, and it still goes on by itself wh
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 import fsspec
-from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
@@ -40,6 +36,7 @@ from cdc_assets.errors import (
     TerminalError,
     UnreachableError,
 )
+from cdc_assets.files import replace_file
 
 
 class FailureKind(StrEnum):
@@ -220,10 +217,7 @@ class FailureBook:
     def _write(self, file: str, text: str) -> None:
         try:
             with effect("failures: write"):
-                if isinstance(self._files, LocalFileSystem):
-                    _replace_local(Path(file), text.encode())
-                else:
-                    self._files.pipe_file(file, text.encode())
+                replace_file(self._files, file, text.encode())
         except OSError as error:
             raise self._unreachable() from error
 
@@ -237,13 +231,6 @@ def _is_same(before: Failure, kind: FailureKind, hold: Hold | None) -> bool:
     if hold is None or before.hold is None:
         return hold is before.hold
     return before.kind is kind and before.hold.log_end == hold.log_end
-
-
-def _replace_local(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
 
 
 def _to_json(table: TableName, failure: Failure) -> str:

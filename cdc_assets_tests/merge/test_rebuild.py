@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import CdcError
+from cdc_assets.lake.side import side_name
 from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
@@ -164,3 +165,28 @@ def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> N
             run()
             table.merge(TABLE)
             assert names(table) == {1: f"n{number}", 3: "c"}, f"{point} {how}"
+
+
+def test_what_was_abandoned_leaves_nothing_to_the_next(pipeline: Make) -> None:
+    table = three(pipeline)
+    spoil(table)
+    rebuild = Rebuild(table.config, table.spark, table.entry(TABLE), "test")
+    assert not rebuild.abandon()
+    standing = rebuild.standing()
+    rebuild.begin(standing, from_now=False)
+    list(rebuild.fill(standing))
+    beside = rebuild.standing().beside
+    assert beside is not None
+    side = side_name(beside.name)
+    assert table.lake.side(side) is not None
+    with faults(Fault("spark: drop table", How.DEATH)), pytest.raises(Death):
+        rebuild.abandon()
+    assert table.lake.side(side) is None, "the side table is the first to go"
+    assert rebuild.abandon()
+    assert not rebuild.abandon()
+    assert table.lake.state(beside.name) is None
+    assert names(table) == {3: "c"}, "readers keep the old table"
+    assert rebuilt(table)
+    table.produce(TABLE, [made(2, "late", 35, "u"), made(4, "d", 50)])
+    table.merge(TABLE)
+    assert names(table) == {1: "a", 3: "c", 4: "d"}
