@@ -29,6 +29,7 @@ def with_old_keys_deleted(changes: DataFrame, unset_able: tuple[str, ...]) -> Da
         "op": F.when(old, "d").when(moved, "c").otherwise(F.col("op")),
         "key": F.when(old, F.col("old_key")).otherwise(F.col("key")),
         "row": F.when(~old, F.col("row")),
+        "in_doubt": F.col("in_doubt") & ~old,
     }
     if unset_able:
         columns["unset"] = F.struct(*flags)
