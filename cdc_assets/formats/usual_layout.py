@@ -5,6 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from typing import Final
+
+_TOGETHER: Final = 50
+"""Fields in one atomic group. Java matches what follows an element by a call within that
+element's: 1,500 fields one after the other overflowed a thread's stack, and took the server along.
+"""
 
 
 def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None) -> str:
@@ -27,8 +33,10 @@ def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None
         given = rf"{_in_regex(json.dumps(name, ensure_ascii=False))}:{value},?+"
         return given if name in required else f"(?:{given})?+"
 
-    fields = map(field, names)
-    return rf'^\{{(?:"before":(?:null|{flat}),)?+"after":\{{{"".join(fields)}\}}'
+    fields = [field(name) for name in names]
+    groups = (fields[at : at + _TOGETHER] for at in range(0, len(fields), _TOGETHER))
+    row = "".join(f"(?>{''.join(group)})" for group in groups)
+    return rf'^\{{(?:"before":(?:null|{flat}),)?+"after":\{{{row}\}}'
 
 
 def _in_regex(literal: str) -> str:

@@ -171,8 +171,10 @@ class Attempts:
         pending = replace(pending, plan=replace(pending.plan, context=()))
         mine = raw.where(F.col("topic") == entry.topic)
         plan, decoder = self._completed(request, pending, mine)
-        partial_images = bool(decoder.unset_able) and not work.accept_overtaken
-        refusals = Reported(taken, total, _OVERTAKEN if partial_images else None)
+        # A delete that keeps its row leaves columns unchanged, as an update may.
+        partial_images = bool(decoder.unset_able) or plan.soft
+        stays = partial_images and not work.accept_overtaken
+        refusals = Reported(taken, total, _OVERTAKEN if stays else None)
         done = self._execution(Work(pending, plan, decoder, refusals, watch)).run()
         if not isinstance(done, Executed):
             return done
@@ -272,6 +274,9 @@ class Attempts:
             session.conf.set("spark.sql.session.timeZone", "UTC")
             session.conf.set("spark.sql.ansi.enabled", "true")
             session.conf.set("spark.sql.caseSensitive", "true")
+            # What Spark infers from conditions grows with the square of the columns: of 500 that
+            # may be left out it ran out of memory. Nothing here gains by it.
+            session.conf.set("spark.sql.constraintPropagation.enabled", "false")
             self._prepared = session
         return session
 
