@@ -249,7 +249,7 @@ class Part(ABC):
         ended = running is not None and process.end(running, grace_seconds=self.stop_within_seconds)
         ended |= process.stop_strays(self.layout.home, self.name)
         for port in self.ports:
-            if ended:
+            if ended or running is not None:  # one that was killed a moment ago, too
                 wait_until_free(port)
             require_free(self.name, port)
 
