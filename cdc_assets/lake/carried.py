@@ -37,7 +37,7 @@ class Carried:
     Attributes:
         applied: per partition the highest position applied, hexadecimal.
         partitions: how many partitions the topic had at the table's first publish;
-            ``partitions_seen`` at the newest.
+            ``partitions_seen`` at the newest that took all that there was.
         snapshot_starts: where complete snapshots begin, see
             `cdc_assets.changes.position.floor_at`.
         max_tombstone: the highest position of a remembered delete, hexadecimal.

@@ -59,6 +59,7 @@ class BatchPlan:
             binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: the ranges were merged before; committed offsets stay.
+        is_behind: the log goes on beyond the hour that the batch stays within.
         attempt: unique.
     """
 
@@ -81,6 +82,7 @@ class BatchPlan:
     attempt: str
     state: TableState | None = None
     is_aligned: bool = False
+    is_behind: bool = False
     steps: tuple[TableStep, ...] = ()
     numbering: str = ""
     permit: str = ""

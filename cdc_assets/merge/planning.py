@@ -128,10 +128,11 @@ class Planner:
         end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
         plan = self._plan(entry, state, _Cut(ranges, start, end), run_id, (identity, marks))
         left = total_length(unread)
+        aligned, behind = transactions is not None, total_length(within) < left
+        plan = replace(plan, is_aligned=aligned, is_behind=behind)
         pending = Pending(plan, left, total_length(ranges) < left)
         if transactions is None:
             return pending
-        pending = replace(pending, plan=replace(plan, is_aligned=True))
         whole = partial(patience.require_whole, transactions, ranges, marks.end)
         return replace(pending, require_whole=whole)
 

@@ -96,7 +96,7 @@ def record_of(
         carried=replace(
             carried,
             applied=_higher(carried.applied, outcome.highest),
-            partitions_seen=plan.partitions,
+            partitions_seen=_partitions_seen(plan),
             snapshot_starts=outcome.floors,
             max_tombstone=max(carried.max_tombstone, deletes),
             max_truncate=truncated,
@@ -111,6 +111,17 @@ def record_of(
         },
         slo=slo.trim(now, slo_hours),
     )
+
+
+def _partitions_seen(plan: BatchPlan) -> int:
+    """How many partitions have nothing left that an added one may have moved.
+
+    With another number than the topic's the next batch takes all that there is.
+    """
+    before = plan.published
+    if before is not None and (plan.replay or plan.is_behind):
+        return before.carried.partitions_seen
+    return plan.partitions
 
 
 def _higher(one: Mapping[int, str], other: Mapping[int, str]) -> dict[int, str]:

@@ -44,6 +44,24 @@ NEEDED: dict[str, Lived] = {
 }
 """For each rule a small life that breaks a promise without it."""
 
+LATE = (
+    Lived(16567, "soft", 41, (Fault(76, How.AFTER, Then.QUARANTINE),)),
+    Lived(
+        47464,
+        "soft",
+        31,
+        (Fault(1, How.LOST, Then.ROLL_BACK), Fault(47, How.DEATH, Then.QUARANTINE)),
+    ),
+    Lived(47953, "soft", 43, (Fault(86, How.LOST, Then.QUARANTINE),)),
+)
+"""A record goes to the quarantine, its row is deleted and stays, the configuration is mended, and
+then the connector sends the record again: too late for the values of that row."""
+
+SEEN = Lived(41956, "soft", 44, (Fault(91, How.DEATH, Then.ROLL_BACK),))
+"""A replay of the quarantine publishes before any batch has taken what moved with a partition that
+was added: with another rule the next batch takes a part, and an update without its large values
+comes before the delete that it follows."""
+
 
 def test_random_lives() -> None:
     assert soak.broken(soak.random_lives(50_000 if is_soak() else 300)) == []
@@ -66,6 +84,25 @@ def test_without_a_rule_a_promise_is_broken(rule: str) -> None:
     life = NEEDED[rule]
     assert life.fault(Protocol(**{rule: False})) is not None
     assert life.fault() is None
+
+
+@pytest.mark.parametrize("life", LATE)
+def test_what_is_sent_again_after_its_row_was_deleted_is_late(life: Lived) -> None:
+    published = life.live().world.published()
+    assert published.late
+    assert published.missing
+
+
+def test_a_replay_leaves_an_added_partition_to_the_next_batch() -> None:
+    table = SEEN.live().world.table
+    assert table is not None
+    made = [s.published for s in table.snapshots.ancestry(table.snapshots.main) if s.published]
+    replays = [
+        (before.seen, replay.seen, after.seen)
+        for before, replay, after in zip(made[2:], made[1:], made, strict=False)
+        if before.offsets == replay.offsets
+    ]
+    assert (3, 3, 4) in replays
 
 
 def test_no_rule_is_left_out() -> None:

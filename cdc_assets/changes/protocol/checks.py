@@ -81,12 +81,15 @@ class Checks:
             _require(not back, "offsets have moved back")
         self._offsets = offsets
         self._require_publish(world)
-        expected = self.definition.table(offsets, published.missing)
+        expected = self.definition.table(offsets, published.missing | published.late)
         found = visible(world)
         _require(found == expected, f"not the fold of {offsets}: {found} is not {expected}")
         self._require_side(world, published)
         kept = published.missing <= set(world.pending())
         _require(kept, "a record is neither merged nor in quarantine")
+        events = self.definition.topic.events
+        kept = events(published.late) <= events(published.missing)
+        _require(kept, "an event is neither merged nor in quarantine")
 
     def _require_publish(self, world: World) -> None:
         """The head is a publish, or has the rows of one."""

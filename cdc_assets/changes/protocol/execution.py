@@ -20,14 +20,14 @@ from enum import StrEnum
 from cdc_assets.changes.protocol import plan as planning
 from cdc_assets.changes.protocol.effects import Life, effect
 from cdc_assets.changes.protocol.keyless import Keyless
-from cdc_assets.changes.protocol.merged import Found, Merged
+from cdc_assets.changes.protocol.merged import Found, Merged, coordinates
 from cdc_assets.changes.protocol.plan import Kind, Order, Plan, View
 from cdc_assets.changes.protocol.published import Entry, Published
 from cdc_assets.changes.protocol.publishing import Publisher, made, side_of
 from cdc_assets.changes.protocol.rules import Protocol
 from cdc_assets.changes.protocol.topic import Record
 from cdc_assets.changes.protocol.world import World
-from cdc_assets.changes.reference_change import Change, Coordinate
+from cdc_assets.changes.reference_change import Change, Coordinate, Held
 from cdc_assets.changes.reference_keyless import MissingRow
 
 
@@ -100,7 +100,8 @@ class Attempt:
             return Outcome.NOTHING
         if self.order.kind is Kind.QUARANTINE and self.protocol.quarantine_names_attempt:
             yield from effect("mark quarantine", lambda: self._mark(merged))
-        published = self._published(plan, found, merged, rejected)
+        late = self._late(found, merged, batch)
+        published = replace(self._published(plan, found, merged, rejected), late=late)
         return (yield from self._publish(plan, merged, published))
 
     def _publish(self, plan: Plan, merged: Merged, published: Published) -> Life[Outcome]:
@@ -203,7 +204,8 @@ class Attempt:
             attempt=self.number,
             applied=merged.applied,
             partitions=self._partitions(plan),
-            seen=plan.partitions,
+            # A replay leaves those that it is the first to see to the next batch: that takes all.
+            seen=plan.partitions if is_tail else before.seen,
             highest_delete=merged.highest_delete,
             truncated=merged.truncated,
             floors=merged.floors,
@@ -211,6 +213,19 @@ class Attempt:
             missing=before.missing.union(rejected) if is_tail else before.missing - merged.settled,
             entries=before.entries + len(merged.entries),
         )
+
+    def _late(self, found: Found, merged: Merged, batch: Sequence[Change]) -> frozenset[Coordinate]:
+        """Other deliveries of what lies in quarantine, below a delete whose row has stayed.
+
+        That row keeps the values that it was deleted with, and nothing tells where among them an
+        older change would stand: out of the quarantine or sent again, it comes too late.
+        """
+        before = found.before
+        if self.order.kind is not Kind.TAIL:
+            return before.late
+        events = self.world.topic.events(before.missing)
+        again = (c for c in batch if c.identity in events and c.coordinate not in merged.settled)
+        return before.late | coordinates(each for each in again if _is_marked(found, each))
 
     def _partitions(self, plan: Plan) -> int:
         """With how many partitions the highest positions by partition can be trusted.
@@ -240,3 +255,8 @@ class Attempt:
 
     def _store_offsets(self, plan: Plan) -> None:
         self.world.stored_offsets = plan.end
+
+
+def _is_marked(found: Found, change: Change) -> bool:
+    held = found.rows.get(change.key)
+    return isinstance(held, Held) and held.deleted

@@ -35,12 +35,14 @@ class Published:
         attempt: unique per try.
         applied: highest position applied in each partition, trusted as long as the topic has
             as many ``partitions`` as at the first publish; 0: never.
-        seen: how many partitions the topic had at this publish.
+        seen: how many partitions the topic had at the newest publish that moved the offsets.
         highest_delete: highest position of a remembered delete.
         truncated: position of the newest truncate.
         floors: where complete snapshots begin.
         side: the snapshot of the side table that belongs to it; None: nothing is remembered.
         missing: coordinates below the offsets whose records are not merged. The checks'.
+        late: coordinates of other deliveries of those, which came after a delete whose row has
+            stayed, with the values that it had without them. The checks'.
         entries: how many entries count. The checks'.
     """
 
@@ -54,4 +56,5 @@ class Published:
     floors: Floors = field(default_factory=Floors)
     side: int | None = None
     missing: frozenset[Coordinate] = frozenset()
+    late: frozenset[Coordinate] = frozenset()
     entries: int = 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cdc_assets.changes.reference_change import Change, Coordinate
+from cdc_assets.changes.reference_change import Change, Coordinate, Position
 
 Vector: TypeAlias = Mapping[int, int]
 """The next-to-read offset of each partition."""
@@ -86,6 +86,13 @@ class Topic:
             for each in self.records
             if start.get(each.partition, 0) <= each.offset < end.get(each.partition, 0)
         ]
+
+    def events(self, coordinates: Collection[Coordinate]) -> frozenset[Position]:
+        """What the records there are deliveries of; snapshot rows are of no event."""
+        changes = (
+            c for each in self.records if each.coordinate in coordinates for c in each.changes
+        )
+        return frozenset(change.identity for change in changes if change.identity is not None)
 
     def cut(self, start: Vector, marks: Marks, shares: Sequence[float], *, whole: bool) -> Vector:
         """Where a batch ends that takes these shares of what is unread, at least one offset each.

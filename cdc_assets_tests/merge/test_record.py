@@ -1,0 +1,38 @@
+"""What a publish says that the next batch goes by."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.record import Outcome, record_of
+
+pytestmark = pytest.mark.unit
+
+
+def seen(*, replay: bool = False, behind: bool = False) -> int:
+    """Partitions that count as seen once a batch is published that found one more."""
+    before = Carried(partitions=3, partitions_seen=3)
+    identity = SimpleNamespace(topic_id="t", cluster_id="c")
+    plan: Any = SimpleNamespace(
+        published=SimpleNamespace(carried=before, slo=SloWindow(), counts={}),
+        partitions=4, replay=replay, is_behind=behind, soft=False, start=OffsetVector.of({0: 1}),
+        end=OffsetVector.of({0: 1}), entry=SimpleNamespace(topic="t"), identity=identity,
+        attempt="a", run_id="r", numbering="",
+    )  # fmt: skip
+    figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0)
+    outcome = Outcome(figures, LatencyHistogram(), {})
+    return record_of(plan, outcome, "", datetime.now(UTC), 24).carried.partitions_seen
+
+
+def test_only_a_batch_that_takes_all_has_seen_an_added_partition() -> None:
+    assert seen() == 4
+    assert seen(replay=True) == 3
+    assert seen(behind=True) == 3
