@@ -36,7 +36,8 @@ _BY_PARTITION: Final = (
     "holds a snapshot at most, and would stand still"
 )
 _BY_ROOT: Final = (
-    "ALTER PUBLICATION … SET (publish_via_partition_root = true), delete the topics of table and "
+    "ALTER PUBLICATION … SET (publish_via_partition_root = true), leave the partitions out of the "
+    "connector, whose snapshot reads them too (table.exclude.list), delete the topics of table and "
     "partitions, and take a new snapshot; or capture the partitions only (table.include.list)"
 )
 _log = logging.getLogger(__name__)

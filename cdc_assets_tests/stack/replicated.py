@@ -36,6 +36,7 @@ CHECKOUT = Path(__file__).parents[2]
 _DELIVERED = """
 SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s
 """
+_STREAMS = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,12 @@ class Replicated:
         """
         slot = connector_config(self.stack.layout, prefix=self.name)["slot.name"]
         with psycopg.connect(self.dsn, autocommit=True) as connection:
+            # A slot that was made a moment ago is ahead of a snapshot that is still to be sent.
+            until(
+                lambda: connection.execute(_STREAMS, (slot,)).fetchone() == (True,),
+                "Debezium streams",
+                every_seconds=0.5,
+            )
             here = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert here is not None
             connection.execute("CREATE SCHEMA IF NOT EXISTS elsewhere")

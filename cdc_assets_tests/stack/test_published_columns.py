@@ -103,7 +103,11 @@ def chosen(
 ) -> Iterator[World]:
     """A publication of somebody's own."""
     name = f"chosen_{request.param}"
-    settings = {"publication.name": "chosen", "publication.autocreate.mode": "disabled"}
+    settings = {
+        "publication.name": "chosen",
+        "publication.autocreate.mode": "disabled",
+        "table.exclude.list": "public.parts_low,public.parts_high",
+    }
     with _world(stack, stack_config, name, spark, request.param, (CHOSEN,), **settings) as world:
         yield world
 
