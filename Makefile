@@ -49,7 +49,8 @@ soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every
 ifdef STACK
 	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
 	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/merge/test_faults.py \
-	  cdc_assets_tests/merge/test_rebuild.py \
+	  cdc_assets_tests/merge/test_rebuild.py cdc_assets_tests/merge/test_generated.py \
+	  cdc_assets_tests/merge/test_cut_moves.py \
 	  cdc_assets_tests/stack/test_published_columns.py cdc_assets_tests/live/test_demo_life.py \
 	  cdc_assets_tests/merge/test_wide.py $(PYTEST_ARGS)
 else

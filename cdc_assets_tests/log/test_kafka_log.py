@@ -128,8 +128,8 @@ def test_records_of_an_open_transaction_are_not_there_yet(broker, log):
     assert log.watermarks([topic])[topic].end == OffsetVector.of({0: 1})
     assert log.offsets_at([topic], [START + HOUR])[topic, START + HOUR].get(0) == 1
     producer.commit_transaction()
-    end = until(lambda: log.watermarks([topic])[topic].end.get(0), 3)
-    assert end == 3  # the record and the commit marker
+    # The record and the commit marker.
+    until(lambda: log.watermarks([topic])[topic].end.get(0) == 3, "the transaction is there")
     assert log.first_unread({topic: OffsetVector.of({0: 2})}) == {topic: None}
 
 

@@ -135,7 +135,7 @@ def snapshot_row(id_: int, name: str, mark: str) -> Message:
 
 @pytest.mark.timeout(1800)
 def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> None:
-    """In one of two ways in turn; `make soak` does both."""
+    """`make soak` does so at each effect in both ways; here at those that only a rebuild has."""
     table = three(pipeline)
     session = table.spark
 
@@ -151,10 +151,11 @@ def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> N
     with faults() as seen:
         run()
     points = [point for point in seen.seen if point.startswith("spark:")]
-    assert {"spark: overwrite rows", "spark: tag old table", "spark: drop table"} <= set(points)
+    own = {"spark: overwrite rows", "spark: tag old table", "spark: drop table"}
+    assert own <= set(points)
     number = 1
     ways = (How.BEFORE, How.DEATH)
-    for turn, point in enumerate(points):
+    for turn, point in enumerate(points if profiles.is_soak() else sorted(own)):
         for how in ways if profiles.is_soak() else [ways[turn % 2]]:
             spoil(table)
             number += 1
