@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 CASES = Path(
     os.environ.get("CDC_ASSETS_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance")
 )
 FORMATS = {"debezium-json"}
-SHORT = 7
+SHORT = 7 if profiles.is_soak() else 4
 FILES = sorted(CASES.glob("*.json")) if CASES.is_dir() else []
 
 pytestmark = [

@@ -12,6 +12,7 @@ from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.inline import change, in_schema
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +23,11 @@ def ids(pipeline: Pipeline) -> dict[object, object]:
     return {id_: row.get("n") for id_, row in pipeline.by_key(TABLE).items()}
 
 
-both = pytest.mark.parametrize("inline", [False, True], ids=["bare", "inline schema"])
+both = pytest.mark.parametrize(
+    "inline",
+    [False, pytest.param(True, marks=profiles.in_soak)],
+    ids=["bare", "inline schema"],
+)
 
 
 @both

@@ -46,7 +46,7 @@ CREATES = (4, 8)
 """Offsets in `LIFE` of creates that need what the record two before them has deleted."""
 
 
-@pytest.mark.parametrize("cut", range(1, len(LIFE)) if profiles.is_soak() else (3, 6, 8))
+@pytest.mark.parametrize("cut", range(1, len(LIFE)) if profiles.is_soak() else (3, 8))
 def test_a_batch_that_ends_anywhere_refuses_what_it_cannot_know(pipeline: Make, cut: int) -> None:
     made = start(pipeline, *LIFE[:cut])
     assert PLACEHOLDER not in names(made).values()
@@ -102,7 +102,11 @@ def changed(old: dict[str, Any], new: dict[str, Any], lsn: int, *, keyed_by: int
 
 
 @pytest.mark.parametrize("side", ["old", "new"])
-@pytest.mark.parametrize("singly", [False, True], ids=["in one batch", "in many"])
+@pytest.mark.parametrize(
+    "singly",
+    [False, pytest.param(True, marks=profiles.in_soak)],
+    ids=["in one batch", "in many"],
+)
 def test_one_event_that_changes_the_key_moves_the_row(
     pipeline: Make, side: str, singly: bool
 ) -> None:

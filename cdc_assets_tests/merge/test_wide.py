@@ -54,14 +54,16 @@ def test_many_columns_of_which_many_may_be_left_out(pipeline: Make, deletes: str
     assert made.by_key(TABLE) == expected
 
 
-def test_snapshots_and_late_changes_in_64_partitions(pipeline: Make) -> None:
-    many = range(64)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("partitions", [64, 1000])
+def test_snapshots_and_late_changes_in_many_partitions(pipeline: Make, partitions: int) -> None:
+    many = range(partitions)
     made = pipeline()
     made.create_topic(TABLE, len(many))
     for lsn in (1000, 2000):
         reads = [event("r", {"id": p, "name": f"at {lsn}"}, lsn, partition=p) for p in many]
         late = [
-            event("u", {"id": p, "name": f"after {lsn}"}, 900 + p, partition=p)
+            event("u", {"id": p, "name": f"after {lsn}"}, 900 + p % 64, partition=p)
             for p in many
             if p % 2
         ]

@@ -16,6 +16,7 @@ from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TransientError
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -40,6 +41,7 @@ def metered(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Repl
         yield database
 
 
+@profiles.in_soak
 def test_of_two_threads_exactly_one_publishes_each_range(
     metered: Replicated, spark_endpoint: SparkEndpoint
 ) -> None:

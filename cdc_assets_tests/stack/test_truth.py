@@ -28,7 +28,7 @@ from cdc_assets_tests.waiting import until
 pytestmark = pytest.mark.stack
 
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "7"))
-KILLS = 3
+KILLS = 2
 LONGEST_LIFE_SECONDS = 4.0
 RATE = 40
 
