@@ -41,6 +41,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Dealer | Non
     return Dealer(config, log) if config.getoption("dist") == "loadscope" else None
 
 
+@pytest.fixture(scope="session")
+def _no_finalizers() -> Iterator[None]:
+    """Keep PySpark from closing forgotten sessions inside calls of others: it waits for itself.
+
+    See ``_KEPT`` in `cdc_assets.orchestration.resources`; tests make sessions elsewhere too.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyspark.sql.connect.session.SparkSession.__del__", lambda _: None)
+        yield
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a closed port for closed at the first look, where nobody is about to listen."""
@@ -103,7 +114,7 @@ def kafka_bootstrap(stack_parts: Callable[..., LocalStack]) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark_endpoint(stack_parts: Callable[..., LocalStack]) -> SparkEndpoint:
+def spark_endpoint(stack_parts: Callable[..., LocalStack], _no_finalizers: None) -> SparkEndpoint:
     """A running Spark Connect server with the catalog ``lake`` of `stack_config`."""
     return stack_parts("spark").spark.endpoint
 

@@ -144,6 +144,15 @@ def _classic_config(config: ReplicationConfig) -> dict[str, str]:
     return {"spark.sql.extensions": extensions, **spark_conf(config), **ours}
 
 
+_KEPT: Final[list[SparkSession]] = []
+"""Every session of this process, closed or not, so that none is finalized while others work.
+
+The finalizer of PySpark 4.1 (``SparkSession.__del__``) takes a lock of a thread pool that all
+sessions share. The garbage collector may run it inside a call that holds this lock: the thread
+then waits for itself, for ever.
+"""
+
+
 def _new_session(config: Mapping[str, str]) -> SparkSession:
     """A session that is ours alone, so that closing it takes nothing from anybody.
 
@@ -160,6 +169,7 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
     require_listener(config["spark.remote"])
     _require_answer(config["spark.remote"])
     session = SparkSession.builder.remote(config["spark.remote"]).create()
+    _KEPT.append(session)
     _give_up_soon(session)
     for name in config.keys() - {"spark.remote", "spark.app.name"}:
         with contextlib.suppress(AnalysisException):  # a server's setting, not a session's

@@ -21,13 +21,16 @@ pytestmark = pytest.mark.stack
 
 NAME = "dead"
 MODE = "event.converting.failure.handling.mode"
+SMALL = {"max.batch.size": "4", "max.queue.size": "8"}
+"""What a failing task still holds is not sent: with these most of a transaction is."""
+
 CREATE = "CREATE TABLE prices (id int PRIMARY KEY, price numeric(10,2))"
 
 
 @pytest.fixture
 def database(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replicated]:
     dsn = new_database(stack, NAME, CREATE, "INSERT INTO prices VALUES (0, 1)")
-    with replicated(stack, stack_config, NAME, dsn, debezium={MODE: "fail"}) as made:
+    with replicated(stack, stack_config, NAME, dsn, debezium={MODE: "fail", **SMALL}) as made:
         made.wait_until_delivered()
         yield made
 
@@ -65,7 +68,7 @@ def test_a_task_that_failed_inside_a_transaction_is_named_and_the_table_goes_on_
     assert "NaN" not in said
     table = status(database)
     assert table["state"] == "WAITING"
-    assert table["lag"]["changes"] == 34
+    assert 20 < table["lag"]["changes"] <= 34
     assert "is FAILED" in table["waiting"]["reason"]
     assert len(database.publishes("prices")) == 1
 
