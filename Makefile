@@ -48,7 +48,8 @@ bench: install  ## speed, on this machine: prints figures, fails on none
 soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every part, and every fault
 ifdef STACK
 	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
-	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/merge/test_faults.py \
+	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/stack/test_truth.py \
+	  cdc_assets_tests/merge/test_faults.py \
 	  cdc_assets_tests/merge/test_rebuild.py cdc_assets_tests/merge/test_generated.py \
 	  cdc_assets_tests/merge/test_cut_moves.py cdc_assets_tests/merge/test_absent_columns.py \
 	  cdc_assets_tests/conformance cdc_assets_tests/stack/test_second_writer.py \

@@ -175,7 +175,9 @@ def test_each_effect_of_a_batch_may_fail_in_each_way(pipeline: Make) -> None:
         world.check(f"{KINDS[kind].__name__}: {fault}")
 
 
-@pytest.mark.parametrize("how", How, ids=lambda how: how.name.lower())
+@pytest.mark.parametrize(
+    "how", How if profiles.is_soak() else [How.DEATH], ids=lambda how: how.name.lower()
+)
 def test_a_table_that_was_made_in_part_is_completed(pipeline: Make, how: How) -> None:
     steps = ("CreateNamespace", "CreateTable", "SetIdentifier", "CreateSide", "create branch")
     for step in steps:

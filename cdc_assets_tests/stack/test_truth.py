@@ -23,12 +23,13 @@ from cdc_assets.devstack.shop.load import LoadTotals, ShopLoad
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets_tests.stack.replicated import Replicated, replicated
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "7"))
-KILLS = 2
+KILLS = 5 if profiles.is_soak() else 1
 LONGEST_LIFE_SECONDS = 4.0
 RATE = 40
 
