@@ -88,14 +88,14 @@ def _carried(
 ) -> DataFrame:
     """``carried_now`` of moves that can be completed by what their old keys had then.
 
-    A key that was given away twice is left out: its rows are told apart by nothing here.
+    Of a key that was given away several times the first one that is not completed yet.
     """
     source = plan.numbers[:-1]
     history = settled(changes, found, source, unset_able)
     history = history.withColumn("position", position_bytes(plan.numbers))
     asked = history.where("from_key IS NOT NULL AND carried IS NULL").dropDuplicates(list(source))
-    times = F.count(F.lit(1)).over(Window.partitionBy("from_key"))
-    todo = pinned(asked.withColumn("times", times).where("times = 1").drop("times"))
+    turn = F.row_number().over(Window.partitionBy("from_key").orderBy("position"))
+    todo = pinned(asked.withColumn("turn", turn).where("turn = 1").drop("turn"))
     as_old = todo.withColumn("key", F.col("from_key")).withColumn("partial", F.lit(True))
     partial = as_old.select(*FOLDED)
     # Without the offset: the delete of the old key is at the move's own position, and no part of

@@ -71,6 +71,19 @@ def test_a_changed_key_takes_large_values_along_that_the_update_left_alone(pipel
         made.merge(TABLE)
 
 
+def test_a_key_that_is_given_away_twice_in_one_batch(pipeline: Make) -> None:
+    """Each time another row leaves it, with a large value that the update left alone."""
+    made = start(
+        pipeline,
+        event("c", {"id": 1, "name": "first"}, 10, commit=9),
+        event("c", {"id": 5, "name": "second"}, 11, commit=9),
+    )
+    made.produce(TABLE, [*moved(1, 2, PLACEHOLDER, 20), *moved(5, 1, PLACEHOLDER, 30),
+                         *moved(1, 3, PLACEHOLDER, 40)])  # fmt: skip
+    made.merge(TABLE)
+    assert names(made) == {2: "first", 3: "second"}
+
+
 def test_a_configured_key_that_an_update_changes_moves_the_row(pipeline: Make) -> None:
     def row(id_: int, code: str | None, n: int) -> dict[str, Any]:
         return {"id": id_, "code": code, "n": n}
