@@ -63,7 +63,7 @@ class Workload:
                 stop.wait(0.5)
 
     def _transaction(self, connection: psycopg.Connection, rng: random.Random) -> None:
-        if rng.random() < 0.01:
+        if rng.random() < 0.002:  # every ten seconds or so
             self._alter(connection, rng)
             return
         try:
