@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
+from cdc_assets.log.hours import hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator, Waiting
@@ -46,6 +47,7 @@ class Pipeline:
     folder: Path
     source: dict[str, object] = field(default_factory=dict)
     prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
+    made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
         brokers = self.base.kafka.bootstrap_servers
@@ -119,6 +121,13 @@ class Pipeline:
             self.entry(table), window=None, run_id="test", budget_seconds=300
         )
         return list(drained)
+
+    def replay(self, table: str) -> list[BatchResult]:
+        """All hours since this was made: one may have begun meanwhile."""
+        hours = [hour_of(self.made)]
+        while hours[-1] != hour_of(datetime.now(UTC)):
+            hours.append(hours[-1].next())
+        return list(self.replicator().replay(self.entry(table), hours, run_id="replay"))
 
     def rows(self, table: str) -> list[dict[str, object]]:
         """All rows, without our own columns; [] if there is no table."""

@@ -90,6 +90,7 @@ def decode(raw: DataFrame, spec: DecodeSpec) -> DataFrame:
         F.col("value").isNull().alias("is_tombstone"),
         "partition",
         "offset",
+        *(["fingerprint"] if spec.lacks else []),
     )
     envelope = F.col("document.payload")
     return _changes(parsed, envelope, spec)
@@ -310,7 +311,7 @@ def _unlike(after: Expression, op: Expression, spec: DecodeSpec) -> Expression:
     """
     is_row = op.isin(*ROW_OPS)
     if spec.inline:
-        lacks = _texts([name for name in spec.expected if name not in spec.schema.names])
+        lacks = _lacks(spec)
         return _names(F.lit(None).cast("string"), F.when(is_row & (F.size(lacks) > 0), lacks))
     must = (*spec.expected, *spec.schema.key)
     unusual = ~F.col("text").rlike(usual_layout(spec.schema.names, must))
@@ -320,6 +321,17 @@ def _unlike(after: Expression, op: Expression, spec: DecodeSpec) -> Expression:
     strange = F.get(F.array_except(fields, known), F.lit(0))
     names = _names(strange, F.when(is_row & (F.size(lacks) > 0), lacks))
     return F.when(after.isNotNull() & unusual, names)
+
+
+def _lacks(spec: DecodeSpec) -> Expression:
+    """The expected columns that the schema of a record does not have."""
+    of_all = _texts([name for name in spec.expected if name not in spec.schema.names])
+    if not spec.lacks:
+        return of_all
+    by_schema = [
+        (F.lit(number).cast("bigint"), _texts(names)) for number, names in spec.lacks.items()
+    ]
+    return F.create_map(*(each for pair in by_schema for each in pair))[F.col("fingerprint")]
 
 
 def _names(unknown: Expression, absent: Expression) -> Expression:

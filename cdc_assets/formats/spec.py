@@ -36,6 +36,8 @@ class DecodeSpec:
         parse_here: keep conditions on the changes from being pushed below the parsing. What
             follows is then not deterministic for Spark, and may not stand in a DELETE.
         may_lack: columns that need not be in a row image, beside those marked in ``target``.
+        lacks: by ``fingerprint``, a column of the records: which expected columns a record's own
+            schema has not, though ``schema`` may. Empty if all records have the same.
     """
 
     schema: TableSchema
@@ -51,6 +53,7 @@ class DecodeSpec:
     tombstone_keys: bool = False
     may_lack: frozenset[str] = frozenset()
     parse_here: bool = False
+    lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
 
     @property
     def expected(self) -> tuple[str, ...]:

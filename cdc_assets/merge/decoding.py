@@ -107,12 +107,24 @@ class BatchDecoder:
         parts = [
             decode(
                 keyed.where(F.col("fingerprint").isin(*each.fingerprints)),
-                replace(spec, schema=replace(each.schema, key=spec.target.key)),
+                replace(
+                    spec,
+                    schema=replace(each.schema, key=spec.target.key),
+                    lacks=self._lacks(each, spec.expected),
+                ),
             )
-            for each in read_alike(self.readable, spec.expected)
+            for each in read_alike(self.readable)
         ]
         bare = decode(keyed.where("fingerprint IS NULL"), spec)
         return _united([*parts, bare, *self._odd(keyed, spec)])
+
+    def _lacks(self, group: Alike, expected: Sequence[str]) -> dict[int, tuple[str, ...]]:
+        """By schema, what it has not of these columns; empty if none lacks any."""
+        found: dict[int, tuple[str, ...]] = {}
+        for number in group.fingerprints:
+            names = set(self.readable[number].names)
+            found[number] = tuple(name for name in expected if name not in names)
+        return found if any(found.values()) else {}
 
     def _odd(self, keyed: DataFrame, spec: DecodeSpec) -> list[DataFrame]:
         """Records with a schema that is not one: rejected, if there are any."""
@@ -135,28 +147,23 @@ class Alike:
     schema: TableSchema
 
 
-def read_alike(
-    schemas: Mapping[int, TableSchema], expected: Sequence[str] = ()
-) -> tuple[Alike, ...]:
+def read_alike(schemas: Mapping[int, TableSchema]) -> tuple[Alike, ...]:
     """As few groups of schemas as they come, in which no column has two meanings.
 
     Args:
         schemas: by fingerprint.
-        expected: columns whose absence has to be told: a group lacks the same of them.
     """
-    groups: list[tuple[list[int], dict[str, Column], frozenset[str]]] = []
+    groups: list[tuple[list[int], dict[str, Column]]] = []
     for fingerprint, schema in schemas.items():
         columns = {column.name: column for column in schema.columns}
-        lacks = frozenset(expected) - columns.keys()
-        for fingerprints, known, absent in groups:
-            same = all(_meaning(known.get(name, c)) == _meaning(c) for name, c in columns.items())
-            if same and absent == lacks:
+        for fingerprints, known in groups:
+            if all(_meaning(known.get(name, c)) == _meaning(c) for name, c in columns.items()):
                 fingerprints.append(fingerprint)
                 known.update(columns)
                 break
         else:
-            groups.append(([fingerprint], columns, lacks))
-    return tuple(Alike(tuple(f), TableSchema((*known.values(),))) for f, known, _ in groups)
+            groups.append(([fingerprint], columns))
+    return tuple(Alike(tuple(f), TableSchema((*known.values(),))) for f, known in groups)
 
 
 def _meaning(column: Column) -> tuple[object, ...]:

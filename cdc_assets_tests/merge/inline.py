@@ -8,7 +8,7 @@ from typing import Any, Final
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Message
 
-_TYPES: Final = {"id": "int64", "name": "string", "n": "int64"}
+_NUMBERS: Final = ("id", "n")
 
 
 def in_schema(message: Message, schema: object) -> Message:
@@ -17,11 +17,14 @@ def in_schema(message: Message, schema: object) -> Message:
 
 
 def change(op: str, row: dict[str, Any], lsn: int, *, inline: bool, partition: int = 0) -> Message:
-    """A change of a table of an id, a name and a number ``n``, or of some of these."""
+    """A change of a table of numbers ``id`` and ``n`` and of texts, or of some of these."""
     made = event(op, row, lsn, commit=lsn - 5, partition=partition)
     if not inline:
         return made
-    fields = [{"field": each, "type": _TYPES[each], "optional": each != "id"} for each in row]
+    fields = [
+        {"field": each, "type": "int64" if each in _NUMBERS else "string", "optional": each != "id"}
+        for each in row
+    ]
     after = {"field": "after", "type": "struct", "optional": True, "fields": fields}
     value = _around(made.value, {"type": "struct", "fields": [after]})
     return Message(_around(made.key, {"type": "struct", "fields": fields[:1]}), value, partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -126,3 +127,27 @@ def test_an_odd_record_without_columns_is_rejected_first(pipeline: Make, inline:
     made.produce(TABLE, [in_schema(bare, {"type": "struct"}) if inline else bare])
     made.merge(TABLE)
     assert ids(made) == {1: 7}
+
+
+def test_many_columns_that_come_and_go_in_one_batch(pipeline: Make) -> None:
+    """Each record with a schema of its own: read as one group, and looked through at once."""
+    names = [f"c{n}" for n in range(12)]
+    made = start(pipeline, wide("c", 1, 10, names))
+    made.produce(TABLE, [wide("u", 1, 20 + n, names[: 12 - n]) for n in range(12)])
+    with pytest.raises(TerminalError, match=r"lacks column 'c\d+'.*partition=0 offset=12"):
+        made.merge(TABLE)
+
+    later = start(pipeline, wide("c", 0, 10, names[:1]))
+    later.produce(TABLE, [wide("c", n, 20 + n, names[:n]) for n in range(1, 12)])
+    later.produce(TABLE, [wide("c", 20 + n, 80 + n, names[n:]) for n in range(11)])
+    later.merge(TABLE)
+    assert {id_: [name for name in names if row.get(name)] for id_, row in
+            later.by_key(TABLE).items()} == (
+        {0: names[:1]} | {n: names[:n] for n in range(1, 12)}
+        | {20 + n: names[n:] for n in range(11)}
+    )  # fmt: skip
+
+
+def wide(op: str, id_: int, lsn: int, names: Sequence[str]) -> Message:
+    row = {"id": id_, **{name: f"{name} of {id_}" for name in names}}
+    return change(op, row, lsn, inline=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.lake.side import side_name
-from cdc_assets.log.hours import hour_of
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -17,11 +15,6 @@ from cdc_assets_tests.pipeline import Message, Pipeline
 pytestmark = pytest.mark.stack
 
 SOFT = {TABLE: {"deletes": "soft"}}
-
-
-def replay(pipeline: Pipeline) -> None:
-    hour = hour_of(datetime.now(UTC))
-    list(pipeline.replicator().replay(pipeline.entry(TABLE), [hour], run_id="replay"))
 
 
 def made(id_: int, name: str | None, lsn: int, **more: object) -> Message:
@@ -48,7 +41,7 @@ def test_a_truncate_in_the_middle_of_a_batch_removes_what_is_older_wherever_it_l
     assert names(table) == {4: "newer", 1: "again"}
     assert "truncate at" in result.plan_text
 
-    replay(table)
+    table.replay(TABLE)
     assert names(table) == {4: "newer", 1: "again"}
     late = event("u", {"id": 2, "name": "late"}, 35, commit=34, partition=1)
     table.produce(TABLE, [late, truncate(40, commit=39)])  # sent again by the connector
@@ -180,7 +173,7 @@ def test_soft_deletes_keep_the_row_and_say_when(pipeline: Make) -> None:
 
     table.produce(TABLE, [truncate(80, commit=79), made(4, "d", 90)])
     table.merge(TABLE)
-    replay(table)
+    table.replay(TABLE)
     assert marks(table) == {
         1: ("a", True), 2: ("back", True), 3: ("c", True), 4: ("d", False), 9: (None, True),
     }  # fmt: skip

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from cdc_assets.errors import RejectedRecordError, TerminalError
-from cdc_assets.log.hours import hour_of
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -229,11 +227,7 @@ def test_a_longer_batch_is_read_if_a_row_that_goes_was_made_beyond_its_end(pipel
 def test_rows_without_a_key_are_not_replayed_and_the_error_says_what_to_do(pipeline: Make) -> None:
     made = start(pipeline, Rows()("c", (1, "x")))
     with pytest.raises(TerminalError, match=r"without a key is not replayed.*cdc-assets rebuild"):
-        list(
-            made.replicator().replay(
-                made.entry(TABLE), [hour_of(datetime.now(UTC))], run_id="replay"
-            )
-        )
+        made.replay(TABLE)
 
 
 def test_rows_without_a_key_and_without_positions_are_refused(pipeline: Make) -> None:

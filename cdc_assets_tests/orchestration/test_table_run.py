@@ -19,6 +19,7 @@ from cdc_assets.orchestration.keys import TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.waiting import roomy_hour
 
 pytestmark = pytest.mark.stack
 
@@ -95,18 +96,16 @@ def tables(
 
 
 NOW = datetime.now(UTC)
-THIS_HOUR = hour_of(NOW)
+THIS_HOUR, EARLIER = hour_of(NOW), hour_of(NOW - 3 * HOUR)
 
 
 @pytest.fixture(autouse=True)
 def _now(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each test, not of the whole session: that one may take longer than the SLO allows."""
-    now = datetime.now(UTC)
-    monkeypatch.setattr(sys.modules[__name__], "NOW", now)
-    monkeypatch.setattr(sys.modules[__name__], "THIS_HOUR", hour_of(now))
-
-
-EARLIER = hour_of(NOW - 3 * HOUR)
+    this_hour, now = roomy_hour(), datetime.now(UTC)
+    of_the_test = {"NOW": now, "THIS_HOUR": this_hour, "EARLIER": hour_of(now - 3 * HOUR)}
+    for name, value in of_the_test.items():
+        monkeypatch.setattr(sys.modules[__name__], name, value)
 
 
 def materializations(
