@@ -42,7 +42,11 @@ def side_of(target: LakeName, mark: SideMark | None) -> LakeName:
 def side_lost(name: LakeName, where: str) -> TerminalError:
     """The side table that a table needs is not there any more."""
     what = f"the side table {name} is gone: what this table remembers is lost"
-    return TerminalError(what, where=where, remedy="build the table anew: cdc-assets rebuild")
+    remedy = (
+        "build the table anew: cdc-assets rebuild; where that says this, let go of what it has "
+        "built so far: cdc-assets rebuild --abandon"
+    )
+    return TerminalError(what, where=where, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)

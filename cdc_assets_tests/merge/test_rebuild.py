@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.operate.contiguity import gaps
@@ -186,6 +186,8 @@ def test_what_was_abandoned_leaves_nothing_to_the_next(pipeline: Make) -> None:
     with faults(Fault("spark: drop table", How.DEATH)), pytest.raises(Death):
         rebuild.abandon()
     assert table.lake.side(side) is None, "the side table is the first to go"
+    with pytest.raises(TerminalError, match="rebuild --abandon"):
+        rebuild.begin(rebuild.standing(), from_now=False)
     assert rebuild.abandon()
     assert not rebuild.abandon()
     assert table.lake.state(beside.name) is None

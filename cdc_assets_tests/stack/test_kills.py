@@ -14,6 +14,8 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from cdc_assets.devstack.layout import JARS_VARIABLE
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TransientError
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
@@ -65,14 +68,12 @@ def test_whatever_is_killed_every_table_equals_its_source_twice(
 ) -> None:
     work, killed, started = Workload(own.dsn, SEED), Counter[str](), time.monotonic()
     rng = random.Random(SEED)
-    order = [rng.choice(VICTIMS) for _ in range(max(0, KILLS - 5))]
-    order = ["run", "spark", "connect", "kafka", "postgres", *order][:KILLS]
-    while order and time.monotonic() - started < SECONDS:
-        now, order = order[:ROUND], order[ROUND:]
+    victims = chain(dict.fromkeys(VICTIMS), (rng.choice(VICTIMS) for _ in count()))
+    while sum(killed.values()) < KILLS and time.monotonic() - started < SECONDS:
+        enough = min(KILLS, sum(killed.values()) + ROUND)
         with work.running():
-            for victim in now:
-                kill(own, victim, rng)
-                killed[victim] += 1
+            while sum(killed.values()) < enough:
+                killed.update(kill(own, next(victims), rng))
         for _ in range(2):
             require_equal(own, work, f"{dict(killed)}")
         with capsys.disabled():
@@ -99,8 +100,6 @@ def caught_up(own: Replicated) -> None:
 
 
 def unread(own: Replicated) -> bool:
-    from cdc_assets.log.kafka import KafkaLog
-
     marks = KafkaLog(own.config.kafka.librdkafka()).watermarks(
         [own.entry(table).topic for table in TABLES]
     )
@@ -111,21 +110,29 @@ def unread(own: Replicated) -> bool:
     )
 
 
-def kill(own: Replicated, victim: str, rng: random.Random) -> None:
-    """Under a run that is at work."""
+def kill(own: Replicated, victim: str, rng: random.Random) -> list[str]:
+    """Under a run that is at work, which is killed too if it goes on for long; who was alive."""
     run = own.start("replicate", "--until-caught-up")
-    moment = rng.uniform(0.5, 9)
-    try:
-        run.wait(moment)
-    except subprocess.TimeoutExpired:
-        pass
-    if victim == "run":
+    ends(run, rng.uniform(1, 12))
+    killed: list[str] = []
+    if victim != "run":
+        kill_part(own.stack, victim)
+        killed.append(victim)
+        restart(own.stack, own.name)
+        ends(run, rng.uniform(1, 12))
+    if run.poll() is None:
         run.send_signal(signal.SIGKILL)
         run.wait(30)
-        return
-    kill_part(own.stack, victim)
-    restart(own.stack, own.name)
-    assert run.wait(600) in (0, 1), own.last_words()
+        killed.append("run")
+    elif run.returncode not in (0, 1):
+        pytest.fail(f"a run ended with {run.returncode}: {own.last_words()}")
+    return killed
+
+
+def ends(run: subprocess.Popen[bytes], within_seconds: float) -> None:
+    """Wait for its end; no longer than this."""
+    with suppress(subprocess.TimeoutExpired):
+        run.wait(within_seconds)
 
 
 def kill_part(stack: LocalStack, name: str) -> None:

@@ -20,6 +20,8 @@ MAKE = (
 )
 _LARGE = "(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 150))"
 _SOME = 400
+_PAUSE = 0.1
+"""Seconds between transactions: a run catches up beside them, and is killed at other work too."""
 
 
 @dataclass
@@ -56,14 +58,14 @@ class Workload:
         while not stop.is_set():
             try:
                 with psycopg.connect(self.dsn, connect_timeout=5) as connection:
-                    while not stop.wait(0.02):
+                    while not stop.wait(_PAUSE):
                         self._transaction(connection, rng)
             except psycopg.OperationalError:  # it was killed: what was not committed is not there
                 self.done["connections lost"] += 1
                 stop.wait(0.5)
 
     def _transaction(self, connection: psycopg.Connection, rng: random.Random) -> None:
-        if rng.random() < 0.002:  # every ten seconds or so
+        if rng.random() < 0.01:  # every ten seconds or so
             self._alter(connection, rng)
             return
         try:
