@@ -28,7 +28,15 @@ from cdc_assets.merge.deadline import Watch
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.failures import released_after
 from cdc_assets.merge.fold import newest_by_key, pinned
-from cdc_assets.merge.keyed import INCOMPLETE, Folded, KeyedTable, Resolved, summarized, within
+from cdc_assets.merge.keyed import (
+    INCOMPLETE,
+    Folded,
+    KeyedTable,
+    Resolved,
+    counted_by_partition,
+    summarized,
+    within,
+)
 from cdc_assets.merge.known import Known
 from cdc_assets.merge.ledger import Ledger
 from cdc_assets.merge.moved import moves
@@ -144,7 +152,7 @@ class BatchExecution:
     @contextmanager
     def _folded(self, knowledge: Knowledge) -> Iterator[tuple[Folded, BatchFigures]]:
         plan, observer = self.plan, self._observer()
-        # By name: the client cannot join two plans that hold one observation.
+        # A view is analyzed once, however often it is read; a plan with each statement it is in.
         view = f"folded_{uuid.uuid4().hex}"
         with self.steps.step("read, decode, fold"):
             changes = self._changes.mergeable(knowledge, observer)
@@ -153,18 +161,16 @@ class BatchExecution:
                 folding = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able)
             else:
                 folding = events(changes, plan)
-            observed = folding.persist()
-            observed.createOrReplaceTempView(view)
-
-        def release() -> None:
-            observed.unpersist()
-            self.spark.catalog.dropTempView(view)
-
-        with released_after(release):
+            folding.createOrReplaceTempView(view)
+        # Dropping a view gives back what was cached of it.
+        with released_after(lambda: self.spark.catalog.dropTempView(view)):
             with self.steps.step("read, decode, fold"):
-                summary = summarized(observed)
-                figures = observer.figures()
-            yield replace(summary, frame=self.spark.table(view)), figures
+                self.spark.catalog.cacheTable(view)
+                folded = self.spark.table(view)
+                counted = counted_by_partition(folded)
+                summary = summarized(folded, counted.collect())
+                figures = observer.figures(counted)
+            yield summary, figures
 
     def _renumbered(self, knowledge: Knowledge, folded: Folded, figures: BatchFigures) -> bool:
         """Whether the positions are others than it was folded by.

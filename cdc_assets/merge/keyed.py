@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.restarts import APART_MS
@@ -70,13 +70,13 @@ class Resolved:
     incomplete: DataFrame | None = None
 
 
-def summarized(newest: DataFrame) -> Folded:
-    """Count the folded changes."""
+def counted_by_partition(newest: DataFrame) -> DataFrame:
+    """What `summarized` needs of the folded changes: a row for each Kafka partition."""
     is_delete = F.col("op") == "d"
     # An update that changes the key is a delete and a create at one position.
     place = F.struct("position", (~is_delete).alias("is_row"))
     streamed = F.when(F.col("ts").isNotNull(), place)
-    by_partition = newest.groupBy("partition").agg(
+    return newest.groupBy("partition").agg(
         F.count(F.lit(1)).alias("keys"),
         F.count_if(is_delete).alias("deletes"),
         F.count_if(F.col("partial")).alias("partial"),
@@ -89,7 +89,10 @@ def summarized(newest: DataFrame) -> Folded:
             "at_highest"
         ),
     )
-    rows = by_partition.collect()
+
+
+def summarized(newest: DataFrame, rows: Sequence[Row]) -> Folded:
+    """The folded changes and what is known of them: the rows of `counted_by_partition`."""
     return Folded(
         frame=newest,
         keys=sum(row["keys"] for row in rows),
@@ -161,8 +164,8 @@ class KeyedTable:
         cached = frame.persist()
         with released_after(cached.unpersist):
             with self._steps.step("fold a part"):
-                counted = summarized(cached)
-            yield counted
+                mine = summarized(cached, counted_by_partition(cached).collect())
+            yield mine
 
     def choose(self, folded: Folded, branch: Branch) -> Apply:
         """How to apply it; once something was written the branch says what is there."""

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram, bucket_of
@@ -63,8 +63,9 @@ class BatchFigures:
         rekeyed: updates that changed the key, see `cdc_assets.merge.rekeyed`.
         lone_tombstones: whether a record without a value may follow no delete event.
         suspicious: whether a record may be of a numbering that began again, see
-            `cdc_assets.merge.restarts`; asked, like the next two, only where that is possible.
-        newest_told_ms: the highest time that the source told of a row; None if it told none.
+            `cdc_assets.merge.restarts`; asked, like the next three, only where that is possible.
+        newest_told_ms, oldest_told_ms: the highest and the lowest time that the source told of a
+            row; None if it told none.
         lowest_commit: the lowest first number of a position; None if there is none.
         max_read, min_floating: see `cdc_assets.changes.position`, None if there are none.
     """
@@ -82,6 +83,7 @@ class BatchFigures:
     lone_tombstones: bool
     suspicious: bool
     newest_told_ms: int | None
+    oldest_told_ms: int | None
     lowest_commit: int | None
     max_read: int | None
     min_floating: int | None
@@ -109,7 +111,8 @@ class BatchObserver:
         self._suspicion = suspicion
         self._ranges = ranges
         self._asked_at = asked_at
-        self._observation = Observation(f"batch-{uuid.uuid4()}")
+        # By name: for an `Observation` the client first has the server analyze the whole plan.
+        self._name = f"batch-{uuid.uuid4()}"
 
     def attach(self, decoded: DataFrame) -> DataFrame:
         """The same rows, observed.
@@ -127,7 +130,7 @@ class BatchObserver:
             *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
         )
         watched = _watched() if self._suspicion is not None else []
-        observed = prepared.observe(self._observation, *_metrics(), *watched)
+        observed = prepared.observe(self._name, *_metrics(), *watched)
         return observed.drop("kind", "unknown_at", "paired", "pair", "suspicious")
 
     def _ends_range(self) -> Expression:
@@ -135,13 +138,17 @@ class BatchObserver:
         end = by_partition(F.col("partition"), {each.partition: each.end for each in self._ranges})
         return (F.col("op") == "d") & F.coalesce(end == F.col("offset") + 1, F.lit(False))
 
-    def figures(self) -> BatchFigures:
-        """Blocks until an action over the attached rows has finished.
+    def figures(self, collected: DataFrame) -> BatchFigures:
+        """What was observed.
+
+        Args:
+            collected: the frame whose collection has read the attached rows, all and once.
 
         Raises:
             TransientError: if the batch spreads over more kinds than can be counted exactly.
         """
-        got = self._observation.get
+        info = collected.executionInfo
+        got = dict(info.flows if info else ())[self._name]
         kinds = {row["item"]: row["count"] for row in got["kinds"] or ()}
         if sum(kinds.values()) != got["total"]:
             what = "this batch's latencies are too many to count"
@@ -171,6 +178,7 @@ class BatchObserver:
             lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
             suspicious=bool(got.get("suspicious")),
             newest_told_ms=got.get("newest_told_ms"),
+            oldest_told_ms=got.get("oldest_told_ms"),
             lowest_commit=got.get("lowest_commit"),
             max_read=got["max_read"],
             min_floating=got["min_floating"],
@@ -212,9 +220,11 @@ def _metrics() -> list[Expression]:
 
 def _watched() -> list[Expression]:
     """What `cdc_assets.merge.restarts` asks of every record."""
+    told_ms = F.when(F.col("op") != "t", F.col("told_ms"))
     return [
         F.max("suspicious").alias("suspicious"),
-        F.max(F.when(F.col("op") != "t", F.col("told_ms"))).alias("newest_told_ms"),
+        F.max(told_ms).alias("newest_told_ms"),
+        F.min(told_ms).alias("oldest_told_ms"),
         F.min("n0").alias("lowest_commit"),
     ]
 

@@ -110,6 +110,8 @@ class RestartWatch:
         if figures.suspicious or figures.by_op["t"]:
             return True
         if self._is_fresh(figures):
+            if not _may_contradict_itself(figures):
+                return False
             highest = max(int(position[:16], 16) for position in folded.highest.values())
             return figures.lowest_commit < highest or COMMIT_NUMBERS[self._plan.layout.scheme] > 1
         return not _is_ordered(figures, folded)
@@ -183,6 +185,12 @@ class RestartWatch:
         is_ordered = _is_ordered(figures, folded)
         newest = newest_after(folded.latest_ms, figures.newest_told_ms, is_ordered=is_ordered)
         return self.restarts.used().read(newest).to_json()
+
+
+def _may_contradict_itself(figures: BatchFigures) -> bool:
+    """Whether one record may be newer than another by more than a delivery again can be."""
+    newest, oldest = figures.newest_told_ms, figures.oldest_told_ms
+    return newest is not None and oldest is not None and newest - oldest > LEEWAY_MS
 
 
 def _is_ordered(figures: BatchFigures, folded: Folded) -> bool:
