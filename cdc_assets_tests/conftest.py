@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,9 +21,11 @@ from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.markers import require_one_kind
-from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.workers import Dealer, sort_for_dealing
+
+if TYPE_CHECKING:  # Spark's client takes seconds: the process that deals out tests needs none
+    from cdc_assets_tests.pipeline import Pipeline, Session
 
 profiles.load()
 
@@ -134,6 +136,8 @@ def pipeline(
     stack_config: ReplicationConfig, kafka_bootstrap: str, spark: Session, tmp_path: Path
 ) -> Callable[..., Pipeline]:
     """Make a pipeline: ``pipeline(tables={…}, bad_records=…)``, keys as under ``sources``."""
+    from cdc_assets_tests.pipeline import Pipeline
+
     assert kafka_bootstrap
 
     def make(**source: object) -> Pipeline:
