@@ -121,13 +121,17 @@ def _from_old_key(
     old = mates.get(source_position(change)) if is_in_doubt(change) else None
     if old is None:
         return placed
-    deleted_at = min(
-        at
+    # Sent again into a partition that was added, it may lie where no read floor lifts it.
+    halves = sorted({
+        at[:-1]
         for at, other in batch
         if other.op == "d" and source_position(other) == source_position(change)
-    )
-    values = _values_before(old, deleted_at[:-1], batch, known)
-    return (position, whole(change, values)) if change.unset <= values.keys() else placed
+    })  # fmt: skip
+    for deleted_at in halves:
+        values = _values_before(old, deleted_at, batch, known)
+        if change.unset <= values.keys():
+            return position, whole(change, values)
+    return placed
 
 
 def _values_before(key: Key, at: Position, batch: Sequence[Placed], known: Known) -> Row:

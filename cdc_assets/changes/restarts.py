@@ -10,8 +10,15 @@ Kafka partition tell it from a change that is delivered again:
    the first time does not lie below a commit that came before it in its partition.
 
 A record that is newer by time and lower by commit contradicts that, unless the numbering began
-again: it is a *witness*. Records of which the second statement does not hold are none: changes
-without a last commit (they may have run before a snapshot), and rows of incremental snapshots.
+again: it is a *witness*. Records of which the second statement does not hold are none: rows of
+incremental snapshots, and changes of connectors that tell no last commits at all, whose LSNs are
+not in the order of commits.
+
+A connector's first transaction has no last commit either. It stands where the read floor lifts it
+(`cdc_assets.changes.position`): it may have run before the snapshot of its own connector, but not
+before what another one had delivered until then. If it did (it was open while a connector was made
+anew on the slot of the old one, without a snapshot), it would be ignored all the same, and stopping
+is right.
 
 Between partitions only what was committed later is newer, up to `CLOCK_MS`. That is asked where
 positions of other partitions count: of truncates, and once keys have moved.
@@ -65,7 +72,7 @@ class Placed(NamedTuple):
 
     Attributes:
         offset: in its Kafka partition.
-        commit: of its position; None if it has no position.
+        commit: of its position, lifted to the read floor; None if it has no position.
         told_ms: the source's time of the commit, or of the reading; None if there is none.
         may_witness: whether it was delivered in the order of commits.
     """

@@ -132,7 +132,7 @@ def may_witness(scheme: Scheme, source: Expression, *, is_read: Expression) -> E
     in_order = F.coalesce(source.getField("snapshot") != "incremental", F.lit(True))
     if scheme is not Scheme.POSTGRES:
         return in_order
-    return in_order & (is_read | _last_commit(source).isNotNull())
+    return in_order & (is_read | source.getField("sequence").isNotNull())
 
 
 def binlog_columns(source: Expression) -> list[Expression]:

@@ -184,13 +184,17 @@ class BatchExecution:
         renumbered = False
         if watch.must_look(figures, folded):
             with self.steps.step("look at positions"):
-                renumbered = watch.look(lambda epochs: self._decoded(knowledge, epochs))
+                renumbered = watch.look(lambda epochs: self._decoded(knowledge, figures, epochs))
         self._plan_with(numbering=watch.carried(figures, folded), epochs=watch.restarts.epochs)
         return renumbered
 
-    def _decoded(self, knowledge: Knowledge, epochs: Epochs) -> DataFrame:
+    def _decoded(self, knowledge: Knowledge, figures: BatchFigures, epochs: Epochs) -> DataFrame:
+        """By these epochs, and lifted by the batch's own snapshots in them too."""
         plan = replace(self.plan, epochs=epochs)
-        return replace(self.decoder, plan=plan).decode(knowledge.floors)
+        decoder, floors = replace(self.decoder, plan=plan), knowledge.floors
+        if figures.min_floating is not None:
+            floors = ChangeSet(decoder, plan).floors(floors, figures)
+        return decoder.decode(floors)
 
     def _plan_with(self, *, numbering: str, epochs: Epochs) -> None:
         self.plan = replace(self.plan, numbering=numbering, epochs=epochs)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.reference_change import Floors
 from cdc_assets.changes.restarts import Permit, Placed, Restart, Restarts, Seen, witness
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Commit, Log, Toy
@@ -20,6 +21,7 @@ from cdc_assets_tests.toy.restored import (
     Clock,
     Reader,
     WentBackError,
+    changed,
     followed,
     placed,
     timed,
@@ -133,19 +135,16 @@ class Restored:
         ends = dict.fromkeys(range(4), 0) | dict(first.ends)
         return cls(followed(old, timed(second.records, clock), shift), down_ms, ends, shift)
 
-    def is_old(self, record: Record) -> bool:
-        return record.offset < self.ends[record.partition]
-
 
 def lost(log: Restored, accepted: dict[int, int]) -> str | None:
     """A change of the second numbering that stands below one of the first that it follows."""
     highest: dict[int, tuple[int, ...]] = {}
-    for partition, each in placed(log.records).items():
-        for record, told in each:
-            begins = accepted.get(partition)
-            epoch = int(begins is not None and told.offset >= begins)
-            commit = (epoch << 52 | (told.commit or (0,))[0],)
-            if log.is_old(record):
+    restarts = Restarts(epochs={p: ((at, 1),) for p, at in accepted.items()})
+    by_partition, _ = placed(changed(log.records), restarts, Floors())
+    for partition, each in by_partition.items():
+        for told in each:
+            commit = told.commit or ()
+            if told.offset < log.ends[partition]:
                 highest[partition] = max(highest.get(partition, ()), commit)
             elif told.may_witness and commit < highest.get(partition, ()):
                 return f"p{partition}@{told.offset}: {commit} < {highest[partition]}"

@@ -167,14 +167,46 @@ def test_old_records_may_be_unread_in_other_partitions(pipeline: Make) -> None:
 
 
 def test_changes_sent_again_are_none_and_neither_are_those_in_flight(pipeline: Make) -> None:
-    made = start(pipeline, *OLD)
-    made.produce(TABLE, [*OLD, change("d", 901_000, 900_600, 2)])
+    """A transaction that was open while the snapshot was made may end minutes after it."""
+    read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2)]
+    made = start(pipeline, *read)
+    in_flight = event("u", {"id": 2, "name": "in flight"}, 880_000, at_ms=AT_MS + 9 * MINUTE)
+    made.produce(TABLE, [in_flight])
     made.merge(TABLE)
-    incremental = event("r", {"id": 2, "name": "older"}, 800_000, at_ms=AT_MS + 9 * MINUTE)
-    in_flight = event("c", {"id": 5, "name": "in flight"}, 800_100, at_ms=AT_MS + 9 * MINUTE)
-    made.produce(TABLE, [as_incremental(incremental), in_flight])
+    assert names(made) == {1: "read", 2: "in flight"}
+    later = change("d", 901_000, 900_600, 10)
+    made.produce(TABLE, [later, in_flight, change("e", 902_000, 901_600, 11)])
     made.merge(TABLE)
-    assert names(made) == {1: "d", 2: "c", 5: "in flight"}
+    older = event("r", {"id": 2, "name": "older"}, 800_000, at_ms=AT_MS + 19 * MINUTE)
+    made.produce(TABLE, [as_incremental(older), later])
+    made.merge(TABLE)
+    assert names(made) == {1: "e", 2: "in flight"}
+
+
+def test_the_first_transaction_after_a_restore_is_not_ignored_either(pipeline: Make) -> None:
+    """It has no last commit; the snapshot of old lifts it, but not above what was streamed."""
+    read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2, 3)]
+    made = start(pipeline, *read, *OLD)
+    first = [
+        event("u", {"id": id_, "name": "first"}, 1_000 + id_, at_ms=AT_MS + 10 * MINUTE)
+        for id_ in (1, 3)
+    ]
+    made.produce(TABLE, first)
+    assert "commit 890000 " in str(stops(made))
+    made.produce(TABLE, [RESTORED[1]])
+    accept(made)
+    made.merge(TABLE)
+    assert names(made) == {1: "first", 2: "two", 3: "first"}
+    made.produce(TABLE, [*first, RESTORED[2]])
+    made.merge(TABLE)
+    assert names(made) == {1: "first", 2: "two", 3: "three"}
+
+
+def test_in_flight_beside_its_own_snapshot_in_the_first_batch(pipeline: Make) -> None:
+    read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2)]
+    in_flight = event("u", {"id": 2, "name": "in flight"}, 880_000, at_ms=AT_MS + 9 * MINUTE)
+    made = start(pipeline, *read, in_flight, change("a", 901_000, 900_600, 10))
+    assert names(made) == {1: "a", 2: "in flight"}
 
 
 def as_incremental(message: Message) -> Message:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from cdc_assets.changes.reference_change import Change, Floors, by_position
 from cdc_assets.changes.restarts import (
     APART_MS,
     Placed,
@@ -86,24 +87,40 @@ def _shifted(event: Event | None, shift: int) -> Event | None:
     return replace(event, lsn=event.lsn + shift, commit=commit)
 
 
-def placed(records: Iterable[Record]) -> Mapping[int, list[tuple[Record, Placed]]]:
-    """By partition, in offset order, what each change tells of the numbering.
+Changes = list[tuple[Record, Change]]
 
-    Changes without a last commit stand at their own LSN: the read floor that lifts them is the
-    commit of a row before them, which counts anyway.
-    """
+
+def changed(records: Iterable[Record]) -> Changes:
+    """The records that are changes, by partition and offset."""
     known = list(records)
-    changes = {each.coordinate: each for each in changes_of(known)}
-    found: dict[int, list[tuple[Record, Placed]]] = defaultdict(list)
-    for each in sorted(known, key=lambda record: (record.partition, record.offset)):
-        change = changes.get((each.partition, each.offset))
-        if change is None or each.event is None:
-            continue
-        commit = change.position[:1]
-        may_witness = not (change.floats or change.incremental or change.op == "t")
-        record = Placed(each.offset, commit, each.event.ts_ms, may_witness)
-        found[each.partition].append((each, record))
-    return found
+    of = {each.coordinate: each for each in changes_of(known)}
+    ordered = sorted(known, key=lambda record: (record.partition, record.offset))
+    return [
+        (each, of[each.partition, each.offset])
+        for each in ordered
+        if each.event is not None and (each.partition, each.offset) in of
+    ]
+
+
+def placed(
+    changes: Changes, restarts: Restarts, floors: Floors
+) -> tuple[Mapping[int, list[Placed]], Floors]:
+    """By partition, in offset order, what each change tells of the numbering; and the floors.
+
+    Args:
+        changes: of a batch.
+        restarts: whose epochs they have.
+        floors: of what was read before.
+    """
+    here = [(record, _in_epoch(restarts, change)) for record, change in changes]
+    raised = floors.raised(change for _, change in here)
+    found: dict[int, list[Placed]] = defaultdict(list)
+    for record, change in here:
+        may_witness = not change.incremental and change.op != "t"
+        told_ms = record.event.ts_ms if record.event else None
+        commit = by_position(change, raised)[:1]
+        found[record.partition].append(Placed(change.offset, commit, told_ms, may_witness))
+    return found, raised
 
 
 @dataclass
@@ -113,6 +130,7 @@ class Reader:
     Attributes:
         partitions: of the topic, at the first publish.
         accepts: restarts that a person accepts when asked.
+        floors: of what was read.
     """
 
     restarts: Restarts = field(default_factory=Restarts)
@@ -120,6 +138,7 @@ class Reader:
     truncated: tuple[int, ...] = ()
     partitions: int = 0
     accepts: int = 0
+    floors: Floors = field(default_factory=Floors)
 
     def read(self, batch: Iterable[Record], partitions: int) -> list[Restart]:
         """One batch; the restarts that were accepted in it.
@@ -128,9 +147,9 @@ class Reader:
             WentBackError: at a restart that is not.
         """
         seen, accepted = self._seen(partitions), list[Restart]()
-        by_partition = placed(batch)
+        changes = changed(batch)
         while True:
-            found = self._found(by_partition, seen)
+            found = self._found(changes, seen)
             if found is None:
                 break
             if not self.accepts:
@@ -138,25 +157,23 @@ class Reader:
             self.accepts -= 1
             accepted.append(found)
             self.restarts = replace(self.restarts, accepted=(*self.restarts.accepted, found))
-        self._publish(by_partition, partitions)
+        self._publish(changes, partitions)
         return accepted
 
-    def _found(
-        self, by_partition: Mapping[int, list[tuple[Record, Placed]]], seen: Seen
-    ) -> Restart | None:
+    def _found(self, changes: Changes, seen: Seen) -> Restart | None:
         found: list[Restart] = []
-        for partition, records in by_partition.items():
+        for partition in {record.partition for record, _ in changes}:
             while (pending := self.restarts.pending(partition)) is not None:
-                begun = begin(partition, self._with_epochs(partition, records), pending, seen)
+                begun = begin(partition, self._placed(changes)[partition], pending, seen)
                 if begun is None:
                     break
                 self.restarts = self.restarts.begun(partition, begun)
-            contradiction = witness(partition, self._with_epochs(partition, records), seen)
+            contradiction = witness(partition, self._placed(changes)[partition], seen)
             found += [] if contradiction is None else [contradiction]
         return min(found, key=lambda each: each.after_ms, default=None)
 
-    def _with_epochs(self, partition: int, records: list[tuple[Record, Placed]]) -> list[Placed]:
-        return [_in_epoch(self.restarts, partition, each) for _, each in records]
+    def _placed(self, changes: Changes) -> Mapping[int, list[Placed]]:
+        return placed(changes, self.restarts, self.floors)[0]
 
     def _seen(self, partitions: int) -> Seen:
         apart_ms = APART_MS if partitions > 1 else 0
@@ -174,23 +191,23 @@ class Reader:
             apart_ms=apart_ms,
         )
 
-    def _publish(
-        self, by_partition: Mapping[int, list[tuple[Record, Placed]]], partitions: int
-    ) -> None:
+    def _publish(self, changes: Changes, partitions: int) -> None:
         highest = dict(self.highest or {})
         told: list[int] = []
         newest: dict[tuple[int, object], tuple[tuple[int, ...], int]] = {}
-        for partition, records in by_partition.items():
-            for record, each in records:
-                commit = _in_epoch(self.restarts, partition, each).commit or ()
-                if record.event is not None and record.event.op == "t":
-                    self.truncated = max(self.truncated, commit)
-                elif record.event is not None:
-                    highest[partition] = max(highest.get(partition, ()), commit)
-                    at = (commit, each.told_ms or 0)
-                    of_key = (partition, record.event.key)
-                    newest[of_key] = max(newest.get(of_key, at), at)
-                    told += [] if each.told_ms is None else [each.told_ms]
+        by_partition, self.floors = placed(changes, self.restarts, self.floors)
+        places = {(p, each.offset): each for p, found in by_partition.items() for each in found}
+        for record, change in changes:
+            partition, each = record.partition, places[record.partition, record.offset]
+            commit = each.commit or ()
+            if change.op == "t":
+                self.truncated = max(self.truncated, commit)
+            elif record.event is not None:
+                highest[partition] = max(highest.get(partition, ()), commit)
+                at = (commit, each.told_ms or 0)
+                of_key = (partition, record.event.key)
+                newest[of_key] = max(newest.get(of_key, at), at)
+                told += [] if each.told_ms is None else [each.told_ms]
         if told:
             self.restarts = self.restarts.used().read(_newest(newest, max(told)))
             self.highest = highest
@@ -218,9 +235,8 @@ class WentBackError(Exception):
         self.restart = restart
 
 
-def _in_epoch(restarts: Restarts, partition: int, record: Placed) -> Placed:
-    if record.commit is None:
-        return record
-    begun = (epoch for at, epoch in restarts.epochs.get(partition, ()) if at <= record.offset)
-    epoch = max(begun, default=0)
-    return record._replace(commit=(epoch << 52 | record.commit[0], *record.commit[1:]))
+def _in_epoch(restarts: Restarts, change: Change) -> Change:
+    begun = restarts.epochs.get(change.partition, ())
+    epoch = max((epoch for at, epoch in begun if at <= change.offset), default=0)
+    first, *others = change.position
+    return replace(change, position=(epoch << 52 | first, *others))
