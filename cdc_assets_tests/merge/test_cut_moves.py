@@ -153,7 +153,12 @@ def test_one_event_without_the_value_takes_it_from_the_old_row(pipeline: Make) -
     move(made, 1, 2, 20)
     made.merge(TABLE)
     assert names(made) == {2: LARGE}
-    move(made, 4, 5, 30)
+    made.produce(TABLE, [event("c", row(1, "other"), 25, commit=24)])
+    for old, new, lsn in ((2, 3, 30), (1, 2, 40), (2, 4, 50)):  # two rows leave one key
+        move(made, old, new, lsn)
+    made.merge(TABLE)
+    assert names(made) == {3: LARGE, 4: "other"}
+    move(made, 6, 7, 60)
     with pytest.raises(RejectedRecordError, match=NOT_TO_BE_HAD):
         made.merge(TABLE)
-    assert names(made) == {2: LARGE}
+    assert names(made) == {3: LARGE, 4: "other"}
