@@ -16,9 +16,9 @@ not in the order of commits.
 
 A connector's first transaction has no last commit either. It stands where the read floor lifts it
 (`cdc_assets.changes.position`): it may have run before the snapshot of its own connector, but not
-before what another one had delivered until then. If it did (it was open while a connector was made
-anew on the slot of the old one, without a snapshot), it would be ignored all the same, and stopping
-is right.
+before what another one had delivered until then. One that did, since it was open while a connector
+was made anew without a snapshot, on the slot of the old one, is taken for a restart: wrongly, but
+a stopped table is better than changes that are ignored.
 
 Between partitions only what was committed later is newer, up to `CLOCK_MS`. That is asked where
 positions of other partitions count: of truncates, and once keys have moved.
