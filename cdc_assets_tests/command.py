@@ -13,12 +13,22 @@ import pytest
 from cdc_assets.cli import CONFIG_VARIABLE, main
 
 
-def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run it where ``replication.yaml`` may lie, without a Dagster instance of its own."""
+def run_command(
+    folder: Path, *arguments: str, config: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run it without a Dagster instance of its own.
+
+    Args:
+        folder: where it is called; ``replication.yaml`` may lie there.
+        arguments: of the command.
+        config: a configuration elsewhere, named by the environment.
+    """
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
-        patch.delenv(CONFIG_VARIABLE, raising=False)
+        patch.setenv(CONFIG_VARIABLE, str(config or ""))
+        if config is None:
+            patch.delenv(CONFIG_VARIABLE)
         patch.delenv("DAGSTER_HOME", raising=False)
         patch.setattr(sys, "argv", ["cdc-assets", *arguments])
         with pytest.raises(SystemExit) as ended:

@@ -21,9 +21,9 @@ def test_one_worker_has_the_shop_and_the_demo_that_alters_it() -> None:
 
 
 def test_long_groups_come_first_and_quick_tests_last() -> None:
-    groups = (*LONGEST_FIRST, "merge/test_keys")
+    groups = (*LONGEST_FIRST, "merge/test_binlog")
     turns = [turn_of(group, uses_stack=True) for group in groups]
-    turns += [turn_of("merge/test_keys", uses_stack=False)]
+    turns += [turn_of("merge/test_binlog", uses_stack=False)]
     assert turns == sorted(set(turns))
 
 

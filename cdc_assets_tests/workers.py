@@ -26,18 +26,29 @@ The shop is one for ``devstack`` and ``live``, and ``live`` alters it: it comes 
 SHOP: Final = "shop"
 _SHOP: Final = frozenset({"devstack", "live"})
 LONGEST_FIRST: Final = (
-    SHOP,
-    "merge/test_faults",
     "stack/test_kills",
-    "merge/test_rebuild",
-    "merge/test_wide",
-    "stack/test_bad_input",
     "stack/test_truth",
+    SHOP,
     "stack/semantics",
-    "merge/test_generated",
-    "stack/test_second_writer",
+    "merge/test_faults",
+    "merge/test_wide",
+    "merge/test_keys",
+    "stack/test_bad_input",
+    "merge/test_cut_moves",
+    "merge/test_rebuild",
+    "merge/test_restarted_source",
     "merge/test_quarantine",
+    "merge/test_deletes",
+    "merge/test_odd_records",
+    "merge/test_generated",
+    "stack/test_dead_connector",
     "stack/test_backfill",
+    "orchestration/test_waiting",
+    "orchestration/test_table_run",
+    "merge/test_absent_columns",
+    "merge/test_merge",
+    "stack/test_second_writer",
+    "orchestration/test_hung",
 )
 """Each takes minutes where the others take seconds: the last one dealt must not be long."""
 

@@ -14,11 +14,12 @@ again: it is a *witness*. Records of which the second statement does not hold ar
 incremental snapshots, and changes of connectors that tell no last commits at all, whose LSNs are
 not in the order of commits.
 
-A connector's first transaction has no last commit either. It stands where the read floor lifts it
-(`cdc_assets.changes.position`): it may have run before the snapshot of its own connector, but not
-before what another one had delivered until then. One that did, since it was open while a connector
-was made anew without a snapshot, on the slot of the old one, is taken for a restart: wrongly, but
-a stopped table is better than changes that are ignored.
+A connector's first transaction has no last commit either. Its changes *float*: they stand where
+they were made, not where they were committed, or where the read floor lifts them
+(`cdc_assets.changes.position`). A transaction may be open while others commit, and while a
+connector is made anew. But whoever changes a row, or truncates the table, waits for it to end. So
+a change that floats does not lie below one of its own key that was delivered before it, nor below
+a truncate that was committed before it: that makes it a witness, and nothing else does.
 
 Between partitions only what was committed later is newer, up to `CLOCK_MS`. That is asked where
 positions of other partitions count: of truncates, and once keys have moved.
@@ -75,12 +76,16 @@ class Placed(NamedTuple):
         commit: of its position, lifted to the read floor; None if it has no position.
         told_ms: the source's time of the commit, or of the reading; None if there is none.
         may_witness: whether it was delivered in the order of commits.
+        floats: whether it is of a connector's first transaction.
+        is_overtaken: whether it floats below a change of its own key that came before it.
     """
 
     offset: int
     commit: Commit | None
     told_ms: int | None
     may_witness: bool
+    floats: bool = False
+    is_overtaken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,7 @@ class Seen:
         newest_ms: time by partition: no record was newer; the same.
         highest_of_all: commit that the whole table is compared with; None without one.
         newest_of_all_ms: time, likewise.
+        truncated: commit of the last truncate; None without one.
         keys_stay: whether a record that is delivered again lies in the same partition.
         apart_ms: by how much a witness must be newer than what came before in its partition. By
             nothing, as the module says; but of a topic with several partitions nobody knows
@@ -164,6 +170,7 @@ class Seen:
     newest_ms: Mapping[int, int] = field(default_factory=dict[int, int])
     highest_of_all: Commit | None = None
     newest_of_all_ms: int | None = None
+    truncated: Commit | None = None
     keys_stay: bool = True
     apart_ms: int = 0
 
@@ -194,18 +201,24 @@ def _contradiction(
     partition: int, record: Placed, seen: Seen, highest: Commit | None, newest: int | None
 ) -> Restart | None:
     commit, told_ms = record.commit, record.told_ms
-    if commit is None or told_ms is None or not record.may_witness:
+    if commit is None or told_ms is None:
         return None
     if seen.keys_stay and highest is not None and newest is not None:
-        if commit < highest and told_ms > newest + seen.apart_ms:
+        if _is_low(record, commit, highest) and told_ms > newest + seen.apart_ms:
             return Restart(partition, record.offset, highest, newest, commit, told_ms)
     above: Commit = seen.highest_of_all or ()
     if highest is not None and not seen.keys_stay:
         above = max(above, highest)
     times = [each for each in (newest, seen.newest_of_all_ms) if each is not None]
-    if not times or commit >= above or told_ms <= max(times) + CLOCK_MS:
+    below_truncate = record.floats and commit < (seen.truncated or ())
+    is_low = _is_low(record, commit, above) or below_truncate
+    if not (times and above and is_low) or told_ms <= max(times) + CLOCK_MS:
         return None
     return Restart(partition, record.offset, above, max(times), commit, told_ms)
+
+
+def _is_low(record: Placed, commit: Commit, highest: Commit) -> bool:
+    return record.is_overtaken or (record.may_witness and commit < highest)
 
 
 def begin(partition: int, records: Sequence[Placed], accepted: Restart, seen: Seen) -> int | None:

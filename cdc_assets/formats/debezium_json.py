@@ -21,8 +21,8 @@ A decoded batch has one row per record and these columns (the contract of every 
 ``reject``            why the record cannot be merged, without its values; NULL if it can
 ``unknown``           a field of the row that the schema does not have; NULL if none was found
 ``told_ms``           the source's time of the commit, or of the reading of a snapshot's row
-``may_witness``       whether the record comes in the order of commits, see
-                      `cdc_assets.changes.restarts`
+``may_witness``       whether the record comes in the order of commits, ``floats`` whether it is
+                      of a connector's first transaction: see `cdc_assets.changes.restarts`
 ``absent``            columns that should be in the row image and are not; NULL if none was found
 ``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
                       commit: see `cdc_assets.changes.position`
@@ -51,6 +51,7 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.placeholder import is_placeholder, may_be_unset
 from cdc_assets.formats.positions import (
     NUMBERS,
+    floats,
     floor_columns,
     may_witness,
     numbers,
@@ -228,8 +229,9 @@ def _position(envelope: Expression, spec: DecodeSpec) -> Iterator[Expression]:
     yield floating.alias("floating_lsn")
     yield source.getField("ts_ms").alias("told_ms")
     # Truncates have no key: sent again, they may lie in another partition.
-    in_order = may_witness(spec.scheme, source, is_read=is_read)
-    yield (in_order & (envelope.getField("op") != "t")).alias("may_witness")
+    has_key = envelope.getField("op") != "t"
+    yield (may_witness(spec.scheme, source, is_read=is_read) & has_key).alias("may_witness")
+    yield (floats(spec.scheme, source, is_read=is_read) & has_key).alias("floats")
 
 
 def _is_read(envelope: Expression) -> Expression:

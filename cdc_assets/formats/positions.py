@@ -132,7 +132,17 @@ def may_witness(scheme: Scheme, source: Expression, *, is_read: Expression) -> E
     in_order = F.coalesce(source.getField("snapshot") != "incremental", F.lit(True))
     if scheme is not Scheme.POSTGRES:
         return in_order
-    return in_order & (is_read | source.getField("sequence").isNotNull())
+    return in_order & (is_read | _last_commit(source).isNotNull())
+
+
+def floats(scheme: Scheme, source: Expression, *, is_read: Expression) -> Expression:
+    """Whether a record is of a connector's first transaction: see `cdc_assets.changes.restarts`.
+
+    Not of a connector that never tells a last commit: each of its changes would be.
+    """
+    if scheme is not Scheme.POSTGRES:
+        return F.lit(False)
+    return ~is_read & _last_commit(source).isNull() & source.getField("sequence").isNotNull()
 
 
 def binlog_columns(source: Expression) -> list[Expression]:

@@ -12,22 +12,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import Permit, Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
+from cdc_assets.formats.positions import Epochs
 from cdc_assets.lake import Lake
 from cdc_assets.lake.properties import ACCEPTED_RESTART
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge import sql
 from cdc_assets.merge.decoding import BatchDecoder
 from cdc_assets.merge.failures import translated
+from cdc_assets.merge.known import Known
+from cdc_assets.merge.overtaken import to_be_looked_at
 from cdc_assets.merge.plan import BatchPlan
 from cdc_assets.merge.planning import Pending, Planner
 from cdc_assets.merge.read import read_ranges
 from cdc_assets.merge.restarts import RestartError, RestartWatch
+from cdc_assets.merge.side import SideTable
+from cdc_assets.merge.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
 
 
@@ -93,16 +98,23 @@ class RestartDesk:
             plan.entry.table.source
         ).connector.unavailable_value_placeholder
         decoder = BatchDecoder(raw, plan, placeholder)
+        known = self._known(plan)
+
+        def with_epochs(epochs: Epochs) -> DataFrame:
+            renumbered = replace(decoder, plan=replace(plan, epochs=epochs))
+            return to_be_looked_at(renumbered, plan.snapshot_starts, known)
+
         try:
-            watch.look(
-                lambda epochs: replace(decoder, plan=replace(plan, epochs=epochs)).decode(
-                    plan.snapshot_starts
-                )
-            )
+            watch.look(with_epochs)
         except RestartError as found:
             epoch = len(watch.restarts.accepted) + 1
             return Acceptable(Permit(epoch, found.restart), plan.layout.scheme)
         return None
+
+    def _known(self, plan: BatchPlan) -> Known:
+        spark, catalog = self._spark(), self._config.lake.catalog.name
+        side = SideTable(spark, catalog, self._lake, plan.entry.target, plan.published)
+        return Known(spark, catalog, plan, (), Tombstones(side, plan.schema.key))
 
     def accept(self, entry: TableEntry, found: Acceptable) -> None:
         """Record the permission; the next batches are merged across this restart."""

@@ -50,6 +50,7 @@ from cdc_assets.merge.multiset import (
 from cdc_assets.merge.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.orphans import as_deletes, orphans
 from cdc_assets.merge.outcome import Lacking, Wider
+from cdc_assets.merge.overtaken import to_be_looked_at
 from cdc_assets.merge.parts import Part, Truncate, split
 from cdc_assets.merge.plan import Apply, BatchPlan
 from cdc_assets.merge.publish import Publisher
@@ -184,17 +185,20 @@ class BatchExecution:
         renumbered = False
         if watch.must_look(figures, folded):
             with self.steps.step("look at positions"):
-                renumbered = watch.look(lambda epochs: self._decoded(knowledge, figures, epochs))
+                renumbered = watch.look(lambda epochs: self._looked_at(knowledge, figures, epochs))
         self._plan_with(numbering=watch.carried(figures, folded), epochs=watch.restarts.epochs)
         return renumbered
 
-    def _decoded(self, knowledge: Knowledge, figures: BatchFigures, epochs: Epochs) -> DataFrame:
-        """By these epochs, and lifted by the batch's own snapshots in them too."""
+    def _looked_at(self, knowledge: Knowledge, figures: BatchFigures, epochs: Epochs) -> DataFrame:
+        """What is looked at in its order.
+
+        By these epochs, and lifted by the batch's own snapshots in them too.
+        """
         plan = replace(self.plan, epochs=epochs)
-        decoder, floors = replace(self.decoder, plan=plan), knowledge.floors
+        decoder, floors, known = replace(self.decoder, plan=plan), knowledge.floors, None
         if figures.min_floating is not None:
-            floors = ChangeSet(decoder, plan).floors(floors, figures)
-        return decoder.decode(floors)
+            floors, known = ChangeSet(decoder, plan).floors(floors, figures), self._known()
+        return to_be_looked_at(decoder, floors, known)
 
     def _plan_with(self, *, numbering: str, epochs: Epochs) -> None:
         self.plan = replace(self.plan, numbering=numbering, epochs=epochs)

@@ -3,7 +3,8 @@
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
 other. To do so for every batch would cost as much as a second reading. So each batch is first
 asked what costs next to nothing (`RestartWatch.suspicion`, `RestartWatch.must_look`), and only
-where a restart is possible by that, its records are looked at in their order (`in_order`).
+where a restart is possible by that, its records are looked at in their order (`in_order`), and
+changes without a last commit beside those of their keys (`cdc_assets.merge.overtaken`).
 
 What a restart inside one batch does not show without that look: it is neither in the first
 batch of a partition, nor has the connector started anew in this table (a snapshot, a change
@@ -100,7 +101,9 @@ class RestartWatch:
         """Whether a record contradicts what was merged before, or may begin an accepted epoch."""
         pending = self.restarts.all_pending(self._plan.partitions)
         known = self._known(pending)
-        of_record = known.contradiction(known.highest, known.newest) | known.may_begin()
+        may_be_overtaken = F.col("floats")
+        contradicts = known.contradiction(known.highest, known.newest, may_be_overtaken)
+        of_record = contradicts | known.may_begin()
         return F.coalesce(F.col("reject").isNull() & of_record, F.lit(False))
 
     def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
@@ -113,7 +116,8 @@ class RestartWatch:
             if not _may_contradict_itself(figures):
                 return False
             highest = max(int(position[:16], 16) for position in folded.highest.values())
-            return figures.lowest_commit < highest or COMMIT_NUMBERS[self._plan.layout.scheme] > 1
+            is_low = figures.lowest_commit < highest or figures.min_floating is not None
+            return is_low or COMMIT_NUMBERS[self._plan.layout.scheme] > 1
         return not _is_ordered(figures, folded)
 
     def _is_fresh(self, figures: BatchFigures) -> bool:
@@ -130,7 +134,7 @@ class RestartWatch:
         """Look at the batch's records in their order.
 
         Args:
-            decode: gives them, with these epochs.
+            decode: gives them, with these epochs, and tells which ``is_overtaken``.
 
         Returns:
             Whether an accepted restart begins in this batch; then its positions are others.
@@ -221,6 +225,7 @@ def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
         newest_ms=newest,
         highest_of_all=max([*compared, *([truncated] if truncated else [])], default=None),
         newest_of_all_ms=max(newest.values(), default=None),
+        truncated=truncated,
         keys_stay=keys_stay,
         apart_ms=apart,
     )
@@ -248,28 +253,42 @@ class Known:
         self.highest = self._commits(seen.highest)
         self.newest = self._numbers(seen.newest_ms)
 
-    def contradiction(self, highest: Expression, newest: Expression) -> Expression:
+    def contradiction(
+        self, highest: Expression, newest: Expression, is_overtaken: Expression
+    ) -> Expression:
         """Whether a record is a witness against these: see `cdc_assets.changes.restarts`."""
-        found = self._is_own(highest, newest)
-        if self._seen.highest_of_all is not None or not self._seen.keys_stay:
-            above, latest = self._of_all(highest, newest)
-            later = F.col("told_ms") > latest + CLOCK_MS
-            found = found | _or_false((self.commit < above) & later)
-        return F.col("may_witness") & found
+        found = self._is_own(highest, newest, is_overtaken)
+        seen = self._seen
+        if seen.highest_of_all is None and seen.keys_stay:
+            return found
+        above, latest = self._of_all(highest, newest)
+        below_truncate = F.col("floats") & (self.commit < self._commits(self._same(seen.truncated)))
+        is_low = self._is_low(above, is_overtaken) | _or_false(below_truncate)
+        return found | _or_false(
+            above.isNotNull() & is_low & (F.col("told_ms") > latest + CLOCK_MS)
+        )
 
-    def against(self, highest: Expression, newest: Expression) -> Expression:
+    def against(
+        self, highest: Expression, newest: Expression, is_overtaken: Expression
+    ) -> Expression:
         """What a witness contradicts: a commit and a time."""
         above, latest = self._of_all(highest, newest)
         own = F.struct(highest.alias("before"), newest.alias("before_ms"))
         all_of_it = F.struct(above.alias("before"), latest.alias("before_ms"))
-        return F.when(self._is_own(highest, newest), own).otherwise(all_of_it)
+        is_own = self._is_own(highest, newest, is_overtaken)
+        return F.when(is_own, own).otherwise(all_of_it)
 
-    def _is_own(self, highest: Expression, newest: Expression) -> Expression:
+    def _is_own(
+        self, highest: Expression, newest: Expression, is_overtaken: Expression
+    ) -> Expression:
         """Whether a record contradicts its own partition."""
         if not self._seen.keys_stay:
             return F.lit(False)
         later = F.col("told_ms") > newest + self._seen.apart_ms
-        return _or_false((self.commit < highest) & later)
+        return _or_false(highest.isNotNull() & self._is_low(highest, is_overtaken) & later)
+
+    def _is_low(self, highest: Expression, is_overtaken: Expression) -> Expression:
+        return is_overtaken | _or_false(F.col("may_witness") & (self.commit < highest))
 
     def _of_all(self, highest: Expression, newest: Expression) -> tuple[Expression, Expression]:
         """What records of any partition are compared with."""
@@ -323,26 +342,32 @@ class Known:
 
 
 def in_order(decoded: DataFrame, known: Known) -> DataFrame:
-    """Of each partition that has one: the first witness, and where an accepted restart begins."""
+    """Of each partition that has one: the first witness, and where an accepted restart begins.
+
+    Args:
+        decoded: the batch's records, with ``is_overtaken``.
+        known: before them.
+    """
     placed = decoded.where(F.col("reject").isNull() & F.col("n0").isNotNull())
     before = Window.partitionBy("partition").orderBy("offset").rowsBetween(
         Window.unboundedPreceding, -1
     )  # fmt: skip
-    commits = placed.select("partition", "offset", *known.names, "told_ms", "may_witness")
+    flags = ("may_witness", "floats", "is_overtaken")
+    commits = placed.select("partition", "offset", *known.names, "told_ms", *flags)
     ranked = commits.withColumn(
         "highest", F.greatest(known.highest, F.max(known.commit).over(before))
     )
     is_low = _or_false(known.commit < F.col("highest"))
     counted = ranked.withColumn("counted", F.when(~is_low, F.col("told_ms")))
     timed = counted.withColumn("newest", F.greatest(known.newest, F.max("counted").over(before)))
-    highest, newest = F.col("highest"), F.col("newest")
+    before_it = (F.col("highest"), F.col("newest"), F.col("is_overtaken"))
     seen = F.struct(
         "offset",
-        known.against(highest, newest).alias("against"),
+        known.against(*before_it).alias("against"),
         known.commit.alias("after"),
         F.col("told_ms").alias("after_ms"),
     )
-    is_witness = known.contradiction(highest, newest)
+    is_witness = known.contradiction(*before_it)
     found = timed.groupBy("partition").agg(
         F.min_by(seen, F.when(is_witness, F.col("offset"))).alias("witness"),
         F.min(F.when(known.begins(), F.col("offset"))).alias("begin"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -81,16 +81,48 @@ def test_nor_is_it_where_the_clock_is_set_and_keys_move_later() -> None:
 
 
 @pytest.mark.property
+def test_nor_where_a_connector_is_made_anew_on_the_slot_of_the_old_one() -> None:
+    """Without a snapshot: the transaction that it sends first may have been open for long."""
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        log = unmoved(seed)
+        no_alarm(replace(log, records=made_anew(log.records, rng)), Clock(rng))
+
+
+def made_anew(records: tuple[Record, ...], rng: random.Random) -> tuple[Record, ...]:
+    """A part of the transactions has no last commit.
+
+    None that was open while an incremental snapshot read rows: one that changes them stops the
+    table, since it stands below what was read.
+    """
+    read = 0
+    first = dict[int, bool]()
+
+    def one(record: Record) -> Record:
+        nonlocal read
+        event = record.event
+        if event is None or event.transaction is None:
+            read = max(read, event.lsn) if event else read
+            return record
+        begun = int(event.transaction.split(":")[0])
+        if not first.setdefault(begun, begun > read and rng.random() < 0.2):
+            return record
+        return replace(record, event=replace(event, commit=None))
+
+    return tuple(map(one, records))
+
+
+@pytest.mark.property
 def test_while_keys_stay_no_clock_has_to_be_right() -> None:
     for seed in SEEDS:
         clock = Clock(random.Random(seed), steps_ms=86_400_000, apart_ms=100_000)
         no_alarm(unmoved(seed, partitions=1), clock)
 
 
-def unmoved(seed: int, *, partitions: int | None = None) -> Log:
+def unmoved(seed: int, *, partitions: int | None = None, like: Log | None = None) -> Log:
     """A log to which no partition was added."""
     for each in itertools.count(seed, 10_000_000):
-        log = busy_log(each)
+        log = busy_log(each, like=like)
         if len(log.ends) == log.settings.partitions and partitions in {None, len(log.ends)}:
             return log
     raise AssertionError
@@ -126,7 +158,8 @@ class Restored:
         """The second begins this many percent of the first's positions back."""
         rng = random.Random(seed)
         clock = Clock(rng)
-        first, second = (unmoved(each) for each in (seed, seed + 1_000_000))
+        first = unmoved(seed)
+        second = unmoved(seed + 1_000_000, like=first)
         old = timed(first.records, clock)
         clock.now_ms += 120_000
         down_ms = max((e.event.ts_ms for e in old if e.event), default=0)
@@ -138,16 +171,18 @@ class Restored:
 
 def lost(log: Restored, accepted: dict[int, int]) -> str | None:
     """A change of the second numbering that stands below one of the first that it follows."""
-    highest: dict[int, tuple[int, ...]] = {}
     restarts = Restarts(epochs={p: ((at, 1),) for p, at in accepted.items()})
-    by_partition, _ = placed(changed(log.records), restarts, Floors())
-    for partition, each in by_partition.items():
-        for told in each:
-            commit = told.commit or ()
-            if told.offset < log.ends[partition]:
-                highest[partition] = max(highest.get(partition, ()), commit)
-            elif told.may_witness and commit < highest.get(partition, ()):
-                return f"p{partition}@{told.offset}: {commit} < {highest[partition]}"
+    for partition, end in log.ends.items():
+        mine = changed(each for each in log.records if each.partition == partition)
+        old = [each for each in mine if each[1].offset < end]
+        before, floors, merged = placed(old, restarts, Floors(), {})
+        highest = max((told.commit or () for told in before[partition]), default=())
+        # One by one: those of the new numbering may stand below each other.
+        for each in mine[len(old) :]:
+            by_partition, floors, _ = placed([each], restarts, floors, merged)
+            [told] = by_partition[partition]
+            if told.is_overtaken or (told.may_witness and (told.commit or ()) < highest):
+                return f"p{partition}@{told.offset}: {told} below {highest}"
     return None
 
 
@@ -232,6 +267,22 @@ def test_lower_and_newer_is_a_witness() -> None:
 )
 def test_what_is_not_both_is_none(record: Placed) -> None:
     assert alarm(record) is None
+
+
+FLOATING = NEW._replace(may_witness=False, floats=True)
+
+
+@pytest.mark.unit
+def test_what_floats_is_one_below_a_change_of_its_own_key_or_a_truncate() -> None:
+    assert alarm(FLOATING) is None, "open for long"
+    overtaken = FLOATING._replace(is_overtaken=True)
+    assert alarm(overtaken) == alarm(NEW)
+    assert alarm(overtaken._replace(told_ms=2_000)) is None, "sent again"
+    assert alarm(overtaken._replace(commit=(900,))) is not None, "lifted as high"
+    seen = Seen(highest_of_all=(50,), newest_of_all_ms=2_000, truncated=(50,))
+    assert witness(0, [FLOATING._replace(told_ms=62_001)], seen) is not None
+    assert witness(0, [FLOATING._replace(told_ms=62_000)], seen) is None, "clocks"
+    assert witness(0, [FLOATING._replace(told_ms=62_001)], replace(seen, truncated=None)) is None
 
 
 @pytest.mark.unit

@@ -32,6 +32,7 @@ from cdc_assets.changes.position import (
 from cdc_assets.formats.positions import (
     NUMBERS,
     binlog_columns,
+    floats,
     floor_columns,
     may_witness,
     numbers,
@@ -364,9 +365,13 @@ def test_what_comes_in_the_order_of_commits_is_told(spark):
     ]
     frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
     for scheme, expected in (
-        (Scheme.POSTGRES, [True, True, True, False, True, False]),
+        (Scheme.POSTGRES, [True, True, False, False, True, False]),
         (Scheme.ORACLE, [True, True, True, True, True, False]),
     ):
-        told = may_witness(scheme, F.col("source"), is_read=read_flag())
-        rows = frame.orderBy("offset").select(told).collect()
+        source, is_read = F.col("source"), read_flag()
+        told = may_witness(scheme, source, is_read=is_read)
+        first = floats(scheme, source, is_read=is_read)
+        rows = frame.orderBy("offset").select(told, first).collect()
         assert [row[0] for row in rows] == expected
+        is_first = [at == 2 and scheme is Scheme.POSTGRES for at in range(len(sources))]
+        assert [row[1] for row in rows] == is_first

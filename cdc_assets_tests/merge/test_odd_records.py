@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -24,6 +25,7 @@ from cdc_assets_tests.merge.odd_records import (
 )
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.spark
 
@@ -175,9 +177,28 @@ FIRST = {
 }
 
 
-@pytest.mark.parametrize("types", [{}, TYPED, {TABLE: {"primary_key": ["id"]}}],
-                         ids=["inferred", "configured", "configured key"])  # fmt: skip
-@pytest.mark.parametrize("first", FIRST.values(), ids=FIRST)
+INFERRED: dict[str, Any] = {}
+BY_KEY = {TABLE: {"primary_key": ["id"]}}
+TYPES = {"inferred": INFERRED, "configured": TYPED, "configured key": BY_KEY}
+AT_HAND = {
+    *((name, "inferred") for name in FIRST),
+    ("a delete without before", "configured"),
+    ("a truncate", "configured"),
+    ("a record without a value", "configured key"),
+}
+"""Each event once, each kind of configuration; the other pairs are for `make soak`."""
+
+
+@pytest.mark.parametrize(
+    ("first", "types"),
+    [
+        pytest.param(
+            FIRST[first], TYPES[types], id=f"{first}, {types}",
+            marks=[] if (first, types) in AT_HAND else [profiles.in_soak],
+        )
+        for first, types in itertools.product(FIRST, TYPES)
+    ],
+)  # fmt: skip
 def test_a_table_may_begin_with_any_event(
     pipeline: Make, first: list[Message], types: dict[str, Any]
 ) -> None:

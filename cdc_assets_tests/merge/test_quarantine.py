@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,11 +62,8 @@ class User:
         self.table = str(entry.table)
 
     def replays(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "cdc_assets.cli", "quarantine", "replay", *arguments],
-            env={**os.environ, "CDC_ASSETS_CONFIG": str(self.pipeline.config.path)},
-            capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
+        made = self.pipeline
+        done = run_command(made.folder, "quarantine", "replay", *arguments, config=made.config.path)
         assert "Traceback" not in done.stderr
         assert BAD not in done.stdout + done.stderr
         return done

@@ -30,6 +30,7 @@ class Case:
             newest_ms={p: self._time() for p in known if self.rng.random() < 0.8},
             highest_of_all=self._commit() if self.rng.random() < 0.5 else None,
             newest_of_all_ms=self._time() if self.rng.random() < 0.5 else None,
+            truncated=self._commit() if self.rng.random() < 0.3 else None,
             keys_stay=self.rng.random() < 0.7,
             apart_ms=self.rng.choice([0, 1000]),
         )
@@ -46,24 +47,28 @@ class Case:
         return self.rng.choice([0, 500, 1001, 2500, 60_500, 61_001, 120_000, 900_000])
 
     def _records(self) -> list[Placed]:
-        return [
-            Placed(
-                offset,
-                self._commit() if self.rng.random() < 0.9 else None,
-                self._time() if self.rng.random() < 0.9 else None,
-                self.rng.random() < 0.7,
-            )
-            for offset in range(self.rng.randint(1, 8))
-        ]
+        return [self._record(offset) for offset in range(self.rng.randint(1, 8))]
+
+    def _record(self, offset: int) -> Placed:
+        floats = self.rng.random() < 0.2
+        return Placed(
+            offset,
+            self._commit() if self.rng.random() < 0.9 else None,
+            self._time() if self.rng.random() < 0.9 else None,
+            may_witness=not floats and self.rng.random() < 0.7,
+            floats=floats,
+            is_overtaken=floats and self.rng.random() < 0.5,
+        )
 
     def rows(self) -> list[tuple[object, ...]]:
         """In no order, and a rejected record at the beginning."""
         rows: list[tuple[object, ...]] = [
-            (p, each.offset, *(each.commit or self._none), each.told_ms, each.may_witness, None)
+            (p, each.offset, *(each.commit or self._none), *each[2:], None)
             for p, records in self.records.items()
             for each in records
         ]
-        rows.append((0, -1, *(10**6 for _ in self._none), 1, True, "rejected"))
+        rejected = (10**6 for _ in self._none)
+        rows.append((0, -1, *rejected, 1, True, False, False, "rejected"))
         self.rng.shuffle(rows)
         return rows
 
@@ -88,9 +93,8 @@ def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme)
         known = Known(PARTITIONS, scheme, case.seen, case.pending)
         numbers = ", ".join(f"{name} bigint" for name in known.names)
         columns = f"partition int, offset bigint, {numbers}, told_ms bigint"
-        frame = spark().createDataFrame(
-            case.rows(), f"{columns}, may_witness boolean, reject string"
-        )
+        flags = "may_witness boolean, floats boolean, is_overtaken boolean"
+        frame = spark().createDataFrame(case.rows(), f"{columns}, {flags}, reject string")
         found = {
             row["partition"]: (
                 restart_of(row["partition"], row["witness"]) if row["witness"] else None,

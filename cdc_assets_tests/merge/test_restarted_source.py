@@ -166,6 +166,48 @@ def test_old_records_may_be_unread_in_other_partitions(pipeline: Make) -> None:
     assert begun == {0: ((1, 1),), 1: ((2, 1),), 2: ((1, 1),)}
 
 
+def test_a_transaction_that_was_open_while_a_connector_was_made_anew_is_none(
+    pipeline: Make,
+) -> None:
+    """It is below what was merged, but waited for nobody: its rows are its own."""
+    made = start(pipeline, *OLD)
+    open_for_long = event("c", {"id": 3, "name": "open"}, 800_100, at_ms=AT_MS + 9 * MINUTE)
+    made.produce(TABLE, [open_for_long, change("d", 901_000, 900_600, 10)])
+    made.merge(TABLE)
+    assert names(made) == {1: "d", 2: "c", 3: "open"}
+
+
+def test_a_first_transaction_is_looked_at_by_its_rows_wherever_they_were_changed(
+    pipeline: Make,
+) -> None:
+    """Deleted, or earlier in the batch; a row of the lake is below."""
+    gone = event("d", {"id": 2, "name": "c"}, 900_700, commit=900_500, at_ms=AT_MS + 2 * MINUTE)
+    deleted, changed = [
+        event("u", {"id": id_, "name": "new"}, 1_000 + id_, at_ms=AT_MS + 10 * MINUTE)
+        for id_ in (2, 3)
+    ]
+    here = change("here", 900_900, 900_800, 3, id_=3)
+    for batch in ([deleted], [here, changed]):
+        made = start(pipeline, *OLD, gone)
+        made.produce(TABLE, batch)
+        stopped = stops(made)
+        assert stopped.restart.offset == 3 + len(batch)
+        accept(made)
+        made.merge(TABLE)
+        assert "new" in names(made).values()
+
+
+def test_a_first_transaction_below_a_truncate_is_one(pipeline: Make) -> None:
+    """Who truncates a table waits for all who have changed it."""
+    truncate = event("t", None, 900_700, commit=900_500, at_ms=AT_MS + 2 * MINUTE)
+    made = start(pipeline, *OLD, truncate)
+    made.produce(TABLE, [event("c", {"id": 9, "name": "new"}, 1_000, at_ms=AT_MS + 10 * MINUTE)])
+    stops(made)
+    accept(made)
+    made.merge(TABLE)
+    assert names(made) == {9: "new"}
+
+
 def test_changes_sent_again_are_none_and_neither_are_those_in_flight(pipeline: Make) -> None:
     """A transaction that was open while the snapshot was made may end minutes after it."""
     read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2)]

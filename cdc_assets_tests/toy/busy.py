@@ -45,6 +45,7 @@ def busy_log(
     keyless: bool = False,
     moves: bool = False,
     columns: int | None = None,
+    like: Log | None = None,
 ) -> Log:
     """A log of about two thirds as many records as actions; the same for the same seed.
 
@@ -56,6 +57,7 @@ def busy_log(
         moves: changed keys leave large values alone or come as one event, and inserted texts
             may be equal to the placeholder.
         columns: of a wide table; most of them are left out by most updates.
+        like: a log of the same table in the same topic.
     """
     rng = random.Random(seed)
     schema = KEYLESS if keyless else rng.choice([SINGLE, COMPOSITE])
@@ -65,6 +67,8 @@ def busy_log(
         settings = replace(settings, partial_moves=True)
         if rng.random() < 0.2:
             settings = replace(settings, partitions=1, split_keys=False)
+    if like is not None:
+        schema, settings = like.schema, like.settings
     toy = Toy(schema, settings)
     start = rng.randrange(10)
     done: list[Action] = []

@@ -102,25 +102,57 @@ def changed(records: Iterable[Record]) -> Changes:
     ]
 
 
+Keys = Mapping[object, tuple[int, ...]]
+"""By key the highest position that was merged, without the offset."""
+
+
 def placed(
-    changes: Changes, restarts: Restarts, floors: Floors
-) -> tuple[Mapping[int, list[Placed]], Floors]:
-    """By partition, in offset order, what each change tells of the numbering; and the floors.
+    changes: Changes, restarts: Restarts, floors: Floors, merged: Keys
+) -> tuple[Mapping[int, list[Placed]], Floors, Keys]:
+    """By partition, in offset order, what each change tells of the numbering.
 
     Args:
         changes: of a batch.
         restarts: whose epochs they have.
         floors: of what was read before.
+        merged: before.
+
+    Returns:
+        It, and both of the latter after the batch.
     """
     here = [(record, _in_epoch(restarts, change)) for record, change in changes]
     raised = floors.raised(change for _, change in here)
     found: dict[int, list[Placed]] = defaultdict(list)
+    earlier: dict[tuple[int, object], tuple[int, ...]] = {}
+    after = dict(merged)
     for record, change in here:
-        may_witness = not change.incremental and change.op != "t"
         told_ms = record.event.ts_ms if record.event else None
-        commit = by_position(change, raised)[:1]
-        found[record.partition].append(Placed(change.offset, commit, told_ms, may_witness))
-    return found, raised
+        position = by_position(change, raised)[:-1]
+        stands = [
+            max(earlier.get((record.partition, key), ()), merged.get(key, ()))
+            for key in keys_of(record)
+        ]
+        for key in keys_of(record):
+            at = (record.partition, key)
+            earlier[at] = max(earlier.get(at, ()), position)
+            after[key] = max(after.get(key, ()), position)
+        is_row, floats = change.op != "t", change.floats and change.op != "t"
+        found[record.partition].append(
+            Placed(
+                change.offset,
+                position[:1],
+                told_ms,
+                may_witness=is_row and not change.incremental and not change.floats,
+                floats=floats,
+                is_overtaken=floats and any(position < each for each in stands),
+            )
+        )
+    return found, raised, after
+
+
+def keys_of(record: Record) -> list[object]:
+    """Of which rows a record tells: two if it changes a key."""
+    return [] if record.event is None else [each.key for each in record.changes() if each.key]
 
 
 @dataclass
@@ -130,7 +162,7 @@ class Reader:
     Attributes:
         partitions: of the topic, at the first publish.
         accepts: restarts that a person accepts when asked.
-        floors: of what was read.
+        floors, merged: of what was read.
     """
 
     restarts: Restarts = field(default_factory=Restarts)
@@ -139,6 +171,7 @@ class Reader:
     partitions: int = 0
     accepts: int = 0
     floors: Floors = field(default_factory=Floors)
+    merged: Keys = field(default_factory=dict[object, tuple[int, ...]])
 
     def read(self, batch: Iterable[Record], partitions: int) -> list[Restart]:
         """One batch; the restarts that were accepted in it.
@@ -173,7 +206,7 @@ class Reader:
         return min(found, key=lambda each: each.after_ms, default=None)
 
     def _placed(self, changes: Changes) -> Mapping[int, list[Placed]]:
-        return placed(changes, self.restarts, self.floors)[0]
+        return placed(changes, self.restarts, self.floors, self.merged)[0]
 
     def _seen(self, partitions: int) -> Seen:
         apart_ms = APART_MS if partitions > 1 else 0
@@ -187,6 +220,7 @@ class Reader:
             newest_ms=newest,
             highest_of_all=max([*compared, self.truncated]) or None,
             newest_of_all_ms=max(newest.values(), default=None),
+            truncated=self.truncated or None,
             keys_stay=keys_stay,
             apart_ms=apart_ms,
         )
@@ -195,7 +229,8 @@ class Reader:
         highest = dict(self.highest or {})
         told: list[int] = []
         newest: dict[tuple[int, object], tuple[tuple[int, ...], int]] = {}
-        by_partition, self.floors = placed(changes, self.restarts, self.floors)
+        found = placed(changes, self.restarts, self.floors, self.merged)
+        by_partition, self.floors, self.merged = found
         places = {(p, each.offset): each for p, found in by_partition.items() for each in found}
         for record, change in changes:
             partition, each = record.partition, places[record.partition, record.offset]
