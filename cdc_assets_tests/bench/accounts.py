@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
-from psycopg.conninfo import conninfo_to_dict
+from psycopg import pq
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.config import ReplicationConfig
@@ -144,9 +144,12 @@ def _fill(world: World) -> None:
 
 def _pgbench(dsn: str, arguments: Sequence[str]) -> None:
     """pgbench with its connection in the environment: a command line would show the password."""
-    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD",
-             "dbname": "PGDATABASE"}  # fmt: skip
-    parts = conninfo_to_dict(dsn)
-    env = {**os.environ, **{names[key]: str(value) for key, value in parts.items()}}
+    env = {**os.environ, **connection_variables(dsn)}
     argv = [str(bin_folder() / "pgbench"), *arguments]
     subprocess.run(argv, env=env, check=True, capture_output=True, timeout=300)
+
+
+def connection_variables(dsn: str) -> dict[str, str]:
+    """All that a connection string says, as libpq's environment variables."""
+    said = pq.Conninfo.parse(dsn.encode())
+    return {each.envvar.decode(): each.val.decode() for each in said if each.envvar and each.val}
