@@ -159,7 +159,9 @@ def _event(template: Event, key: int, lsn: int) -> str:
         "ts_ns": now,
     }
     after = {**template["after"], "aid": key, "abalance": lsn % 1_000}
-    return json.dumps({**template, "after": after, "source": source}, separators=(",", ":"))
+    # Each is a transaction of its own, whose end nobody announces.
+    event = {**template, "after": after, "source": source, "transaction": None}
+    return json.dumps(event, separators=(",", ":"))
 
 
 def _figures(world: World, found: Mapping[tuple[int, int], list[Taken]]) -> Figures:
