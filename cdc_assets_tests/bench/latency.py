@@ -14,6 +14,7 @@ import psutil
 from cdc_assets.changes.latency import RELATIVE_ERROR, LatencyHistogram
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack import environment
 from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
 from cdc_assets.devstack.layout import HOST
 from cdc_assets.devstack.shop.connector import connector_config
@@ -131,7 +132,8 @@ def _prepare(world: World) -> ReplicationConfig:
 @contextmanager
 def _daemon(world: World, config: ReplicationConfig) -> Iterator[Dagster]:
     """``dagster dev``, as the demo runs it."""
-    env = {"CDC_ASSETS_CONFIG": str(config.path)}
+    assert config.path is not None
+    env = {**environment.named_in(config.path), "CDC_ASSETS_CONFIG": str(config.path)}
     part = Dagster(world.stack.layout, _free_port(), CHECKOUT / "dagster.yaml", env)
     try:
         with world.console.status("starting Dagster"):
