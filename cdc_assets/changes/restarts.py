@@ -78,6 +78,7 @@ class Placed(NamedTuple):
         may_witness: whether it was delivered in the order of commits.
         floats: whether it is of a connector's first transaction.
         is_overtaken: whether it floats below a change of its own key that came before it.
+        is_truncate: whether it is one.
     """
 
     offset: int
@@ -86,6 +87,7 @@ class Placed(NamedTuple):
     may_witness: bool
     floats: bool = False
     is_overtaken: bool = False
+    is_truncate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,41 +186,50 @@ def witness(partition: int, records: Iterable[Placed], seen: Seen) -> Restart | 
         seen: before them.
     """
     highest, newest = seen.highest.get(partition), seen.newest_ms.get(partition)
+    truncated: Commit = ()
     for record in records:
         if record.commit is None:
             continue
-        found = _contradiction(partition, record, seen, highest, newest)
+        found = _contradiction(partition, record, seen, highest, newest, truncated)
         if found is not None:
             return found
         is_low = highest is not None and record.commit < highest
         if record.told_ms is not None and not is_low:
             newest = max(newest or 0, record.told_ms)
         highest = max(highest or record.commit, record.commit)
+        if record.is_truncate:
+            truncated = max(truncated, record.commit)
     return None
 
 
 def _contradiction(
-    partition: int, record: Placed, seen: Seen, highest: Commit | None, newest: int | None
+    partition: int,
+    record: Placed,
+    seen: Seen,
+    highest: Commit | None,
+    newest: int | None,
+    truncated: Commit,
 ) -> Restart | None:
     commit, told_ms = record.commit, record.told_ms
     if commit is None or told_ms is None:
         return None
     if seen.keys_stay and highest is not None and newest is not None:
-        if _is_low(record, commit, highest) and told_ms > newest + seen.apart_ms:
+        if _is_low(record, commit, highest, truncated) and told_ms > newest + seen.apart_ms:
             return Restart(partition, record.offset, highest, newest, commit, told_ms)
     above: Commit = seen.highest_of_all or ()
     if highest is not None and not seen.keys_stay:
         above = max(above, highest)
     times = [each for each in (newest, seen.newest_of_all_ms) if each is not None]
-    below_truncate = record.floats and commit < (seen.truncated or ())
-    is_low = _is_low(record, commit, above) or below_truncate
+    is_low = _is_low(record, commit, above, max(seen.truncated or (), truncated))
     if not (times and above and is_low) or told_ms <= max(times) + CLOCK_MS:
         return None
     return Restart(partition, record.offset, above, max(times), commit, told_ms)
 
 
-def _is_low(record: Placed, commit: Commit, highest: Commit) -> bool:
-    return record.is_overtaken or (record.may_witness and commit < highest)
+def _is_low(record: Placed, commit: Commit, highest: Commit, truncated: Commit) -> bool:
+    if record.floats:
+        return record.is_overtaken or commit < truncated
+    return record.may_witness and commit < highest
 
 
 def begin(partition: int, records: Sequence[Placed], accepted: Restart, seen: Seen) -> int | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
@@ -101,8 +101,9 @@ class RestartWatch:
         """Whether a record contradicts what was merged before, or may begin an accepted epoch."""
         pending = self.restarts.all_pending(self._plan.partitions)
         known = self._known(pending)
-        may_be_overtaken = F.col("floats")
-        contradicts = known.contradiction(known.highest, known.newest, may_be_overtaken)
+        # Whatever floats may be overtaken: that is looked at later.
+        before = Before(known.highest, known.newest, known.nothing, F.col("floats"))
+        contradicts = known.contradiction(before)
         of_record = contradicts | known.may_begin()
         return F.coalesce(F.col("reject").isNull() & of_record, F.lit(False))
 
@@ -231,6 +232,22 @@ def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
     )
 
 
+class Before(NamedTuple):
+    """What came before a record in its partition.
+
+    Attributes:
+        highest: commit.
+        newest: time.
+        truncated: commit of the last truncate; NULL without one.
+        is_overtaken: whether a change of its own key did that stands higher.
+    """
+
+    highest: Expression
+    newest: Expression
+    truncated: Expression
+    is_overtaken: Expression
+
+
 class Known:
     """What is known before the batch, by partition, as columns of a record.
 
@@ -252,43 +269,39 @@ class Known:
             self.commit = F.struct(*self.names)
         self.highest = self._commits(seen.highest)
         self.newest = self._numbers(seen.newest_ms)
+        self.nothing = F.lit(None).cast(self._type)
 
-    def contradiction(
-        self, highest: Expression, newest: Expression, is_overtaken: Expression
-    ) -> Expression:
-        """Whether a record is a witness against these: see `cdc_assets.changes.restarts`."""
-        found = self._is_own(highest, newest, is_overtaken)
+    def contradiction(self, before: Before) -> Expression:
+        """Whether a record is a witness against this: see `cdc_assets.changes.restarts`."""
+        found = self._is_own(before)
         seen = self._seen
         if seen.highest_of_all is None and seen.keys_stay:
             return found
-        above, latest = self._of_all(highest, newest)
-        below_truncate = F.col("floats") & (self.commit < self._commits(self._same(seen.truncated)))
-        is_low = self._is_low(above, is_overtaken) | _or_false(below_truncate)
+        above, latest = self._of_all(before.highest, before.newest)
+        truncated = F.greatest(self._commits(self._same(seen.truncated)), before.truncated)
+        is_low = self._is_low(before._replace(highest=above, truncated=truncated))
         return found | _or_false(
             above.isNotNull() & is_low & (F.col("told_ms") > latest + CLOCK_MS)
         )
 
-    def against(
-        self, highest: Expression, newest: Expression, is_overtaken: Expression
-    ) -> Expression:
+    def against(self, before: Before) -> Expression:
         """What a witness contradicts: a commit and a time."""
-        above, latest = self._of_all(highest, newest)
-        own = F.struct(highest.alias("before"), newest.alias("before_ms"))
+        above, latest = self._of_all(before.highest, before.newest)
+        own = F.struct(before.highest.alias("before"), before.newest.alias("before_ms"))
         all_of_it = F.struct(above.alias("before"), latest.alias("before_ms"))
-        is_own = self._is_own(highest, newest, is_overtaken)
-        return F.when(is_own, own).otherwise(all_of_it)
+        return F.when(self._is_own(before), own).otherwise(all_of_it)
 
-    def _is_own(
-        self, highest: Expression, newest: Expression, is_overtaken: Expression
-    ) -> Expression:
+    def _is_own(self, before: Before) -> Expression:
         """Whether a record contradicts its own partition."""
         if not self._seen.keys_stay:
             return F.lit(False)
-        later = F.col("told_ms") > newest + self._seen.apart_ms
-        return _or_false(highest.isNotNull() & self._is_low(highest, is_overtaken) & later)
+        later = F.col("told_ms") > before.newest + self._seen.apart_ms
+        return _or_false(before.highest.isNotNull() & self._is_low(before) & later)
 
-    def _is_low(self, highest: Expression, is_overtaken: Expression) -> Expression:
-        return is_overtaken | _or_false(F.col("may_witness") & (self.commit < highest))
+    def _is_low(self, before: Before) -> Expression:
+        floats = before.is_overtaken | _or_false(self.commit < before.truncated)
+        in_order = _or_false(F.col("may_witness") & (self.commit < before.highest))
+        return F.when(F.col("floats"), floats).otherwise(in_order)
 
     def _of_all(self, highest: Expression, newest: Expression) -> tuple[Expression, Expression]:
         """What records of any partition are compared with."""
@@ -352,22 +365,24 @@ def in_order(decoded: DataFrame, known: Known) -> DataFrame:
     before = Window.partitionBy("partition").orderBy("offset").rowsBetween(
         Window.unboundedPreceding, -1
     )  # fmt: skip
-    flags = ("may_witness", "floats", "is_overtaken")
+    flags = ("may_witness", "floats", "is_overtaken", "op")
     commits = placed.select("partition", "offset", *known.names, "told_ms", *flags)
-    ranked = commits.withColumn(
-        "highest", F.greatest(known.highest, F.max(known.commit).over(before))
-    )
+    truncate = F.when(F.col("op") == "t", known.commit)
+    ranked = commits.withColumns({
+        "highest": F.greatest(known.highest, F.max(known.commit).over(before)),
+        "truncated": F.max(truncate).over(before),
+    })  # fmt: skip
     is_low = _or_false(known.commit < F.col("highest"))
     counted = ranked.withColumn("counted", F.when(~is_low, F.col("told_ms")))
     timed = counted.withColumn("newest", F.greatest(known.newest, F.max("counted").over(before)))
-    before_it = (F.col("highest"), F.col("newest"), F.col("is_overtaken"))
+    before_it = Before(*map(F.col, Before._fields))
     seen = F.struct(
         "offset",
-        known.against(*before_it).alias("against"),
+        known.against(before_it).alias("against"),
         known.commit.alias("after"),
         F.col("told_ms").alias("after_ms"),
     )
-    is_witness = known.contradiction(*before_it)
+    is_witness = known.contradiction(before_it)
     found = timed.groupBy("partition").agg(
         F.min_by(seen, F.when(is_witness, F.col("offset"))).alias("witness"),
         F.min(F.when(known.begins(), F.col("offset"))).alias("begin"),

@@ -279,6 +279,8 @@ def test_what_floats_is_one_below_a_change_of_its_own_key_or_a_truncate() -> Non
     assert alarm(overtaken) == alarm(NEW)
     assert alarm(overtaken._replace(told_ms=2_000)) is None, "sent again"
     assert alarm(overtaken._replace(commit=(900,))) is not None, "lifted as high"
+    truncate = Placed(2, (905,), 2_500, may_witness=False, is_truncate=True)
+    assert alarm(truncate, FLOATING._replace(offset=3)) is not None, "in the same batch"
     seen = Seen(highest_of_all=(50,), newest_of_all_ms=2_000, truncated=(50,))
     assert witness(0, [FLOATING._replace(told_ms=62_001)], seen) is not None
     assert witness(0, [FLOATING._replace(told_ms=62_000)], seen) is None, "clocks"

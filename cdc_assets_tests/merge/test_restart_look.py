@@ -58,19 +58,24 @@ class Case:
             may_witness=not floats and self.rng.random() < 0.7,
             floats=floats,
             is_overtaken=floats and self.rng.random() < 0.5,
+            is_truncate=not floats and self.rng.random() < 0.2,
         )
 
     def rows(self) -> list[tuple[object, ...]]:
         """In no order, and a rejected record at the beginning."""
         rows: list[tuple[object, ...]] = [
-            (p, each.offset, *(each.commit or self._none), *each[2:], None)
+            (p, each.offset, *(each.commit or self._none), *each[2:6], self._op(each), None)
             for p, records in self.records.items()
             for each in records
         ]
         rejected = (10**6 for _ in self._none)
-        rows.append((0, -1, *rejected, 1, True, False, False, "rejected"))
+        rows.append((0, -1, *rejected, 1, True, False, False, "t", "rejected"))
         self.rng.shuffle(rows)
         return rows
+
+    @staticmethod
+    def _op(record: Placed) -> str:
+        return "t" if record.is_truncate else "u"
 
     @property
     def _none(self) -> Sequence[int | None]:
@@ -93,7 +98,7 @@ def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme)
         known = Known(PARTITIONS, scheme, case.seen, case.pending)
         numbers = ", ".join(f"{name} bigint" for name in known.names)
         columns = f"partition int, offset bigint, {numbers}, told_ms bigint"
-        flags = "may_witness boolean, floats boolean, is_overtaken boolean"
+        flags = "may_witness boolean, floats boolean, is_overtaken boolean, op string"
         frame = spark().createDataFrame(case.rows(), f"{columns}, {flags}, reject string")
         found = {
             row["partition"]: (

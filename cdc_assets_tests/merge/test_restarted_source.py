@@ -200,8 +200,10 @@ def test_a_first_transaction_is_looked_at_by_its_rows_wherever_they_were_changed
 def test_a_first_transaction_below_a_truncate_is_one(pipeline: Make) -> None:
     """Who truncates a table waits for all who have changed it."""
     truncate = event("t", None, 900_700, commit=900_500, at_ms=AT_MS + 2 * MINUTE)
+    first = event("c", {"id": 9, "name": "new"}, 1_000, at_ms=AT_MS + 10 * MINUTE)
+    start_stopped(pipeline, *OLD, truncate, first)
     made = start(pipeline, *OLD, truncate)
-    made.produce(TABLE, [event("c", {"id": 9, "name": "new"}, 1_000, at_ms=AT_MS + 10 * MINUTE)])
+    made.produce(TABLE, [first])
     stops(made)
     accept(made)
     made.merge(TABLE)

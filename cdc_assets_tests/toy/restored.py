@@ -128,12 +128,11 @@ def placed(
     for record, change in here:
         told_ms = record.event.ts_ms if record.event else None
         position = by_position(change, raised)[:-1]
-        stands = [
-            max(earlier.get((record.partition, key), ()), merged.get(key, ()))
-            for key in keys_of(record)
-        ]
+        is_below = False
         for key in keys_of(record):
             at = (record.partition, key)
+            stands = max(earlier.get(at, ()), merged.get(key, ()))
+            is_below = is_below or position < stands
             earlier[at] = max(earlier.get(at, ()), position)
             after[key] = max(after.get(key, ()), position)
         is_row, floats = change.op != "t", change.floats and change.op != "t"
@@ -144,7 +143,8 @@ def placed(
                 told_ms,
                 may_witness=is_row and not change.incremental and not change.floats,
                 floats=floats,
-                is_overtaken=floats and any(position < each for each in stands),
+                is_overtaken=floats and is_below,
+                is_truncate=not is_row,
             )
         )
     return found, raised, after
