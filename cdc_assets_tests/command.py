@@ -26,9 +26,10 @@ def run_command(
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
-        patch.setenv(CONFIG_VARIABLE, str(config or ""))
         if config is None:
-            patch.delenv(CONFIG_VARIABLE)
+            patch.delenv(CONFIG_VARIABLE, raising=False)
+        else:
+            patch.setenv(CONFIG_VARIABLE, str(config))
         patch.delenv("DAGSTER_HOME", raising=False)
         patch.setattr(sys, "argv", ["cdc-assets", *arguments])
         with pytest.raises(SystemExit) as ended:

@@ -153,11 +153,11 @@ def wanted(points: dict[str, frozenset[str]], *, every_kind: bool) -> Iterator[t
     kinds, ways = [kind.__name__ for kind in KINDS], list(How)
     for turn, point in enumerate(sorted(frozenset().union(*points.values()))):
         passing = [n for n, name in enumerate(kinds) if point in points[name]]
-        passing.sort(key=lambda n: len(points[kinds[n]]))
         if every_kind:
             yield from ((kind, Fault(point, how)) for how in ways for kind in passing)
         else:
-            yield passing[0], Fault(point, ways[turn % len(ways)])
+            least = min(passing, key=lambda n: len(points[kinds[n]]))
+            yield least, Fault(point, ways[turn % len(ways)])
 
 
 @pytest.mark.timeout(1800)
