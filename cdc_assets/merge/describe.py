@@ -16,8 +16,8 @@ from typing import Final
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
+from cdc_assets.databases.postgres.catalog import CatalogTable, read_tables
 from cdc_assets.errors import TerminalError, TransientError
-from cdc_assets.formats.postgres_catalog import CatalogTable, read_tables
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.sampled import JsonObject, Samples, all_named, sample
 from cdc_assets.merge.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS

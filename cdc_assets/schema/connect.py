@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.parse import MAX_DECIMAL_DIGITS
-from cdc_assets.schema.postgres import MICROS_OF_DAY
 from cdc_assets.schema.types import (
+    MICROS_OF_DAY,
     Column,
     ColumnType,
     Decimal,

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
+
+MICROS_OF_DAY: Final = "microseconds since midnight"
+"""How a time of day is stored; the comment of such columns."""
 
 
 class Primitive(StrEnum):

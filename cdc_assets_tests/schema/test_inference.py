@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_assets.databases.postgres.types import PostgresColumn, map_column
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.modes import ConnectorModes, DecimalMode, TimeMode
 from cdc_assets.schema.overrides import apply_overrides
 from cdc_assets.schema.parse import parse_spec
-from cdc_assets.schema.postgres import PostgresColumn, map_column
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
 
 ROWS = [

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.databases.postgres.catalog import ReplicaIdentity, read_tables
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
-from cdc_assets.formats.postgres_catalog import ReplicaIdentity, read_tables
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.types import Decimal, ListOf, Primitive
 

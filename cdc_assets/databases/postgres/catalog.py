@@ -11,10 +11,10 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.databases.postgres.types import PostgresColumn, describe_table
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
-from cdc_assets.schema.postgres import PostgresColumn, describe_table
 
 CONNECT_SECONDS: Final = 10
 

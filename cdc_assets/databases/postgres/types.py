@@ -24,6 +24,7 @@ from cdc_assets.schema.modes import (
 )
 from cdc_assets.schema.parse import MAX_DECIMAL_DIGITS
 from cdc_assets.schema.types import (
+    MICROS_OF_DAY,
     Column,
     ColumnType,
     Decimal,
@@ -35,8 +36,6 @@ from cdc_assets.schema.types import (
 
 ENUM: Final = "e"
 """``pg_type.typtype`` of an enumeration."""
-
-MICROS_OF_DAY: Final = "microseconds since midnight"
 
 _SIMPLE: Final = {
     "bool": Primitive.BOOLEAN,

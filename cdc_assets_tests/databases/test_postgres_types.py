@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.errors import TerminalError
-from cdc_assets.schema.connect import describe_envelope
-from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
-from cdc_assets.schema.postgres import (
+from cdc_assets.databases.postgres.types import (
     PostgresColumn,
     describe_table,
     map_column,
     numeric_digits,
 )
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.connect import describe_envelope
+from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -1,0 +1,1 @@
+"""Source databases: what their catalogs and types say, one folder each."""

@@ -1,0 +1,1 @@
+"""PostgreSQL: its catalog, and its types as connectors write them."""
