@@ -347,7 +347,7 @@ def _texts(values: Sequence[str]) -> Expression:
 def _unset(envelope: Expression, spec: DecodeSpec) -> Expression:
     """Only an update can leave a column out, and a create that is one of a changed key.
 
-    In ``r`` the same text is data, and in any other create (`cdc_assets.merge.moved`).
+    In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`).
     """
     after, op = envelope.getField("after"), envelope.getField("op")
     ops = ("u", "c") if spec.schema.key and spec.scheme is not Scheme.OFFSET else ("u",)

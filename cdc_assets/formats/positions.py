@@ -103,6 +103,11 @@ def numbers(  # noqa: PLR0913 - what a position is made of, each by its name
     return [*found, offset]
 
 
+def position_bytes(numbers: tuple[str, ...]) -> Expression:
+    """The same bytes as `cdc_assets.changes.position.encode`, of columns of these names."""
+    return F.unhex(F.concat(*(F.lpad(F.hex(F.col(number)), 16, "0") for number in numbers)))
+
+
 def floor_columns(
     scheme: Scheme,
     source: Expression,

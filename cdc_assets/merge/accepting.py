@@ -22,17 +22,17 @@ from cdc_assets.formats.positions import Epochs
 from cdc_assets.lake import Lake
 from cdc_assets.lake.properties import ACCEPTED_RESTART
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge import sql
-from cdc_assets.merge.decoding import BatchDecoder
-from cdc_assets.merge.failures import translated
-from cdc_assets.merge.known import Known
-from cdc_assets.merge.overtaken import to_be_looked_at
-from cdc_assets.merge.plan import BatchPlan
-from cdc_assets.merge.planning import Pending, Planner
-from cdc_assets.merge.read import read_ranges
-from cdc_assets.merge.restarts import RestartError, RestartWatch
-from cdc_assets.merge.side import SideTable
-from cdc_assets.merge.tombstones import Tombstones
+from cdc_assets.merge.fold.overtaken import to_be_looked_at
+from cdc_assets.merge.fold.restarts import RestartError, RestartWatch
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.planning import Pending, Planner
+from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.tables.known import Known
+from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
 
 

@@ -18,22 +18,22 @@ from cdc_assets.errors import ConflictError, CutShortError
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge.apply.multiset import MissingRowError
+from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Reported, Stopping
 from cdc_assets.merge.batch import BatchExecution, Executed
-from cdc_assets.merge.deadline import Limits, Watch
-from cdc_assets.merge.decoding import BatchDecoder
-from cdc_assets.merge.describe import TypeSource
-from cdc_assets.merge.failures import translated
-from cdc_assets.merge.multiset import MissingRowError
-from cdc_assets.merge.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued
-from cdc_assets.merge.plan import BatchPlan, limited
-from cdc_assets.merge.planning import Pending, Planner, spans
-from cdc_assets.merge.preparation import Preparation
-from cdc_assets.merge.quarantine import Quarantine
-from cdc_assets.merge.read import read_ranges
-from cdc_assets.merge.refusals import KeptApart, Refusals, Reported, Stopping
-from cdc_assets.merge.request import Again, Quarantined, Request, Tail
-from cdc_assets.merge.result import BatchResult, QuarantineReplay, Waiting
-from cdc_assets.merge.waiting import UnfinishedError
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.describe import TypeSource
+from cdc_assets.merge.intake.planning import Pending, Planner, spans
+from cdc_assets.merge.intake.preparation import Preparation
+from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.plan.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued
+from cdc_assets.merge.plan.plan import BatchPlan, limited
+from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, Waiting
+from cdc_assets.merge.plan.waiting import UnfinishedError
+from cdc_assets.merge.statements.deadline import Limits, Watch
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets.registry import TableEntry
 
 _OVERTAKEN = "overtaken by newer changes of its row, which may have left columns of it unchanged"

@@ -4,7 +4,7 @@ The steps and their order are those of docs/ARCHITECTURE.md from step 3 on:
 
 3. read exactly the planned ranges, decode, refuse what cannot be merged;
 4. cut at barriers, fold each part, remember deletes, apply to a branch of the planned head;
-5. to 7. publish, and drop the branch: `cdc_assets.merge.publish`.
+5. to 7. publish, and drop the branch: `cdc_assets.merge.apply.publish`.
 """
 
 from __future__ import annotations
@@ -22,45 +22,39 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.formats.positions import Epochs
 from cdc_assets.lake import Lake, Published
-from cdc_assets.merge.branch import Branch
-from cdc_assets.merge.changeset import ChangeSet, Knowledge
-from cdc_assets.merge.deadline import Watch
-from cdc_assets.merge.decoding import BatchDecoder
-from cdc_assets.merge.failures import released_after
-from cdc_assets.merge.fold import newest_by_key, pinned
-from cdc_assets.merge.keyed import (
-    INCOMPLETE,
-    Folded,
-    KeyedTable,
-    Resolved,
-    counted_by_partition,
-    summarized,
-    within,
-)
-from cdc_assets.merge.known import Known
-from cdc_assets.merge.ledger import Ledger
-from cdc_assets.merge.moved import moves
-from cdc_assets.merge.multiset import (
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.keyed import INCOMPLETE, KeyedTable, Resolved, within
+from cdc_assets.merge.apply.multiset import (
     CountedTable,
     events,
     highest_read,
     snapshot_start,
     without_offset,
 )
-from cdc_assets.merge.observe import BatchFigures, BatchObserver
-from cdc_assets.merge.orphans import as_deletes, orphans
-from cdc_assets.merge.outcome import Lacking, Wider
-from cdc_assets.merge.overtaken import to_be_looked_at
-from cdc_assets.merge.parts import Part, Truncate, split
-from cdc_assets.merge.plan import Apply, BatchPlan
-from cdc_assets.merge.publish import Publisher
-from cdc_assets.merge.record import Outcome, record_of
-from cdc_assets.merge.refusals import Refusals, Reported
-from cdc_assets.merge.restarts import RestartWatch
-from cdc_assets.merge.side import SideTable
-from cdc_assets.merge.steps import Steps
-from cdc_assets.merge.tables import execute_steps
-from cdc_assets.merge.tombstones import Tombstones
+from cdc_assets.merge.apply.publish import Publisher
+from cdc_assets.merge.apply.record import Outcome, record_of
+from cdc_assets.merge.apply.refusals import Refusals, Reported
+from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
+from cdc_assets.merge.fold.moved import moves
+from cdc_assets.merge.fold.newest import newest_by_key
+from cdc_assets.merge.fold.orphans import as_deletes, orphans
+from cdc_assets.merge.fold.overtaken import to_be_looked_at
+from cdc_assets.merge.fold.restarts import RestartWatch
+from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.layouts import execute_steps
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
+from cdc_assets.merge.plan.outcome import Lacking, Wider
+from cdc_assets.merge.plan.parts import Part, Truncate, split
+from cdc_assets.merge.plan.plan import Apply, BatchPlan
+from cdc_assets.merge.statements.deadline import Watch
+from cdc_assets.merge.statements.failures import released_after
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.tables.known import Known
+from cdc_assets.merge.tables.ledger import Ledger
+from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.schema.types import TableSchema
 
 

@@ -35,17 +35,17 @@ from cdc_assets.lake import Lake, Published, TableState
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.side import side_of
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge import sql
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.attempt import Attempts
-from cdc_assets.merge.branch import Branch
-from cdc_assets.merge.failures import translated
-from cdc_assets.merge.planning import BEGIN, begin_of
-from cdc_assets.merge.publish import Publisher
-from cdc_assets.merge.read import read_ranges
+from cdc_assets.merge.intake.layouts import execute_steps
+from cdc_assets.merge.intake.planning import BEGIN, begin_of
+from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.plan.result import BatchResult
 from cdc_assets.merge.replicate import Replicator, utc_now
-from cdc_assets.merge.result import BatchResult
-from cdc_assets.merge.tables import execute_steps
-from cdc_assets.merge.writing import snapshot_writer
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.statements.writing import snapshot_writer
 from cdc_assets.registry import TableEntry
 
 KEPT: Final = "before_rebuild_"

@@ -19,11 +19,19 @@ from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.attempt import Attempts
-from cdc_assets.merge.outcome import Conflict, Lacking, Longer, Merged, Nothing, Requeued, Wider
-from cdc_assets.merge.plan import BatchPlan
-from cdc_assets.merge.planning import rest_of
-from cdc_assets.merge.request import Again, Quarantined, Request, Tail
-from cdc_assets.merge.result import BatchResult, QuarantineReplay, Waiting
+from cdc_assets.merge.intake.planning import rest_of
+from cdc_assets.merge.plan.outcome import (
+    Conflict,
+    Lacking,
+    Longer,
+    Merged,
+    Nothing,
+    Requeued,
+    Wider,
+)
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, Waiting
 from cdc_assets.registry import TableEntry
 
 _CONFLICT_TRIES = 5

@@ -16,7 +16,7 @@ from cdc_assets.registry import Registry, TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.lake.quarantined import QuarantinedRecord
-    from cdc_assets.merge.result import QuarantineReplay
+    from cdc_assets.merge.plan.result import QuarantineReplay
     from cdc_assets.operate.services import Services
 
 _PLACE: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")

@@ -24,7 +24,7 @@ from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.merge import Replicator
-    from cdc_assets.merge.result import QuarantineReplay
+    from cdc_assets.merge.plan.result import QuarantineReplay
 
 Failed = dict[TableName, str]
 
@@ -102,8 +102,8 @@ class _Replay:
             return message_of(error)
 
     def _restate(self, entry: TableEntry, done: QuarantineReplay) -> None:
-        from cdc_assets.merge.failures import translated
-        from cdc_assets.merge.quarantine import Quarantine
+        from cdc_assets.merge.statements.failures import translated
+        from cdc_assets.merge.tables.quarantine import Quarantine
 
         catalog = self.services.config.lake.catalog.name
         with translated("restate reasons", f"table={entry.table}"):

@@ -40,7 +40,7 @@ def evolution(table: TableSchema, record: TableSchema) -> Evolution:
     """What the table lacks to hold the record.
 
     A column that the record does not have stays; what becomes of its values is decided by
-    `cdc_assets.merge.absent`. A column that is narrower in the record fits as it is, and one
+    `cdc_assets.merge.intake.absent`. A column that is narrower in the record fits as it is, and one
     that the table leaves out stays out.
     """
     given = [column for column in record.columns if column.name not in table.left_out]

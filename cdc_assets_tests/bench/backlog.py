@@ -18,10 +18,10 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.debezium_json import decode
 from cdc_assets.formats.positions import NUMBERS
 from cdc_assets.formats.spec import DecodeSpec
-from cdc_assets.merge.describe import TypeSource
-from cdc_assets.merge.fold import newest_by_key
-from cdc_assets.merge.observe import BatchObserver
-from cdc_assets.merge.read import read_ranges
+from cdc_assets.merge.fold.newest import newest_by_key
+from cdc_assets.merge.intake.describe import TypeSource
+from cdc_assets.merge.intake.observe import BatchObserver
+from cdc_assets.merge.intake.read import read_ranges
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.schema.types import TableSchema
 from cdc_assets_tests.bench.accounts import SOURCE, Accounts, prepare_accounts

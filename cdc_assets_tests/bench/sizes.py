@@ -24,8 +24,9 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.merge import BatchResult, sql
-from cdc_assets.merge.fold import position_bytes
+from cdc_assets.formats.positions import position_bytes
+from cdc_assets.merge import BatchResult
+from cdc_assets.merge.statements import sql
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.bench.accounts import (
     SOURCE,

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import HungError, OutcomeUnknownError, TransientError, UnreachableError
-from cdc_assets.merge.deadline import Limits, Watch
-from cdc_assets.merge.steps import Steps
+from cdc_assets.merge.statements.deadline import Limits, Watch
+from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.orchestration.resources import ReplicationSpark
 
 pytestmark = pytest.mark.stack

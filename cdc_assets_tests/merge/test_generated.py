@@ -13,7 +13,7 @@ from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.changes.reference import Rules, fold
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
-from cdc_assets.merge.multiset import MissingRowError
+from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets_tests.changes.test_inverse import by_time
 from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.pipeline import Pipeline, Session

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import CdcError, LogReplacedError
-from cdc_assets.merge.planning import Planner
+from cdc_assets.merge.intake.planning import Planner
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from cdc_assets.errors import LostRangeError, RejectedRecordError, TerminalError
-from cdc_assets.merge import sql
-from cdc_assets.merge.plan import OWN_BRANCH
+from cdc_assets.merge.plan.plan import OWN_BRANCH
+from cdc_assets.merge.statements import sql
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message

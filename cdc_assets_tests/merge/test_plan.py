@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetRange, total_length
-from cdc_assets.merge.plan import limited
+from cdc_assets.merge.plan.plan import limited
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 1000), st.integers(1, 5000)), min_size=1, max_size=8

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from cdc_assets.errors import RejectedRecordError
-from cdc_assets.merge import sql
+from cdc_assets.merge.statements import sql
 from cdc_assets.operate.quarantine import Wanted, list_quarantined
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status

@@ -13,8 +13,8 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake.quarantined import QuarantinedRecord, QuarantineLake
-from cdc_assets.merge import sql
-from cdc_assets.merge.quarantine import Origin, Quarantine
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.tables.quarantine import Origin, Quarantine
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.pipeline import Session
 

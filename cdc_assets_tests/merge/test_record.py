@@ -12,7 +12,7 @@ from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.record import Outcome, record_of
+from cdc_assets.merge.apply.record import Outcome, record_of
 
 pytestmark = pytest.mark.unit
 

@@ -9,10 +9,10 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.changes.restarts import Restarts
-from cdc_assets.merge import sql
 from cdc_assets.merge.accepting import RestartDesk
+from cdc_assets.merge.fold.restarts import RestartError
 from cdc_assets.merge.replicate import utc_now
-from cdc_assets.merge.restarts import RestartError
+from cdc_assets.merge.statements import sql
 from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import AT_MS, event

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.merge import sql
+from cdc_assets.merge.statements import sql
 from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
 
 GOLDEN = Path(__file__).with_name("statements")

@@ -8,7 +8,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.state import LakeColumn, TableState
-from cdc_assets.merge.table_steps import (
+from cdc_assets.merge.plan.table_steps import (
     COLUMN,
     AddColumns,
     DescribeColumns,

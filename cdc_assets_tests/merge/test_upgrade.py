@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.side import side_name
-from cdc_assets.merge import sql
+from cdc_assets.merge.statements import sql
 from cdc_assets_tests.merge.events import event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.pipeline import Message, Pipeline

@@ -1,0 +1,1 @@
+"""From folded changes to the branch, and from there to readers."""

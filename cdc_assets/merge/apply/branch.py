@@ -1,0 +1,105 @@
+"""The branch that a batch is built up on: every write of a batch goes through here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.effects import effect
+from cdc_assets.errors import UnreachableError
+from cdc_assets.merge.apply.publish import Publisher
+from cdc_assets.merge.plan.parts import Truncate
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import released_after
+from cdc_assets.merge.statements.joins import BROADCAST_KEYS
+from cdc_assets.merge.statements.writing import snapshot_writer
+
+
+class Branch:
+    """Opened by the first write.
+
+    Attributes:
+        publisher: of the batch.
+    """
+
+    def __init__(self, spark: SparkSession, publisher: Publisher) -> None:
+        self._spark = spark
+        self._identifier: str | None = None
+        self._statements = 0
+        self.publisher = publisher
+
+    @property
+    def identifier(self) -> str | None:
+        """The branch as a table for SQL; None as long as nothing was written."""
+        return self._identifier if self._statements else None
+
+    def truncate(self, at: Truncate, *, keep_deleted: bool) -> None:
+        """Delete, or mark, all rows older than a truncate."""
+        if keep_deleted:
+            self._run("truncate", sql.mark_older(self._open(), at.position, at.at_micros))
+        else:
+            self._run("truncate", sql.delete_older(self._open(), at.position))
+
+    def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
+        """Delete the rows of the keys of these changes (``count`` of them)."""
+        keys = changes.select(*(changes["key"].getField(name).alias(name) for name in key))
+        self._delete(keys, key, broadcast=count <= BROADCAST_KEYS)
+
+    def delete_rows(self, ids: DataFrame, count: int) -> None:
+        """Delete rows by Iceberg's row id (``_row_id``)."""
+        self._delete(ids.select(sql.ROW_ID), (sql.ROW_ID,), broadcast=count <= BROADCAST_KEYS)
+
+    def append(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
+        """Append rows; the properties go into the snapshot that this makes."""
+        writer = snapshot_writer(rows, self._open(), properties)
+        self._statements += 1
+        with effect("spark: append rows"):
+            writer.append()
+
+    def overwrite(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
+        """Put rows in the place of all that are there; properties as for `append`."""
+        writer = snapshot_writer(rows, self._open(), properties)
+        self._statements += 1
+        with effect("spark: overwrite rows"):
+            writer.overwrite(F.lit(True))
+
+    def publish(self) -> None:
+        """Make it visible, and drop the branch."""
+        self.publisher.publish(self._statements)
+        self.publisher.close_branch()
+
+    @contextmanager
+    def dropped_on_failure(self) -> Generator[None]:
+        """Drop the branch if the block fails, and there is one.
+
+        Not if Spark cannot be reached: then the next publish finds and drops it.
+        """
+        try:
+            yield
+        except UnreachableError:
+            raise
+        except Exception:
+            if self._identifier is not None:
+                self.publisher.close_branch()
+            raise
+
+    def _open(self) -> str:
+        if self._identifier is None:
+            self._identifier = self.publisher.open_branch()
+        return self._identifier
+
+    def _delete(self, keys: DataFrame, names: tuple[str, ...], *, broadcast: bool) -> None:
+        view = f"keys_{uuid.uuid4().hex}"
+        keys.createOrReplaceTempView(view)
+        with released_after(lambda: self._spark.catalog.dropTempView(view)):
+            statement = sql.delete_keys(self._open(), view, names, broadcast=broadcast)
+            self._run("delete rows", statement)
+
+    def _run(self, name: str, statement: str) -> None:
+        self._statements += 1
+        with effect(f"spark: {name}"):
+            self._spark.sql(statement)

@@ -1,0 +1,192 @@
+"""Applying a part of a batch to a table with a key: look up, complete, remember, write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.positions import position_bytes
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.fold.newest import (
+    completed,
+    left_alone,
+    newest_by_key,
+    only_newer,
+    set_values,
+)
+from cdc_assets.merge.fold.rekeyed import everywhere
+from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
+from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import released_after
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.tables.known import Known
+from cdc_assets.merge.tables.tombstones import Tombstones
+
+INCOMPLETE = "an update without its unchanged columns, of a row that the lake does not have"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The changes that are to be applied, each whole; how many; which could not be made so."""
+
+    final: DataFrame
+    kept: int
+    incomplete: DataFrame | None = None
+
+
+class KeyedTable:
+    """The lake table while a batch is applied to it.
+
+    Args:
+        plan: of the batch.
+        known: look-ups.
+        tombstones: remembered deletes.
+        steps: measures.
+        unset_able: columns that a change may leave alone.
+        rekeyed: an update of the batch changes the key, and not one of the configuration.
+    """
+
+    def __init__(
+        self,
+        plan: BatchPlan,
+        known: Known,
+        tombstones: Tombstones,
+        steps: Steps,
+        unset_able: tuple[str, ...],
+        *,
+        rekeyed: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._known = known
+        self._tombstones = tombstones
+        self._steps = steps
+        self._unset_able = unset_able
+        self._rekeyed = rekeyed
+
+    @contextmanager
+    def part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
+        """The fold of a part, cached; of the whole batch if nothing has to be left out."""
+        with self._part(folded, changes, part) as mine:
+            if not self._rekeyed:
+                yield mine
+                return
+            yield replace(mine, highest=everywhere(mine.highest, self._plan.partitions))
+
+    @contextmanager
+    def _part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
+        lowest = min(folded.lowest.values(), default="")
+        if not part.before and (not lowest or lowest > part.floor):
+            yield folded
+            return
+        plan = self._plan
+        if part.before:
+            mine = within(changes, part, plan.numbers)
+            frame = newest_by_key(mine, plan.schema.key, plan.numbers, self._unset_able)
+        else:
+            frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
+        cached = frame.persist()
+        with released_after(cached.unpersist):
+            with self._steps.step("fold a part"):
+                mine = summarized(cached, counted_by_partition(cached).collect())
+            yield mine
+
+    def choose(self, folded: Folded, branch: Branch) -> Apply:
+        """How to apply it; once something was written the branch says what is there."""
+        if branch.identifier is not None or (self._rekeyed and self._plan.published):
+            return Apply.GUARDED
+        return choose(self._plan, folded.lowest)
+
+    @contextmanager
+    def resolved(
+        self, folded: Folded, changes: DataFrame, apply: Apply, branch: Branch
+    ) -> Iterator[Resolved]:
+        """Leave out what the lake has newer, and complete partial images.
+
+        Args:
+            folded: of the part.
+            changes: of the part, decoded.
+            apply: how.
+            branch: what was written before.
+        """
+        guarded = apply is Apply.GUARDED
+        if not guarded and not folded.partial:
+            yield Resolved(folded.frame, folded.keys)
+            return
+        newest = folded.frame
+        wanted = newest if guarded else newest.where("partial")
+        with self._steps.step("look up"):
+            count = folded.keys if guarded else folded.partial
+            rows = self._known.rows(wanted, branch.identifier, count=count).persist()
+        with released_after(rows.unpersist), self._steps.step("look up"):
+            final, positions = newest, rows.select("known_key", "known_position")
+            if guarded:
+                positions = self._known.positions(newest, rows)
+                final = only_newer(newest, positions, count)
+            if folded.partial:
+                final = self._whole(changes, final, positions, rows, count)
+            else:
+                final = final.withColumn("incomplete", F.lit(False))
+            final = pinned(final)
+            counts = final.groupBy("incomplete").count().collect()
+        kept = {row["incomplete"]: row["count"] for row in counts}
+        lost = final.where("incomplete") if kept.get(True) else None
+        yield Resolved(final.where("NOT incomplete"), kept.get(False, 0), lost)
+
+    def remember(self, resolved: Resolved, folded: Folded) -> SideMark | None:
+        """Remember the deletes; None if there are none to remember."""
+        if not folded.deletes or self._plan.soft:
+            return None
+        with self._steps.step("remember deletes"):
+            return self._tombstones.remember(resolved.final.where("op = 'd'"), self._plan.attempt)
+
+    def write(
+        self, resolved: Resolved, apply: Apply, branch: Branch, properties: Mapping[str, str]
+    ) -> None:
+        """Delete the keys, append the rows."""
+        final, plan = resolved.final, self._plan
+        if apply is not Apply.APPEND:
+            with self._steps.step("delete keys"):
+                branch.delete_keys(final, plan.schema.key, resolved.kept)
+        with self._steps.step("append rows"):
+            branch.append(self._rows(final), properties)
+
+    def _rows(self, final: DataFrame) -> DataFrame:
+        soft, is_delete = self._plan.soft, F.col("op") == "d"
+        own = [F.col("position").alias(sql.POSITION), F.col("ts").alias(sql.COMMIT_TIME)]
+        if soft:
+            own.append(is_delete.alias(sql.DELETED))
+            own.append(F.when(is_delete, F.col("ts")).alias(sql.DELETED_AT))
+        rows = final if soft else final.where(~is_delete)
+        names = self._plan.schema.names
+        return rows.select(*(F.col("row").getField(name).alias(name) for name in names), *own)
+
+    def _whole(
+        self, changes: DataFrame, final: DataFrame, known: DataFrame, rows: DataFrame, count: int
+    ) -> DataFrame:
+        partial = final.where("partial")
+        names = left_alone(partial, self._unset_able)
+        placed = changes.withColumn("position", position_bytes(self._plan.numbers))
+        soft = self._plan.soft
+        values = set_values(placed, partial, known, names, count=count, keep_deleted=soft)
+        existing = rows.select("known_key", "known_row")
+        made = completed(partial, values, existing, names, self._plan.schema.names)
+        untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
+        return untouched.unionByName(made)
+
+
+def within(changes: DataFrame, part: Part, numbers: tuple[str, ...]) -> DataFrame:
+    """The changes of a part."""
+    position = position_bytes(numbers)
+    if part.floor:
+        changes = changes.where(position > F.lit(bytes.fromhex(part.floor)))
+    if part.before:
+        changes = changes.where(position < F.lit(bytes.fromhex(part.before)))
+    return changes

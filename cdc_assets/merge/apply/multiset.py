@@ -1,0 +1,258 @@
+"""Tables without a key: rows are a multiset, and a batch says how many of each more or less.
+
+A create adds one of its row, a delete takes one of the row before it away, an update does both.
+What a batch does to one row is summed up: a surplus is appended, a deficit deleted by
+Iceberg's row id (``_row_id``, format version 3), so that of two equal rows one stays.
+
+Adding up is not idempotent, so each event must count once:
+
+1. of repeats in the batch one is left (`_once`): an event is told by its position, without the
+   Kafka offset, and its place in its transaction;
+2. of an event that is not newer than everything applied the ledger says whether it was counted;
+3. rows of a snapshot are not repeated within it. A later snapshot holds the whole table anew:
+   it is a truncate at its position (`snapshot_start`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.changes.position import Scheme
+from cdc_assets.errors import RejectedRecordError, TerminalError
+from cdc_assets.formats.positions import position_bytes
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import released_after
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.tables.ledger import EVENT, Ledger
+
+_NUMBER_DIGITS: Final = 16
+_KEPT: Final = (
+    "op", "partition", "offset", "ts", "told_ms", "position", "at", "ordinal", "is_numbered",
+    "content", "row", "old_row",
+)  # fmt: skip
+
+
+class MissingRowError(RejectedRecordError):
+    """A delete or update of a row that neither the table nor the batch has.
+
+    Its create may lie in another partition, beyond the batch's end there: a longer batch has it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The events of a batch that count.
+
+    Attributes:
+        frame: the events, cached.
+        repeated: how many were left out.
+    """
+
+    frame: DataFrame
+    repeated: int
+
+
+def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
+    """The changes as events: with ``position``, and ``at`` and ``ordinal``, which tell repeats."""
+    numbers = plan.numbers
+    unique = plan.layout.scheme is not Scheme.POSTGRES
+    content = F.xxhash64("op", "row", "old_row")
+    own = F.lit(0).cast("bigint") if unique else content
+    named = changes.withColumns(
+        {
+            "position": position_bytes(numbers),
+            "at": position_bytes(numbers[:-1]),
+            "is_numbered": F.col("ordinal").isNotNull() | F.lit(unique),
+            "ordinal": F.coalesce("ordinal", own),
+            "content": content,
+        }
+    )
+    return named.select(*_KEPT, F.lit(False).alias("partial"))
+
+
+def snapshot_start(read: str) -> str:
+    """The highest position, hexadecimal, below all rows of the snapshot of the row at ``read``.
+
+    They differ in the Kafka offset only: what the snapshot holds is older than all of them.
+    """
+    first = int(without_offset(read) + "0" * _NUMBER_DIGITS, 16)
+    return f"{first - 1:0{len(read)}X}"
+
+
+def without_offset(position: str) -> str:
+    """The position that two deliveries of one event have in common; hexadecimal."""
+    return position[:-_NUMBER_DIGITS]
+
+
+def highest_read(frame: DataFrame) -> str:
+    """The highest position of a snapshot row, hexadecimal; empty without any."""
+    found = frame.where("ts IS NULL").agg(F.hex(F.max("position")).alias("read")).collect()
+    return found[0]["read"] or ""
+
+
+class CountedTable:
+    """The lake table of a table without a key while a batch is applied to it."""
+
+    def __init__(
+        self, spark: SparkSession, catalog: str, plan: BatchPlan, steps: Steps, ledger: Ledger
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._plan = plan
+        self._steps = steps
+        self._ledger = ledger
+
+    def counted(self, frame: DataFrame, floor: str, *, may_repeat: bool) -> DataFrame:
+        """The events above ``floor`` (hexadecimal), each once.
+
+        Args:
+            frame: of `events`.
+            floor: position of the newest truncate.
+            may_repeat: whether an event may be one that the table has counted already.
+
+        Raises:
+            RejectedRecordError: if a repeat cannot be told from a second row like it.
+        """
+        with self._steps.step("count events"):
+            above = frame.where(F.col("position") > F.lit(bytes.fromhex(floor)))
+            streamed = above.where("ts IS NOT NULL")
+            nth = F.row_number().over(Window.partitionBy(*EVENT).orderBy("partition", "offset"))
+            ranked = streamed.withColumn("nth", nth)
+            once = ranked.where("nth = 1").drop("nth")
+            new, repeats = once, ranked.where("nth > 1").drop("nth")
+            both = streamed.select(
+                *EVENT, "content", F.struct("partition", "offset").alias("place")
+            )
+            entries = self._ledger.counted(streamed, self._committed) if may_repeat else None
+            if entries is not None:
+                entries = pinned(entries)
+                counted = sent(entries.select(*EVENT).distinct(), entries.count())
+                new = once.join(counted, list(EVENT), "left_anti")
+                repeats = repeats.unionByName(once.join(counted, list(EVENT), "left_semi"))
+                both = both.unionByName(entries.select(*EVENT, "content"), allowMissingColumns=True)
+            self._require_told(repeats)
+            self._require_same(both)
+            return pinned(above.where("ts IS NULL").unionByName(new))
+
+    def remember(self, counted: DataFrame) -> SideMark:
+        """Record the events."""
+        with self._steps.step("record events"):
+            streamed = counted.where("ts IS NOT NULL")
+            return self._ledger.record(streamed, self._plan.attempt, self._committed)
+
+    def write(self, counted: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
+        """Delete surplus rows, append missing ones.
+
+        Raises:
+            MissingRowError: if a row that is to go is not there.
+        """
+        net = _net(counted).persist()
+        with released_after(net.unpersist):
+            surplus = net.where("n < 0")
+            with self._steps.step("count rows"):
+                due = surplus.agg(F.sum("n").alias("n")).collect()[0]["n"]
+            if due:
+                self._delete(surplus, -due, counted, branch)
+            with self._steps.step("append rows"):
+                branch.append(self._rows(net.where("n > 0")), properties)
+
+    def _delete(self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch) -> None:
+        with self._steps.step("look up"):
+            found = pinned(self._found(surplus, due, branch.identifier))
+            there = found.count()
+        if there != due:
+            raise self._missing(surplus, found, counted, due - there)
+        with self._steps.step("delete rows"):
+            branch.delete_rows(found, due)
+
+    def _found(self, surplus: DataFrame, due: int, branch: str | None) -> DataFrame:
+        """``_row_id`` and ``row`` of as many of the lake's rows as are too many."""
+        names = self._plan.schema.names
+        rows = lake_table(self._spark, self._catalog, self._plan, branch)
+        table = rows.select(
+            F.col(sql.ROW_ID),
+            F.col(sql.POSITION),
+            F.struct(*(F.col(sql.quote(name)) for name in names)).alias("row"),
+        )
+        wanted = sent(surplus.select(F.col("row").alias("wanted"), "n"), due, len(names))
+        mine = table.join(wanted, table["row"] == wanted["wanted"])
+        oldest = Window.partitionBy("row").orderBy(sql.POSITION, sql.ROW_ID)
+        ranked = mine.withColumn("nth", F.row_number().over(oldest))
+        return ranked.where("nth <= -n").select(sql.ROW_ID, "row")
+
+    def _rows(self, missing: DataFrame) -> DataFrame:
+        copies = missing.withColumn("copy", F.explode(F.sequence(F.lit(1), F.col("n"))))
+        return copies.select(
+            *(F.col("row").getField(name).alias(name) for name in self._plan.schema.names),
+            F.col("position").alias(sql.POSITION),
+            F.col("ts").alias(sql.COMMIT_TIME),
+        )
+
+    @property
+    def _committed(self) -> OffsetVector:
+        published = self._plan.published
+        return published.offsets if published else OffsetVector()
+
+    def _require_told(self, repeats: DataFrame) -> None:
+        """A copied row has the position of its neighbours: it may be equal to one of them."""
+        unclear = repeats.where("op = 'c' AND NOT is_numbered")
+        found = unclear.agg(
+            F.count(F.lit(1)).alias("n"), F.min(F.struct("partition", "offset")).alias("first")
+        ).collect()[0]
+        if not found["n"]:
+            return
+        what = (
+            f"{found['n']} created row(s) have the position and the content of another one: "
+            "delivered twice, or copied twice, which cannot be told without a key"
+        )
+        remedy = "set the connector's provide.transaction.metadata=true, or give the table a key"
+        raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
+
+    def _require_same(self, both: DataFrame) -> None:
+        """A connector that resumes inside a transaction may number its events anew."""
+        contents, place = F.count_distinct("content").alias("n"), F.min("place").alias("place")
+        differing = both.groupBy(*EVENT).agg(contents, place).where("n > 1")
+        found = differing.agg(F.min("place").alias("first")).collect()[0]
+        if found["first"] is not None:
+            what = "two events have one number in one transaction: it was numbered anew when sent"
+            remedy = "which of them count twice cannot be told: cdc-assets rebuild"
+            raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
+
+    def _missing(
+        self, surplus: DataFrame, found: DataFrame, counted: DataFrame, count: int
+    ) -> TerminalError:
+        with self._steps.step("look up"):
+            have = found.groupBy("row").count()
+            less = surplus.join(have, "row", "left").where("coalesce(count, 0) < -n")
+            rows = less.select(F.col("row").alias("old_row"))
+            asked = counted.where("old_row IS NOT NULL").join(rows, "old_row", "left_semi")
+            first = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()
+        what = f"{count} deleted or updated row(s) are not in the lake; the first event"
+        remedy = "the table lacks a part of its log: cdc-assets rebuild"
+        return MissingRowError(what, where=self._at(first[0]["first"]), remedy=remedy)
+
+    def _at(self, first: Mapping[str, int]) -> str:
+        at = Coordinate(self._plan.entry.topic, first["partition"], first["offset"])
+        return f"table={self._plan.entry.table} {at}"
+
+
+def _net(counted: DataFrame) -> DataFrame:
+    """``row n position ts``: by how much the number of each row changes, if it does."""
+    added = counted.where("row IS NOT NULL").withColumn("n", F.lit(1))
+    taken = counted.where("old_row IS NOT NULL").withColumn("row", F.col("old_row"))
+    both = added.unionByName(taken.withColumn("n", F.lit(-1)))
+    newest = F.max_by(F.struct("position", "ts"), F.when(F.col("n") > 0, F.col("position")))
+    net = both.groupBy("row").agg(F.sum("n").alias("n"), newest.alias("newest"))
+    return net.where("n != 0").select("row", "n", "newest.position", "newest.ts")

@@ -1,0 +1,103 @@
+"""Making a finished batch visible: all of it or nothing, and by one writer only.
+
+1. `open_branch`: a branch from the head of ``main`` that the plan was made on. Everything is
+   written there; readers of ``main`` see none of it.
+2. The last write on the branch carries the snapshot properties: offsets are stored in the
+   snapshot that completes their rows, and nowhere else.
+3. `publish` looks whether the branch is what was written, on the head that the plan was made
+   on, then fast-forwards ``main``. Iceberg refuses unless the branch descends from ``main``'s
+   head: a second writer or a zombie cannot publish.
+4. If the reply is lost, `publish` looks for the attempt in ``main``'s ancestry before anything
+   else. If even that cannot be read, the outcome is unknown and nothing is cleaned up.
+5. `close_branch` drops the branch once the outcome is known, and those that killed or beaten
+   writers have left.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.effects import effect
+from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, TransientError
+from cdc_assets.lake import Lake
+from cdc_assets.merge.plan.plan import OWN_BRANCH, BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+
+_log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Branch handling for one batch."""
+
+    def __init__(self, spark: SparkSession, catalog: str, lake: Lake, plan: BatchPlan) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._lake = lake
+        self._plan = plan
+
+    def open_branch(self) -> str:
+        """Step 1; returns the branch as a table identifier for SQL."""
+        plan = self._plan
+        with translated("create branch", plan.where):
+            self._run(
+                "create branch",
+                sql.create_branch(self._catalog, plan.entry.target, plan.branch, plan.head),
+            )
+        return sql.table(self._catalog, plan.entry.target, plan.branch)
+
+    def publish(self, statements: int) -> None:
+        """Steps 3 and 4.
+
+        Args:
+            statements: how many have written to the branch: no more snapshots may be there.
+
+        Raises:
+            ConflictError: if ``main`` has moved; nothing was published.
+            OutcomeUnknownError: if neither the reply nor the table could be read.
+        """
+        plan = self._plan
+        target, branch = plan.entry.target, plan.branch
+        snapshots = statements + (plan.head is None)  # a branch from nothing begins with one
+        if not self._lake.is_built_on(target, branch, plan.head, plan.attempt, snapshots):
+            self.close_branch()
+            what = "another writer published while this batch was at work"
+            remedy = "the range is merged again by the next try"
+            raise ConflictError(what, where=plan.where, remedy=remedy)
+        try:
+            with translated("publish", plan.where):
+                self._run("fast-forward main", sql.fast_forward(self._catalog, target, branch))
+        except ConflictError:
+            self.close_branch()
+            raise
+        except TransientError as lost:
+            self._look(lost)
+
+    def close_branch(self) -> None:
+        """Step 5. A branch that cannot be dropped does no harm but to stay: it is logged."""
+        plan = self._plan
+        try:
+            dead = self._lake.dead_branches(plan.entry.target, OWN_BRANCH)
+            with translated("drop branch", plan.where):
+                for branch in dict.fromkeys((plan.branch, *dead)):
+                    name = plan.entry.target
+                    self._run("drop branch", sql.drop_branch(self._catalog, name, branch))
+        except TransientError as error:
+            _log.warning("branch %s was left behind: %s", plan.branch, error)
+
+    def _look(self, lost: CdcError) -> None:
+        plan = self._plan
+        try:
+            published = self._lake.has_attempt(plan.entry.target, plan.attempt)
+        except CdcError as error:
+            what = f"whether attempt {plan.attempt} was published is not known: {error.what}"
+            remedy = "nothing was removed; the next run looks for the attempt before it merges"
+            raise OutcomeUnknownError(what, where=plan.where, remedy=remedy) from error
+        if not published:
+            raise lost
+
+    def _run(self, name: str, statement: str) -> None:
+        with effect(f"spark: {name}"):
+            self._spark.sql(statement)

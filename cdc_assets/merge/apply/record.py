@@ -1,0 +1,129 @@
+"""What a batch's snapshot will say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.position import Floors
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.lake import Published
+from cdc_assets.lake.carried import Carried, SideMark
+from cdc_assets.merge.fold.summary import Folded
+from cdc_assets.merge.intake.observe import BatchFigures
+from cdc_assets.merge.plan.plan import Apply, BatchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a batch so far.
+
+    Attributes:
+        figures: of its records.
+        latency: of its changes.
+        floors: that its positions were made with, and those that it adds.
+        apply: how its last part was applied.
+        stale: changes that the table had already, or had newer ones of.
+        highest: position by partition, of all parts, hexadecimal.
+        highest_delete: likewise, of the remembered deletes.
+        side: what of the side table counts from here on; None as before.
+        quarantined: how many records of the table lie in quarantine now; None as before.
+        published: what the snapshot says; None before the last part, and if there is none.
+    """
+
+    figures: BatchFigures
+    latency: LatencyHistogram
+    floors: Floors
+    apply: Apply = Apply.APPEND
+    stale: int = 0
+    highest: dict[int, str] = field(default_factory=dict)
+    highest_delete: str = ""
+    side: SideMark | None = None
+    quarantined: int | None = None
+    published: Published | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Of the snapshot; those of a part that is not the last say nothing."""
+        return self.published.to_properties() if self.published else {}
+
+    def after(self, part: Folded, apply: Apply, stale: int, incomplete: int) -> Outcome:
+        """With one part more."""
+        rejected = self.figures.rejected + incomplete
+        return replace(
+            self,
+            figures=replace(self.figures, rejected=rejected),
+            apply=apply,
+            stale=self.stale + stale,
+            highest=_higher(self.highest, part.highest),
+            highest_delete=max(self.highest_delete, part.highest_delete),
+        )
+
+
+def record_of(
+    plan: BatchPlan, outcome: Outcome, truncated: str, now: datetime, slo_hours: int
+) -> Published:
+    """The snapshot's properties.
+
+    Args:
+        plan: of the batch.
+        outcome: after its last part.
+        truncated: position of the newest truncate, hexadecimal.
+        now: aware time.
+        slo_hours: how long latencies are kept.
+    """
+    before, figures = plan.published, outcome.figures
+    carried = before.carried if before else Carried(partitions=plan.partitions, side=SideMark())
+    slo = before.slo if before else SloWindow()
+    if not plan.replay:
+        slo = slo.add(now, outcome.latency)
+    deletes = "" if plan.soft else outcome.highest_delete
+    quarantined = outcome.quarantined
+    if quarantined is None:
+        quarantined = before.counts.get("quarantined", 0) if before else 0
+    return Published(
+        offsets=plan.end,
+        start=plan.start,
+        topic=plan.entry.topic,
+        topic_id=plan.identity.topic_id,
+        cluster_id=plan.identity.cluster_id,
+        attempt=plan.attempt,
+        run=plan.run_id,
+        kind="replay" if plan.replay else "tail",
+        published_at=now,
+        carried=replace(
+            carried,
+            applied=_higher(carried.applied, outcome.highest),
+            partitions_seen=_partitions_seen(plan),
+            snapshot_starts=outcome.floors,
+            max_tombstone=max(carried.max_tombstone, deletes),
+            max_truncate=truncated,
+            numbering=plan.numbering,
+            side=outcome.side or carried.side,
+        ),
+        counts={
+            "records": figures.records,
+            **figures.by_op,
+            "rejected": figures.rejected,
+            "quarantined": quarantined,
+        },
+        slo=slo.trim(now, slo_hours),
+    )
+
+
+def _partitions_seen(plan: BatchPlan) -> int:
+    """How many partitions have nothing left that an added one may have moved.
+
+    With another number than the topic's the next batch takes all that there is.
+    """
+    before = plan.published
+    if before is not None and (plan.replay or plan.is_behind):
+        return before.carried.partitions_seen
+    return plan.partitions
+
+
+def _higher(one: Mapping[int, str], other: Mapping[int, str]) -> dict[int, str]:
+    """The higher position of each partition."""
+    return {each: max(one.get(each, ""), other.get(each, "")) for each in {**one, **other}}

@@ -1,0 +1,144 @@
+"""What happens to records that cannot be merged: the table stops, or they are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.errors import RejectedRecordError
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.tables.quarantine import Origin, Quarantine
+
+
+class Refusals(Protocol):
+    """Takes the records that a batch cannot merge."""
+
+    quarantined: int | None
+    """How many of the table lie in quarantine now; None if that has not changed."""
+
+    def take(self, refused: DataFrame, steps: Steps) -> int:
+        """Deal with records (``partition offset reason``), at least one; how many there were.
+
+        Raises:
+            RejectedRecordError: if the table must stop.
+        """
+        ...
+
+
+class Stopping:
+    """``bad_records: fail``."""
+
+    quarantined: int | None = None
+
+    def __init__(self, plan: BatchPlan) -> None:
+        self._plan = plan
+
+    def take(self, refused: DataFrame, steps: Steps) -> int:
+        """Stop; names the first record and why."""
+        first = F.min(F.struct("partition", "offset", "reason")).alias("first")
+        with steps.step("look at rejections"):
+            found = refused.agg(F.count(F.lit(1)).alias("n"), first).collect()[0]
+        at = Coordinate(self._plan.entry.topic, found["first"][0], found["first"][1])
+        what = f"{found['n']} record(s) cannot be merged; the first: {found['first'][2]}"
+        where = f"table={self._plan.entry.table} {at}"
+        remedy = "correct the source or the configuration, or set bad_records: quarantine"
+        raise RejectedRecordError(what, where=where, remedy=remedy)
+
+
+class KeptApart:
+    """``bad_records: quarantine``, up to a bound.
+
+    Args:
+        quarantine: of the source.
+        plan: of the batch.
+        raw: its records.
+        limit: how many records of the table may lie there.
+        clock: wall clock.
+    """
+
+    quarantined: int | None = None
+
+    def __init__(
+        self,
+        quarantine: Quarantine,
+        plan: BatchPlan,
+        raw: DataFrame,
+        limit: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._quarantine = quarantine
+        self._plan = plan
+        self._raw = raw
+        self._limit = limit
+        self._clock = clock
+
+    def take(self, refused: DataFrame, steps: Steps) -> int:
+        """Write them to the quarantine; stop if there are more than the bound then."""
+        plan = self._plan
+        origin = Origin(plan.entry, plan.ranges, plan.run_id, self._clock())
+        with steps.step("quarantine"):
+            self._quarantine.add(self._raw, refused, origin)
+            self.quarantined = self._quarantine.count(plan.entry.table)
+            count = refused.count()
+        if self.quarantined <= self._limit:
+            return count
+        what = f"{self.quarantined} record(s) lie in quarantine, more than {self._limit}"
+        remedy = "look at them (cdc-assets quarantine list), or raise quarantine.max_records"
+        raise RejectedRecordError(what, where=plan.where, remedy=remedy)
+
+
+class Reported:
+    """For records that are merged again out of quarantine: those refused again stay there.
+
+    Attributes:
+        found: where and why.
+        merged: what is in the table now.
+        overtaken: what its rows had newer changes of.
+
+    Args:
+        taken: the records.
+        total: how many of the table lie in quarantine, these included.
+        keep_overtaken: why those stay there too; None if they may go.
+    """
+
+    quarantined: int | None = None
+
+    def __init__(self, taken: Sequence[Coordinate], total: int, keep_overtaken: str | None) -> None:
+        self._taken = {(each.partition, each.offset): each for each in taken}
+        self._total = total
+        self._keep_overtaken = keep_overtaken
+        self.found: dict[Coordinate, str] = {}
+        self.merged: tuple[Coordinate, ...] = ()
+        self.overtaken: tuple[Coordinate, ...] = ()
+
+    def take(self, refused: DataFrame, steps: Steps) -> int:
+        """Remember them."""
+        with steps.step("look at rejections"):
+            rows = refused.collect()
+        for row in rows:
+            self.found[self._taken[row["partition"], row["offset"]]] = row["reason"]
+        return len(rows)
+
+    def settle(self, applied: DataFrame, steps: Steps) -> None:
+        """Sort the records by what became of them.
+
+        Args:
+            applied: ``partition offset`` of the changes that are in the table now.
+            steps: measures.
+        """
+        with steps.step("look at rejections"):
+            rows = applied.select("partition", "offset").distinct().collect()
+        merged = {self._taken[row["partition"], row["offset"]] for row in rows}
+        rest = [each for each in self._taken.values() if each not in merged | self.found.keys()]
+        if self._keep_overtaken is None:
+            self.overtaken = tuple(sorted(rest))
+        else:
+            self.found.update(dict.fromkeys(rest, self._keep_overtaken))
+        self.merged = tuple(sorted(merged - self.found.keys()))
+        self.quarantined = self._total - len(self.merged) - len(self.overtaken)

@@ -1,0 +1,1 @@
+"""From decoded changes to one change for each key."""

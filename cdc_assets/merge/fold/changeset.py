@@ -1,0 +1,140 @@
+"""A batch's records as changes that can be folded: decoded, and in one shape for every table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.position import Floors, Scheme, with_snapshot
+from cdc_assets.errors import TerminalError
+from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.spec import ROW_OPS
+from cdc_assets.merge.fold.moved import settled
+from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
+from cdc_assets.merge.fold.soft import keeping_rows, unset_by_deletes
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
+from cdc_assets.merge.plan.parts import Truncate
+from cdc_assets.merge.plan.plan import BatchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What must be known of a batch before it can be folded.
+
+    Attributes:
+        floors: see `cdc_assets.changes.position.floor_at`.
+        lone_deletes: of `cdc_assets.merge.fold.orphans`; None as long as nobody has looked.
+        moves: of `cdc_assets.merge.fold.moved`, likewise.
+        rekeyed: whether an update of the batch changes the key.
+    """
+
+    floors: Floors
+    lone_deletes: DataFrame | None = None
+    moves: DataFrame | None = None
+    rekeyed: bool = False
+
+
+class ChangeSet:
+    """The changes of one batch."""
+
+    def __init__(self, decoder: BatchDecoder, plan: BatchPlan) -> None:
+        self._decoder = decoder
+        self._plan = plan
+
+    @property
+    def unset_able(self) -> tuple[str, ...]:
+        """Columns that ``unset`` tells of."""
+        plan = self._plan
+        return unset_by_deletes(plan.schema) if plan.soft else self._decoder.unset_able
+
+    def mergeable(self, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:
+        """The changes of rows.
+
+        The observer also keeps Spark from pushing the condition below the decoding, which
+        would then be done twice; each reading needs one of its own.
+        """
+        plan, marked = self._plan, self._decoder.unset_able
+        decoded = self._decoder.decode(knowledge.floors, parse_here=False)
+        changes = _of_rows(observer.attach(decoded))
+        if knowledge.lone_deletes is not None:
+            changes = changes.unionByName(knowledge.lone_deletes)
+        if knowledge.moves is not None:
+            changes = settled(changes, knowledge.moves, plan.numbers[:-1], marked)
+            changes = changes.drop("is_moved", "from_key", "carried")
+        changes = self._with_old_keys(changes, knowledge)
+        return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
+
+    def decoded(self, knowledge: Knowledge) -> DataFrame:
+        """The changes of rows as they are written, beside the deletes of their old keys."""
+        return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
+
+    def _with_old_keys(self, changes: DataFrame, knowledge: Knowledge) -> DataFrame:
+        if not (self._plan.layout.split_keys or knowledge.rekeyed):
+            return changes
+        return with_old_keys_deleted(changes, self._decoder.unset_able)
+
+    def floors(self, known: Floors, figures: BatchFigures) -> Floors:
+        """With the complete snapshots that this batch has rows of.
+
+        Where each begins matters only to changes without a last commit; if the batch has none,
+        it begins for all that follows at the latest where the batch does.
+        """
+        highest = max((lsn for begins in known.values() for _, lsn in begins), default=-1)
+        read = figures.max_read
+        if read is None or (read <= highest and figures.min_floating is None):
+            return known
+        if figures.min_floating is None:
+            ranges = self._plan.ranges
+            return with_snapshot(known, {(each.partition, read): each.start - 1 for each in ranges})
+        return with_snapshot(known, self._begins)
+
+    @cached_property
+    def _begins(self) -> dict[tuple[int, int], int]:
+        """The first offset of each partition's rows of each snapshot."""
+        decoded = self._decoder.decode({}).where("read_lsn IS NOT NULL")
+        rows = decoded.groupBy("partition", "read_lsn").agg(F.min("offset").alias("first"))
+        return {(row["partition"], row["read_lsn"]): row["first"] for row in rows.collect()}
+
+    def rejected(self, knowledge: Knowledge) -> DataFrame:
+        """``partition offset reason`` of the records that cannot be merged."""
+        decoded = self._decoder.decode(knowledge.floors)
+        reason = F.col("reject").alias("reason")
+        return decoded.where("reject IS NOT NULL").select("partition", "offset", reason)
+
+    def truncates(self, knowledge: Knowledge) -> tuple[Truncate, ...]:
+        """The truncates of the batch.
+
+        Raises:
+            TerminalError: if nothing tells which changes of other partitions they precede.
+        """
+        decoded = self._decoder.decode(knowledge.floors)
+        found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(
+            "partition",
+            "offset",
+            F.hex(position_bytes(self._plan.numbers)).alias("position"),
+            F.unix_micros("ts").alias("at"),
+        )
+        truncates = tuple(
+            Truncate(row["position"], row["at"], self._coordinate(row["partition"], row["offset"]))
+            for row in found.collect()
+        )
+        if self._plan.layout.scheme is Scheme.OFFSET and self._plan.partitions > 1:
+            what = "a truncate in a topic of several partitions whose changes have no position"
+            remedy = "nothing tells what it precedes: cdc-assets rebuild --from-snapshot"
+            raise TerminalError(
+                what, where=f"table={self._plan.entry.table} {truncates[0].coordinate}",
+                remedy=remedy,
+            )  # fmt: skip
+        return truncates
+
+    def _coordinate(self, partition: int, offset: int) -> Coordinate:
+        return Coordinate(self._plan.entry.topic, partition, offset)
+
+
+def _of_rows(decoded: DataFrame) -> DataFrame:
+    return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))

@@ -1,0 +1,119 @@
+"""Creates of changed keys that left large values alone.
+
+A changed key is a delete of the old key and a create of the new one, at one position. A large
+value that the update left alone is not logged: the create then holds the placeholder, and the
+value is that of the row of the old key. In any other create the same text is data.
+
+A *move* is told by its position without the Kafka offset, so that one that is sent again is the
+same move.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.positions import position_bytes
+from cdc_assets.merge.fold.apart import sent_again, told
+from cdc_assets.merge.fold.newest import FOLDED, completed, set_values
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.tables.known import Known
+
+_CHAIN: Final = 8
+"""So often a key may change in one batch while a large value is left alone."""
+
+
+def moves(
+    changes: DataFrame, plan: BatchPlan, known: Known, unset_able: tuple[str, ...]
+) -> DataFrame:
+    """What the creates with a placeholder are: data, or moves, and the rows of those.
+
+    Args:
+        changes: decoded ones that can be merged.
+        plan: of the batch.
+        known: look-ups.
+        unset_able: columns that may be unset.
+
+    Returns:
+        The numbers of the position without the offset; ``is_moved``; ``from_key``, NULL if it is
+        not one; ``carried``: the row made whole, NULL if it cannot be.
+    """
+    source = plan.numbers[:-1]
+    creates = changes.where("in_doubt").select(*source).distinct()
+    gone = (
+        changes.where("op = 'd'")
+        .groupBy(*source)
+        .agg(F.count_distinct("key").alias("keys"), F.any_value("key").alias("from_key"))
+    )
+    row_type = changes.schema["row"].dataType
+    found = pinned(
+        creates.join(gone, list(source), "left").select(
+            *source,
+            F.col("keys").isNotNull().alias("is_moved"),
+            F.when(F.col("keys") == 1, F.col("from_key")).alias("from_key"),
+            F.lit(None).cast(row_type).alias("carried"),
+        )
+    )
+    found = pinned(told(found, plan, known))
+    for _ in range(_CHAIN):
+        whole = pinned(_carried(changes, found, plan, known, unset_able))
+        if whole.isEmpty():
+            break
+        made = found.join(whole, list(source), "left")
+        row = F.coalesce("carried", "carried_now").alias("carried")
+        found = pinned(made.select(*source, "is_moved", "from_key", row))
+    return pinned(sent_again(found, changes, plan, known))
+
+
+def settled(
+    changes: DataFrame, found: DataFrame, source: tuple[str, ...], unset_able: tuple[str, ...]
+) -> DataFrame:
+    """The changes with what `moves` found: rows of moves made whole, data as data."""
+    own = found.withColumn("in_doubt", F.lit(True))
+    # No hint: the rows may be large, and Spark knows their size when it comes to the join.
+    joined = changes.join(own, [*source, "in_doubt"], "left")
+    keeps = F.col("is_moved").isNull() | (F.col("is_moved") & F.col("carried").isNull())
+    flags = ((F.col("unset").getField(name) & keeps).alias(name) for name in unset_able)
+    return joined.withColumns({"row": F.coalesce("carried", "row"), "unset": F.struct(*flags)})
+
+
+def _carried(
+    changes: DataFrame,
+    found: DataFrame,
+    plan: BatchPlan,
+    known: Known,
+    unset_able: tuple[str, ...],
+) -> DataFrame:
+    """``carried_now`` of moves that can be completed by what their old keys had then.
+
+    Of a key that was given away several times the first one that is not completed yet.
+    """
+    source = plan.numbers[:-1]
+    history = settled(changes, found, source, unset_able)
+    history = history.withColumn("position", position_bytes(plan.numbers))
+    asked = history.where("from_key IS NOT NULL AND carried IS NULL").dropDuplicates(list(source))
+    turn = F.row_number().over(Window.partitionBy("from_key").orderBy("position"))
+    todo = pinned(asked.withColumn("turn", turn).where("turn = 1").drop("turn"))
+    as_old = todo.withColumn("key", F.col("from_key")).withColumn("partial", F.lit(True))
+    partial = as_old.select(*FOLDED)
+    # Without the offset: the delete of the old key is at the move's own position, and no part of
+    # what the old key had.
+    moved_at = F.concat(position_bytes(source), F.lit(bytes(8))).alias("moved_at")
+    until = as_old.select(F.col("key").alias("moved_key"), moved_at)
+    count = todo.count()
+    before = history.join(sent(until, count), history["key"] == until["moved_key"])
+    mine = before.where("position < moved_at")
+    rows = known.rows(partial, count=count)
+    positions = rows.select("known_key", "known_position")
+    mine = mine.drop("moved_key", "moved_at")
+    values = set_values(mine, partial, positions, unset_able, count=count, keep_deleted=plan.soft)
+    existing = rows.select("known_key", "known_row")
+    made = completed(partial, values, existing, unset_able, plan.schema.names)
+    place = ["partition", "offset"]
+    back = todo.select(*place, *source)
+    whole = made.where("NOT incomplete").select(*place, F.col("row").alias("carried_now"))
+    return back.join(whole, place).select(*source, "carried_now")

@@ -1,0 +1,178 @@
+"""Many changes of one key to the one that counts, and its row made whole.
+
+The newest change of a key is found by one window over the position. Spark limits such a
+window to one row per key before it shuffles, so that only survivors travel.
+
+A newest change may be partial: columns that hold the "unchanged" placeholder. Then, for
+those keys only, the older changes of the batch are looked at column by column: a column takes
+the newest value set after the last delete, else the value that the table has.
+
+A create begins a new row: what it leaves out (`cdc_assets.merge.fold.moved`) is not the value of an
+earlier row of its key.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.positions import position_bytes
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
+
+_KEPT: Final = ("op", "partition", "offset", "ts", "told_ms", "key", "row", "unset")
+FOLDED: Final = (*_KEPT, "position", "partial")
+_FEW: Final = 32
+"""Up to so many columns one plan does it all; with more it would take Spark longer to optimize
+and to compile than to write down what comes in between."""
+
+
+def newest_by_key(
+    changes: DataFrame,
+    key: tuple[str, ...],
+    numbers: tuple[str, ...],
+    unset_able: tuple[str, ...],
+) -> DataFrame:
+    """The change with the highest position of each key, as ``FOLDED`` columns."""
+    by_key = Window.partitionBy(*(F.col("key").getField(name) for name in key))
+    order = by_key.orderBy(*(F.col(number).desc() for number in numbers))
+    newest = changes.withColumn("rank", F.row_number().over(order)).where("rank = 1").drop("rank")
+    return newest.select(
+        *_KEPT,
+        position_bytes(numbers).alias("position"),
+        any_of(F.col("unset").getField(name) for name in unset_able).alias("partial"),
+    )
+
+
+def only_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:
+    """Drop changes that are not newer than what their key already carries.
+
+    Args:
+        newest: one change per key.
+        known: ``key``, ``known_position``: of the table's rows and of remembered deletes;
+            at most one row per key.
+        count: how many keys there are.
+    """
+    joined = newest.join(sent(known, count), newest["key"] == known["known_key"], "left")
+    newer = F.col("known_position").isNull() | (F.col("position") > F.col("known_position"))
+    return joined.where(newer).drop("known_key", "known_position")
+
+
+def set_values(
+    changes: DataFrame,
+    partial: DataFrame,
+    known: DataFrame,
+    unset_able: tuple[str, ...],
+    *,
+    count: int,
+    keep_deleted: bool,
+) -> DataFrame:
+    """For each partial key, the newest value that the batch sets in each unset-able column.
+
+    Args:
+        changes: of the part of the batch, with their ``position``.
+        partial: the newest changes that are partial; their keys are looked for.
+        known: ``known_key``, ``known_position``, to leave out changes that the table has.
+        unset_able: the columns that may be unset.
+        count: how many keys there are, partial or not.
+        keep_deleted: a delete leaves the row's values; else only what was set after it counts.
+
+    Returns:
+        ``set_key``, ``was_deleted`` and ``in_batch``: per column a struct of one field ``v``,
+        NULL if the batch sets no value after the key's last delete.
+    """
+    wanted = partial.select(F.col("key").alias("wanted"))
+    mine = changes.join(sent(wanted, count), changes["key"] == wanted["wanted"], "left_semi")
+    mine = mine.join(sent(known, count), mine["key"] == known["known_key"], "left")
+    mine = mine.where("known_position IS NULL OR position > known_position")
+    is_partial = any_of(F.col("unset").getField(name) for name in unset_able)
+    begins = (F.col("op") == "c") & is_partial
+    resets = begins if keep_deleted else begins | (F.col("op") == "d")
+    flat = mine.select(
+        "key",
+        F.when(resets, F.col("position")).alias("reset_at"),
+        *(_set_at(name).alias(f"c{i}") for i, name in enumerate(unset_able)),
+    )
+    if len(unset_able) > _FEW:
+        flat = pinned(flat)
+    newest = (F.max_by(f"c{i}", f"c{i}.at").alias(f"c{i}") for i in range(len(unset_able)))
+    folded = flat.groupBy("key").agg(F.max("reset_at").alias("reset_at"), *newest)
+    alive = (_since_reset(F.col(f"c{i}")).alias(name) for i, name in enumerate(unset_able))
+    return folded.select(
+        F.col("key").alias("set_key"),
+        F.col("reset_at").isNotNull().alias("was_deleted"),
+        F.struct(*alive).alias("in_batch"),
+    )
+
+
+def left_alone(partial: DataFrame, unset_able: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the columns that one of these changes leaves alone; all, if they are few.
+
+    Of hundreds of columns that may hold large values only some do.
+    """
+    if len(unset_able) <= _FEW:
+        return unset_able
+    used = partial.agg(
+        *(F.max(F.col("unset").getField(name)).alias(f"c{i}") for i, name in enumerate(unset_able))
+    ).collect()[0]
+    return tuple(name for i, name in enumerate(unset_able) if used[f"c{i}"])
+
+
+def _set_at(name: str) -> Expression:
+    is_set = F.col("row").isNotNull() & ~F.col("unset").getField(name)
+    return F.when(
+        is_set, F.struct(F.col("row").getField(name).alias("v"), F.col("position").alias("at"))
+    )
+
+
+def _since_reset(value: Expression) -> Expression:
+    fresh = F.col("reset_at").isNull() | (value.getField("at") >= F.col("reset_at"))
+    return F.when(value.isNotNull() & fresh, F.struct(value.getField("v").alias("v")))
+
+
+def completed(
+    partial: DataFrame,
+    values: DataFrame,
+    existing: DataFrame,
+    unset_able: tuple[str, ...],
+    names: tuple[str, ...],
+) -> DataFrame:
+    """Partial changes with their rows made whole; ``incomplete`` marks those that cannot be.
+
+    Args:
+        partial: newest changes that are partial.
+        values: of `set_values`.
+        existing: ``known_key`` and ``known_row``, a struct of the columns that may be unset.
+        unset_able: those columns.
+        names: all columns.
+    """
+    joined = partial.join(values, partial["key"] == values["set_key"], "left").join(
+        existing, partial["key"] == existing["known_key"], "left"
+    )
+    may_be_unset = frozenset(unset_able)
+    has_row = F.col("known_row").isNotNull() & ~F.coalesce(F.col("was_deleted"), F.lit(False))
+
+    def whole(name: str) -> Expression:
+        current = F.col("row").getField(name)
+        if name not in may_be_unset:
+            return current.alias(name)
+        in_batch = F.col("in_batch").getField(name)
+        in_lake = F.when(has_row, F.col("known_row").getField(name))
+        kept = F.when(in_batch.isNotNull(), in_batch.getField("v")).otherwise(in_lake)
+        return F.when(F.col("unset").getField(name), kept).otherwise(current).alias(name)
+
+    def lost(name: str) -> Expression:
+        # A delete that keeps its row and finds none leaves the key: there is nothing to complete.
+        unset = F.col("unset").getField(name) & (F.col("op") != "d")
+        return unset & F.col("in_batch").getField(name).isNull() & ~has_row
+
+    others = [column for column in FOLDED if column != "row"]
+    return joined.select(
+        *others,
+        F.struct(*(whole(name) for name in names)).alias("row"),
+        any_of(lost(name) for name in unset_able).alias("incomplete"),
+    ).select(*FOLDED, "incomplete")

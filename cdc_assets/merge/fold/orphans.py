@@ -1,0 +1,75 @@
+"""Records without a value that delete a row by themselves.
+
+Debezium sends one right after each delete event, with its key: that one says nothing new. One
+that follows no delete event is a delete: of whatever its key held at that place of the log. It
+has no position of its source. It takes that of the change before it, with its own offset, so
+that it is newer than that change and older than whatever the source did later.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
+from cdc_assets.merge.statements.joins import sent
+
+_NUMBER_BYTES = 8
+
+
+def orphans(decoded: DataFrame, context: DataFrame | None, numbers: tuple[str, ...]) -> DataFrame:
+    """The records without a value that no delete event of their key precedes.
+
+    Args:
+        decoded: the batch, with the keys of records without a value.
+        context: the decoded record before each range; None if there are none.
+        numbers: columns of the position.
+
+    Returns:
+        The decoded columns, and ``before``: a struct of the numbers of the change before it in
+        the batch, NULL if there is none.
+    """
+    whole = decoded.withColumn("is_context", F.lit(False))
+    if context is not None:
+        whole = whole.unionByName(context.withColumn("is_context", F.lit(True)))
+    marked = whole.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", TOMBSTONE))
+    # Nothing else of a change is sorted here: a batch may be large.
+    mine = marked.withColumn("row", F.when(F.col("op") == TOMBSTONE, F.col("row")))
+    in_log = Window.partitionBy("partition", "key").orderBy("offset")
+    before = F.when(F.col("op") != TOMBSTONE, F.struct(*numbers))
+    looked = mine.withColumns(
+        {"op_before": F.lag("op").over(in_log), "before": F.lag(before).over(in_log)}
+    )
+    alone = F.col("op_before").isNull() | F.col("op_before").isin(*ROW_OPS)
+    found = looked.where((F.col("op") == TOMBSTONE) & alone & ~F.col("is_context"))
+    return found.drop("op_before", "is_context")
+
+
+def as_deletes(orphaned: DataFrame, known: DataFrame, numbers: tuple[str, ...]) -> DataFrame:
+    """Delete events in their place, as far as there is something that they can delete.
+
+    Args:
+        orphaned: of `orphans`, pinned.
+        known: ``known_key``, ``known_position``: what the lake has of these keys.
+        numbers: columns of the position.
+    """
+    count = orphaned.count()
+    joined = orphaned.join(sent(known, count), orphaned["key"] == known["known_key"], "left")
+    in_lake = [_number(i) for i in range(len(numbers))]
+    earlier = in_lake[-1] < F.col("offset")
+    source, last = numbers[:-1], numbers[-1]
+    placed = {
+        name: F.coalesce(F.col("before").getField(name), F.when(earlier, in_lake[i]))
+        for i, name in enumerate(source)
+    }
+    columns = {**placed, last: F.col("offset"), "op": F.lit("d")}
+    found = joined.withColumns(columns)
+    if source:
+        found = found.where(F.col(source[0]).isNotNull())
+    return found.drop("before", "known_key", "known_position", "pair")
+
+
+def _number(index: int) -> Expression:
+    digits = F.hex(F.substring(F.col("known_position"), index * _NUMBER_BYTES + 1, _NUMBER_BYTES))
+    return F.conv(digits, 16, 10).try_cast("bigint")

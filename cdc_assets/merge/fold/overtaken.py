@@ -1,0 +1,85 @@
+"""Changes of a connector's first transaction, below what was delivered before of their own keys.
+
+Within one numbering there are none (`cdc_assets.changes.restarts`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.position import Floors, Scheme
+from cdc_assets.formats.positions import NUMBERS
+from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.tables.known import Known
+
+_FLAG: Final = "is_overtaken"
+_DIGITS: Final = 16
+"""Of a number of a position, in hexadecimal."""
+
+
+def to_be_looked_at(decoder: BatchDecoder, floors: Floors, known: Known | None) -> DataFrame:
+    """The records of a batch, with ``is_overtaken``.
+
+    Args:
+        decoder: of the batch.
+        floors: see `cdc_assets.changes.position.floor_at`.
+        known: what the lake knows of keys; None if no change is without a last commit.
+    """
+    plan, decoded = decoder.plan, decoder.decode(floors)
+    scheme = plan.layout.scheme
+    if known is None or not plan.schema.key or scheme is not Scheme.POSTGRES:
+        return decoded.withColumn(_FLAG, F.lit(False))
+    rows = ChangeSet(decoder, plan).decoded(Knowledge(floors, rekeyed=True))
+    return _told(decoded, rows, known, scheme)
+
+
+def _told(decoded: DataFrame, rows: DataFrame, known: Known, scheme: Scheme) -> DataFrame:
+    """The records, told by those of them that are changes of rows or delete old keys."""
+    own = NUMBERS[: scheme.numbers - 1]
+    at = F.struct(*own)
+    keys = pinned(rows.where("floats").select("key").distinct())
+    count = keys.count()
+    if not count:
+        return decoded.withColumn(_FLAG, F.lit(False))
+    wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+    mine = rows.join(wanted, rows["key"] == wanted["wanted"], "left_semi")
+    earlier = (
+        Window.partitionBy("partition", "key")
+        .orderBy("offset")
+        .rangeBetween(Window.unboundedPreceding, -1)
+    )
+    ranked = mine.select(
+        "partition",
+        "offset",
+        "key",
+        "floats",
+        at.alias("at"),
+        F.max(at).over(earlier).alias("before"),
+    ).where("floats")
+    positions = known.positions(keys, known.rows(keys, count=count))
+    stands = positions.select("known_key", _numbers("known_position", own).alias("stands"))
+    beside = ranked.join(sent(stands, count), ranked["key"] == stands["known_key"], "left")
+    overtaken = beside.where(F.col("at") < F.greatest("before", "stands"))
+    places = pinned(overtaken.select("partition", "offset").distinct())
+    found = places.withColumn(_FLAG, F.lit(True))
+    told = decoded.join(sent(found, found.count()), ["partition", "offset"], "left")
+    return told.withColumn(_FLAG, F.coalesce(_FLAG, F.lit(False)))
+
+
+def _numbers(position: str, names: tuple[str, ...]) -> Expression:
+    """The first numbers of an encoded position."""
+    digits = F.hex(F.col(position))
+    each = (
+        F.conv(F.substring(digits, i * _DIGITS + 1, _DIGITS), _DIGITS, 10)
+        .cast("bigint")
+        .alias(name)
+        for i, name in enumerate(names)
+    )
+    return F.struct(*each)

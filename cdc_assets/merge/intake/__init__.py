@@ -1,0 +1,1 @@
+"""From the log and the lake to a complete plan and decoded changes."""

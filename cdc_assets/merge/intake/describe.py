@@ -1,0 +1,304 @@
+"""Where a table's columns and types come from, best first.
+
+1. the record's own (inline Connect) schema;
+2. the database's catalog, if ``database:`` is configured;
+3. inference from the first records, with a warning.
+
+What the configuration says about single columns and about the key is laid over each.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.config import SourceConfig
+from cdc_assets.databases.postgres.catalog import CatalogTable, read_tables
+from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.formats.layout import RecordLayout
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge.intake.sampled import JsonObject, Samples, all_named, sample
+from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.connect import describe_envelope
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.inference import infer
+from cdc_assets.schema.overrides import apply_overrides
+from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
+
+COUNTABLE: Final = frozenset({Scheme.POSTGRES, Scheme.BINLOG, Scheme.SQLSERVER})
+"""Positions that tell events apart, with a transaction's ``total_order`` if there is one."""
+
+_BY_PARTITION: Final = (
+    "it is a partitioned table whose changes come under the names of its partitions: this topic "
+    "holds a snapshot at most, and would stand still"
+)
+_BY_ROOT: Final = (
+    "ALTER PUBLICATION … SET (publish_via_partition_root = true), leave the partitions out of the "
+    "connector, whose snapshot reads them too (table.exclude.list), delete the topics of table and "
+    "partitions, and take a new snapshot; or capture the partitions only (table.include.list)"
+)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """What has become of columns that records lack.
+
+    Attributes:
+        given_up: by the configuration.
+        dropped: at the source.
+        unpublished: are there, but no event holds them; and why.
+        by_catalog: the database was asked: the others are there and published.
+    """
+
+    given_up: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    unpublished: dict[str, str] = field(default_factory=dict)
+    by_catalog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSchema:
+    """A table's columns and key, and what its records are like."""
+
+    schema: TableSchema
+    layout: RecordLayout
+
+
+class TypeSource:
+    """Finds the schema of tables of one source."""
+
+    def __init__(self, source: SourceConfig, log: KafkaLog) -> None:
+        self._source = source
+        self._log = log
+
+    def first_schema(self, entry: TableEntry) -> FirstSchema:
+        """The schema of a table that the lake does not have yet.
+
+        Raises:
+            RejectedRecordError: if the topic has records, and none of them is a change event.
+            TransientError: if they do not show the columns yet.
+            TerminalError: if a column cannot be stored exactly, or there is no key.
+        """
+        samples, table = sample(self._log, entry), self._catalog_table(entry)
+        if table is not None:
+            self._require_sent(entry, table)
+        described = self._described(entry, samples, table)
+        for warning in described.warnings:
+            _log.warning("table=%s: %s", entry.table, warning)
+        schema = self._exact(entry, described).with_absent(self._given_up(entry))
+        keyed = len(samples.keys) == samples.count and all_named(samples.keys, schema.key)
+        split = not set(schema.key) <= set(described.key)
+        inline = samples.value_schema is not None
+        layout = RecordLayout(inline, keyed, split, self._scheme(samples))
+        if table is not None:
+            table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
+        if not schema.key:
+            self._require_countable(entry, layout)
+        return FirstSchema(schema, layout)
+
+    def _scheme(self, samples: Samples) -> Scheme:
+        """Of the records; of the database as long as none tells it."""
+        found = samples.scheme
+        if found is None:
+            return Scheme.POSTGRES if self._source.database is not None else Scheme.OFFSET
+        return found
+
+    def _require_countable(self, entry: TableEntry, layout: RecordLayout) -> None:
+        """Rows without a key are counted: a repeated event must be told from a new one.
+
+        Raises:
+            TerminalError: if it cannot be, or what counting needs is configured otherwise.
+        """
+        where = f"table={entry.table} topic={entry.topic}"
+        remedy = "name key columns under tables.<schema.table>.primary_key"
+        if layout.scheme not in COUNTABLE:
+            what = "the table has no primary key, and its events no position to tell repeats by"
+            raise TerminalError(what, where=where, remedy=remedy)
+        if self._source.overrides(entry.table).deletes == "soft":
+            what = "deletes: soft needs a key, which the table and its records have not"
+            raise TerminalError(what, where=where, remedy=remedy)
+
+    def of_record(self, entry: TableEntry, value: JsonObject, table: TableSchema) -> TableSchema:
+        """The schema that a record carries: the parsed ``schema`` of its value, and a key.
+
+        Raises:
+            TerminalError: if it does not have the columns of the table's key.
+        """
+        described = describe_envelope(value).without(dict.fromkeys(table.left_out, ""))
+        _require_key(described.names, table.key, entry)
+        return self._exact(entry, replace(described, key=table.key), of_record=True)
+
+    def column(self, entry: TableEntry, name: str, key: Sequence[str]) -> Column | None:
+        """A column that the table does not have yet: from the database, or as configured.
+
+        Returns:
+            None if neither knows it.
+
+        Raises:
+            TerminalError: if the database no longer has the key's columns.
+        """
+        described = self._catalog(entry)
+        if described is not None:
+            _require_key(described.names, key, entry)
+        if described is None or name not in described.names:
+            unseen = Column(name, Primitive.STRING, Wire.STRING)
+            described = Described((unseen,), inferred=True, unseen=frozenset({name}))
+            if name not in self._source.overrides(entry.table).column_types:
+                return None
+        types = self._source.overrides(entry.table).column_types
+        known = {each: spec for each, spec in types.items() if each in described.names}
+        given = apply_overrides(described, known, (), self._source.connector.modes)
+        only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
+        found = only.exact(f"table={entry.table}")
+        soft = self._source.overrides(entry.table).deletes == "soft"
+        _require_usable(found, f"table={entry.table} topic={entry.topic}", soft=soft)
+        return found.columns[0]
+
+    def _described(
+        self, entry: TableEntry, samples: Samples, table: CatalogTable | None
+    ) -> Described:
+        """By the best source; what the database does not publish is left out."""
+        unpublished = self._unpublished(table) if table is not None else {}
+        if samples.value_schema is not None:
+            described = describe_envelope(samples.value_schema, samples.key_schema)
+            return described.without(unpublished)
+        if table is not None:
+            described = table.described(self._source.connector.modes)
+            return _keyed(described.without(unpublished), samples.key_names)
+        return self._inferred(entry, samples)
+
+    def _inferred(self, entry: TableEntry, samples: Samples) -> Described:
+        """Guessed; without rows, of keys, images of deleted rows and the configuration.
+
+        Raises:
+            TransientError: if the records do not show any column beside the key yet.
+        """
+        placeholder = self._source.connector.unavailable_value_placeholder
+        images = samples.rows if samples.has_row else (*samples.keys, *samples.rows)
+        guessed = infer(images, samples.key_names, placeholder=placeholder)
+        if samples.has_row:
+            return guessed
+        types = self._source.overrides(entry.table).column_types
+        guessed = guessed.with_unseen(name for name in types if name not in guessed.names)
+        if set(guessed.names) <= set(guessed.key):
+            what = "the topic holds no row yet, and nothing else tells the table's columns"
+            remedy = "it is made with its first row; database: or tables: would describe it now"
+            where = f"table={entry.table} topic={entry.topic}"
+            raise TransientError(what, where=where, remedy=remedy)
+        return guessed
+
+    def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
+        """What has become of columns that records lack."""
+        given_up = tuple(name for name in names if name in self._given_up(entry))
+        asked = [name for name in names if name not in given_up]
+        table = self._catalog_table(entry) if asked else None
+        if table is None:
+            return Absence(given_up)
+        there = {column.name for column in table.columns}
+        dropped = tuple(name for name in asked if name not in there)
+        why = self._unpublished(table)
+        unpublished = {name: why[name] for name in asked if name in why}
+        return Absence(given_up, dropped, unpublished, by_catalog=True)
+
+    def unpublished(self, entry: TableEntry, names: Sequence[str]) -> dict[str, str]:
+        """Which of these columns no change holds, and why; {} without a database to ask."""
+        table = self._catalog_table(entry) if names else None
+        found = self._unpublished(table) if table is not None else {}
+        return {name: why for name, why in found.items() if name in names}
+
+    def _given_up(self, entry: TableEntry) -> tuple[str, ...]:
+        return self._source.overrides(entry.table).absent_columns
+
+    def _unpublished(self, table: CatalogTable) -> dict[str, str]:
+        return table.unpublished(self._publication)
+
+    @property
+    def _publication(self) -> str | None:
+        database = self._source.database
+        return database.publication if database is not None else None
+
+    def _require_sent(self, entry: TableEntry, table: CatalogTable) -> None:
+        """Refuse a table whose topic does not hold all of its rows and their changes.
+
+        Raises:
+            TerminalError: if it is one.
+        """
+        where = f"table={entry.table} topic={entry.topic}"
+        if table.sent_by_partition(self._publication):
+            raise TerminalError(_BY_PARTITION, where=where, remedy=_BY_ROOT)
+        related = (*([table.root] if table.root is not None else []), *table.partitions)
+        prefix, topics = entry.topic.removesuffix(entry.table.qualified), self._log.topics()
+        known = [topic for each in related if (topic := prefix + ".".join(each)) in topics]
+        if known:
+            what = (
+                "it is a partitioned table or a partition of one, and there are topics of both "
+                f"({known[0]}): its rows came under one name, changes of them under the other"
+            )
+            raise TerminalError(what, where=where, remedy=_BY_ROOT)
+        overrides = self._source.overrides(entry.table)
+        if table.filters_rows(self._publication) and overrides.row_filter == "fail":
+            what = "its publication leaves rows out (WHERE): those of a snapshot would never change"
+            remedy = (
+                "drop the row filter; or if the connector's snapshot leaves the same rows out "
+                "(snapshot.select.statement.overrides), set row_filter: accept for the table"
+            )
+            raise TerminalError(what, where=where, remedy=remedy)
+
+    def _catalog(self, entry: TableEntry) -> Described | None:
+        found = self._catalog_table(entry)
+        return found.described(self._source.connector.modes) if found else None
+
+    def _catalog_table(self, entry: TableEntry) -> CatalogTable | None:
+        database = self._source.database
+        if database is None:
+            return None
+        return read_tables(database.dsn.reveal(), [entry.table]).get(entry.table)
+
+    def _exact(
+        self, entry: TableEntry, described: Described, *, of_record: bool = False
+    ) -> TableSchema:
+        """With what is configured; a record need not have every column that is."""
+        where = f"table={entry.table} topic={entry.topic}"
+        overrides = self._source.overrides(entry.table)
+        types = overrides.column_types
+        if of_record:
+            types = {name: types[name] for name in types if name in described.names}
+        given = apply_overrides(
+            described,
+            types,
+            overrides.primary_key,
+            self._source.connector.modes,
+            where=where,
+        )
+        schema = given.exact(where)
+        _require_usable(schema, where, soft=overrides.deletes == "soft")
+        return schema
+
+
+def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:
+    reserved = {*OWN_COLUMNS, *(SOFT_DELETE_COLUMNS if soft else ()), *RESERVED, ""}
+    taken = [repr(name) for name in schema.names if name in reserved]
+    if taken:
+        what = f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve"
+        raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
+
+
+def _require_key(names: Sequence[str], key: Sequence[str], entry: TableEntry) -> None:
+    """A renamed key column and a new one look alike; only one of them is the same row's."""
+    gone = [name for name in key if name not in names]
+    if gone:
+        what = f"the records have no key column {', '.join(gone)} any more"
+        remedy = "renamed or replaced, the rows' keys have changed: build the table anew"
+        raise TerminalError(what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy)
+
+
+def _keyed(described: Described, names: tuple[str, ...]) -> Described:
+    """With the record key's columns as the key: they decide which partition a row is in."""
+    known = set(described.names)
+    key = names if names and all(name in known for name in names) else described.key
+    return replace(described, key=key)

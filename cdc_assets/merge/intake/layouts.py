@@ -1,0 +1,201 @@
+"""What the lake's tables are to be: planned here as steps, and carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.effects import effect
+from cdc_assets.errors import TerminalError
+from cdc_assets.formats.layout import RecordLayout
+from cdc_assets.lake import Lake, TableState
+from cdc_assets.lake.side import side_lost, side_of
+from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
+from cdc_assets.merge.plan.table_steps import (
+    ColumnPlan,
+    CreateNamespace,
+    CreateSide,
+    CreateTable,
+    TableStep,
+    described,
+    identifier,
+    plan_columns,
+    statements,
+)
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.tables import ledger, tombstones
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.stored import from_json, to_json
+from cdc_assets.schema.types import TableSchema
+
+_SCHEMA: Final = "cdc-assets.schema"
+_INLINE: Final = "cdc-assets.inline-schema"
+_KEYED: Final = "cdc-assets.keyed-by-record"
+_SPLIT: Final = "cdc-assets.key-changes-in-updates"
+_SCHEME: Final = "cdc-assets.positions"
+_DELETES: Final = "cdc-assets.deletes"
+_MERGE_ON_READ: Final = {
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.distribution-mode": "none",  # batches arrive hashed by key; no second shuffle
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What a table's records are decoded to, and what the lake lacks for that."""
+
+    first: FirstSchema
+    steps: tuple[TableStep, ...]
+
+
+class LakeTables:
+    """Plans the lake table of one source table. Changes nothing."""
+
+    def __init__(
+        self, config: ReplicationConfig, lake: Lake, types: TypeSource, entry: TableEntry
+    ) -> None:
+        self._config = config.lake
+        source = config.source(entry.table.source)
+        self._mode = source.schema_changes
+        self._deletes = source.overrides(entry.table).deletes
+        self._lake = lake
+        self._types = types
+        self._entry = entry
+
+    def plan(self, state: TableState | None) -> TablePlan:
+        """The table as it is to be, and the steps that are missing until it is.
+
+        Raises:
+            TerminalError: of `TypeSource.first_schema`; if the table does not say how its
+                records are to be decoded, or the configuration wants other deletes than it was
+                made with; if the side table that it needs is gone.
+        """
+        first = self._stored(state) if state else self._types.first_schema(self._entry)
+        steps = () if state else (CreateNamespace(), self._create(first))
+        missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
+        return TablePlan(first, missing)
+
+    def columns(
+        self, stored: TableSchema, state: TableState | None, records: Sequence[TableSchema]
+    ) -> ColumnPlan:
+        """What the table lacks to hold what these records have.
+
+        Args:
+            stored: of `plan`.
+            state: of the table; None if it is to be made with the stored columns.
+            records: schemas of the batch's records.
+
+        Raises:
+            TerminalError: if that would lose something, or the configuration forbids changes.
+        """
+        own = sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS
+        columns = [each for each in state.columns if each.name not in own] if state else None
+        plan = plan_columns(stored, columns, records)
+        for change in plan.changes:
+            if self._mode != "evolve" or change.incompatible:
+                what = f"the source's columns have changed: {change.describe()}"
+                remedy = (
+                    "build the table anew (cdc-assets rebuild), or set schema_changes: evolve "
+                    "if it fits"
+                )
+                raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        return plan
+
+    def with_absent(
+        self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]
+    ) -> TableSchema:
+        """The schema with columns that records may lack from now on.
+
+        Raises:
+            TerminalError: if the configuration forbids changes.
+        """
+        marked = table.with_absent([*dropped, *given_up])
+        if marked != table and dropped and self._mode != "evolve":
+            where = f"table={self._entry.table} lake={self._entry.target}"
+            what = f"the source's columns have changed: {', '.join(dropped)} dropped"
+            remedy = "set schema_changes: evolve to leave them empty in the rows that change"
+            raise TerminalError(what, where=where, remedy=remedy)
+        return marked
+
+    def _create(self, first: FirstSchema) -> CreateTable:
+        own = sql.OWN_COLUMNS | (sql.SOFT_DELETE_COLUMNS if self._deletes == "soft" else {})
+        return CreateTable(first.schema, own, self._properties(first))
+
+    def _side(self, state: TableState | None, schema: TableSchema) -> tuple[CreateSide, ...]:
+        """The side table of deletes or events, if it is not there.
+
+        Raises:
+            TerminalError: if the table needs what was in it.
+        """
+        published = state.published if state else None
+        mark = published.carried.side if published else None
+        name = side_of(self._entry.target, mark)
+        if self._lake.side(name) is not None:
+            return ()
+        if published and (mark.snapshot if mark else published.carried.max_tombstone):
+            raise side_lost(name, f"table={self._entry.table}")
+        columns = tombstones.columns(schema) if schema.key else ledger.COLUMNS
+        return (CreateSide(name, columns),)
+
+    def _stored(self, state: TableState) -> FirstSchema:
+        """What was recorded when the table was made, and when it was changed."""
+        said = state.properties
+        text = said.get(_SCHEMA)
+        if text is None:
+            what = "the lake table does not say how its records are decoded: it is not ours"
+            remedy = "drop it, or give this table another target in the configuration"
+            raise TerminalError(
+                what, where=f"table={self._entry.table} lake={state.name}", remedy=remedy
+            )
+        if said[_DELETES] != self._deletes:
+            what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
+            remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
+            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        layout = RecordLayout(
+            inline=said[_INLINE] == "true",
+            keyed=said[_KEYED] == "true",
+            split_keys=said[_SPLIT] == "true",
+            scheme=Scheme(said[_SCHEME]),
+        )
+        return FirstSchema(described(from_json(text), state), layout)
+
+    def _properties(self, first: FirstSchema) -> dict[str, str]:
+        table = self._entry.table
+        return {
+            **_MERGE_ON_READ,
+            "format-version": str(self._config.format_version),
+            "cdc-assets.source": table.source,
+            "cdc-assets.source-table": table.qualified,
+            "cdc-assets.topic": self._entry.topic,
+            _SCHEMA: to_json(first.schema),
+            _INLINE: str(first.layout.inline).lower(),
+            _KEYED: str(first.layout.keyed).lower(),
+            _SPLIT: str(first.layout.split_keys).lower(),
+            _SCHEME: first.layout.scheme.value,
+            _DELETES: self._deletes,
+        }
+
+
+def execute_steps(
+    spark: SparkSession, catalog: str, entry: TableEntry, steps: Sequence[TableStep]
+) -> None:
+    """Carries out what the table lacks.
+
+    Raises:
+        ConflictError: if another writer has just done so.
+    """
+    for step in steps:
+        with translated("make or change the table", f"table={entry.table} lake={entry.target}"):
+            for statement in statements(step, catalog, entry.target):
+                with effect(f"spark: {type(step).__name__}"):
+                    spark.sql(statement)

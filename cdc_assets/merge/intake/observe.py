@@ -1,0 +1,259 @@
+"""What one pass over a batch's records tells, besides the rows.
+
+The figures ride on the pass that folds the batch (Spark's observed metrics), so that they
+cost no second reading.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.latency import LatencyHistogram, bucket_of
+from cdc_assets.changes.offsets import Coordinate, OffsetRange
+from cdc_assets.errors import TransientError
+from cdc_assets.formats.flat import by_partition
+from cdc_assets.formats.record_keys import has_moved
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
+from cdc_assets.merge.plan.result import UnknownColumn
+
+_REJECTED: Final = "rejected"
+_IN_DOUBT: Final = "c with a placeholder"
+_REKEYED: Final = "u of another key"
+_REKEYED_IN_DOUBT: Final = "u of another key with a placeholder"
+_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE)
+_OPS: Final = (*_SINGLE, _IN_DOUBT, _REKEYED, _REKEYED_IN_DOUBT, _REJECTED)
+_COUNTED_AS: Final = {_IN_DOUBT: "c", _REKEYED: "u", _REKEYED_IN_DOUBT: "u"}
+_TRACKED: Final = 1 << 16
+_STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
+"""Ages are rounded up to these steps, which every bound of the histogram is a multiple of."""
+_AGES: Final = 100_000
+_UNTIMED: Final = _AGES - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFigures:
+    """Counts of one batch's records.
+
+    Attributes:
+        records: with a value; tombstones are counted apart.
+        by_op: changes per operation.
+        rejected: how many cannot be merged.
+        unknown_column: one of those in the lowest partition; None if there are none.
+        absent_columns: of the first record without some of the table's columns.
+        ages: latencies at ``asked_at``; shift them by the time until the publish.
+        in_doubt: changes with a placeholder that may be another row's value, see
+            `cdc_assets.merge.fold.moved`.
+        rekeyed: updates that changed the key, see `cdc_assets.merge.fold.rekeyed`.
+        lone_tombstones: whether a record without a value may follow no delete event.
+        suspicious: whether a record may be of a numbering that began again, see
+            `cdc_assets.merge.fold.restarts`; asked, like the next three, only where that is
+            possible.
+        newest_told_ms, oldest_told_ms: the highest and the lowest time that the source told of a
+            row; None if it told none.
+        lowest_commit: the lowest first number of a position; None if there is none.
+        max_read, min_floating: see `cdc_assets.changes.position`, None if there are none.
+    """
+
+    records: int
+    tombstones: int
+    by_op: dict[str, int]
+    rejected: int
+    unknown_column: UnknownColumn | None
+    absent_columns: tuple[str, ...]
+    ages: LatencyHistogram
+    asked_at: datetime
+    in_doubt: int
+    rekeyed: int
+    lone_tombstones: bool
+    suspicious: bool
+    newest_told_ms: int | None
+    oldest_told_ms: int | None
+    lowest_commit: int | None
+    max_read: int | None
+    min_floating: int | None
+
+
+class BatchObserver:
+    """Attaches the figures to a decoded batch and gives them after an action."""
+
+    def __init__(
+        self,
+        topic: str,
+        ranges: Sequence[OffsetRange],
+        asked_at: datetime,
+        suspicion: Expression | None = None,
+    ) -> None:
+        """As given.
+
+        Args:
+            topic: of the batch.
+            ranges: likewise.
+            asked_at: what ages are measured against.
+            suspicion: a flag of each record; None if nothing is to be looked for.
+        """
+        self._topic = topic
+        self._suspicion = suspicion
+        self._ranges = ranges
+        self._asked_at = asked_at
+        # By name: for an `Observation` the client first has the server analyze the whole plan.
+        self._name = f"batch-{uuid.uuid4()}"
+
+    def attach(self, decoded: DataFrame) -> DataFrame:
+        """The same rows, observed.
+
+        What is counted is computed in columns of its own first: Spark compiles a projection,
+        but interprets the metrics.
+        """
+        age = _by_reference(self._asked_at.timestamp()) - F.col("ts").cast("double")
+        kind = _op_number() * _AGES + F.coalesce(_age_number(age), F.lit(_UNTIMED))
+        prepared = decoded.select(
+            "*",
+            kind.cast("int").alias("kind"),
+            _place_of_unknown().alias("unknown_at"),
+            F.when(~self._ends_range(), F.col("pair")).alias("paired"),
+            *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
+        )
+        watched = _watched() if self._suspicion is not None else []
+        observed = prepared.observe(self._name, *_metrics(), *watched)
+        return observed.drop("kind", "unknown_at", "paired", "pair", "suspicious")
+
+    def _ends_range(self) -> Expression:
+        """Whether a delete is the last record of its range: what follows it is not here."""
+        end = by_partition(F.col("partition"), {each.partition: each.end for each in self._ranges})
+        return (F.col("op") == "d") & F.coalesce(end == F.col("offset") + 1, F.lit(False))
+
+    def figures(self, collected: DataFrame) -> BatchFigures:
+        """What was observed.
+
+        Args:
+            collected: the frame whose collection has read the attached rows, all and once.
+
+        Raises:
+            TransientError: if the batch spreads over more kinds than can be counted exactly.
+        """
+        info = collected.executionInfo
+        got = dict(info.flows if info else ())[self._name]
+        kinds = {row["item"]: row["count"] for row in got["kinds"] or ()}
+        if sum(kinds.values()) != got["total"]:
+            what = "this batch's latencies are too many to count"
+            raise TransientError(
+                what, where=f"topic={self._topic}", remedy="lower batch.max_records"
+            )
+        by_op: Counter[str] = Counter()
+        ages: Counter[int] = Counter()
+        for kind, count in kinds.items():
+            op, age = divmod(kind, _AGES)
+            by_op[_OPS[op]] += count
+            if _OPS[op] in _COUNTED_AS:
+                by_op[_COUNTED_AS[_OPS[op]]] += count
+            if age != _UNTIMED:
+                ages[bucket_of(_seconds(age))] += count
+        return BatchFigures(
+            records=got["total"] - by_op[TOMBSTONE],
+            tombstones=by_op[TOMBSTONE],
+            by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
+            rejected=by_op[_REJECTED],
+            unknown_column=self._unknown(got["unknown_column"]),
+            absent_columns=tuple((got["unknown_column"] or {"absent": None})["absent"] or ()),
+            ages=LatencyHistogram.from_counts(ages),
+            asked_at=self._asked_at,
+            in_doubt=by_op[_IN_DOUBT] + by_op[_REKEYED_IN_DOUBT],
+            rekeyed=by_op[_REKEYED] + by_op[_REKEYED_IN_DOUBT],
+            lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
+            suspicious=bool(got.get("suspicious")),
+            newest_told_ms=got.get("newest_told_ms"),
+            oldest_told_ms=got.get("oldest_told_ms"),
+            lowest_commit=got.get("lowest_commit"),
+            max_read=got["max_read"],
+            min_floating=got["min_floating"],
+        )
+
+    def _unknown(self, found: Any) -> UnknownColumn | None:
+        if found is None or found["unknown"] is None:
+            return None
+        at = Coordinate(self._topic, found["partition"], found["offset"])
+        return UnknownColumn(found["unknown"], at)
+
+
+def _by_reference(value: float) -> Expression:
+    """A constant that Spark does not write into the code that it generates.
+
+    Were it there, each batch's code would be new: compiled, and slow until it is warm again.
+    """
+    return F.get(F.array(F.lit(value)), F.col("partition") * 0)
+
+
+def _metrics() -> list[Expression]:
+    """Few, since each costs time for every record: one sketch counts all kinds.
+
+    A delete and the record without a value after it cancel each other out in ``paired``.
+
+    The sketch is exact while it tracks fewer than three quarters of its capacity, which
+    ``total`` proves.
+    """
+    counted = F.call_function("approx_top_k", F.col("kind"), F.lit(_TRACKED // 2), F.lit(_TRACKED))
+    return [
+        F.count(F.lit(1)).alias("total"),
+        counted.alias("kinds"),
+        F.min("unknown_at").alias("unknown_column"),
+        F.bit_xor("paired").alias("paired"),
+        F.max("read_lsn").alias("max_read"),
+        F.min("floating_lsn").alias("min_floating"),
+    ]
+
+
+def _watched() -> list[Expression]:
+    """What `cdc_assets.merge.fold.restarts` asks of every record."""
+    told_ms = F.when(F.col("op") != "t", F.col("told_ms"))
+    return [
+        F.max("suspicious").alias("suspicious"),
+        F.max(told_ms).alias("newest_told_ms"),
+        F.min(told_ms).alias("oldest_told_ms"),
+        F.min("n0").alias("lowest_commit"),
+    ]
+
+
+def _op_number() -> Expression:
+    op, is_create = F.col("op"), F.col("op") == "c"
+    number = F.when(F.col("reject").isNotNull(), _OPS.index(_REJECTED))
+    number = number.when(F.col("in_doubt") & is_create, _OPS.index(_IN_DOUBT))
+    number = number.when(F.col("in_doubt"), _OPS.index(_REKEYED_IN_DOUBT))
+    number = number.when(has_moved(), _OPS.index(_REKEYED))
+    for i, each in enumerate(_SINGLE):
+        number = number.when(op == each, i)
+    return number.otherwise(_OPS.index(_REJECTED))
+
+
+def _age_number(age: Expression) -> Expression:
+    """A small number for an age; `_seconds` gives the age back, rounded up to its step."""
+    number, base, low = F.when(age <= 0, 0), 0, 0.0
+    for high, step in _STEPS:
+        number = number.when(age <= high, F.ceil((age - low) / step) + base)
+        base, low = base + round((high - low) / step), high
+    return number.otherwise(F.when(age > low, base + 1))
+
+
+def _seconds(number: int) -> float:
+    base, low = 0, 0.0
+    for high, step in _STEPS:
+        size = round((high - low) / step)
+        if number <= base + size:
+            return low + (number - base) * step
+        base, low = base + size, high
+    return math.inf
+
+
+def _place_of_unknown() -> Expression:
+    """Where a record with an unknown or an absent column lies, and which; NULL for the others."""
+    found = F.col("unknown").isNotNull() | F.col("absent").isNotNull()
+    return F.when(found, F.struct("partition", "offset", "unknown", "absent"))

@@ -1,0 +1,399 @@
+"""Steps 1 and 2 of a batch: look at the table and at the log, choose where the batch ends.
+
+Planning changes nothing, neither in the lake nor in the log.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
+from cdc_assets.config import ReplicationConfig, SourceConfig
+from cdc_assets.errors import ConflictError, LogReplacedError, LostRangeError, TerminalError
+from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake.properties import ACCEPTED_RESTART
+from cdc_assets.log.discovery import table_of, transaction_topics
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.transactions import TransactionLog
+from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.intake.describe import TypeSource
+from cdc_assets.merge.intake.layouts import LakeTables
+from cdc_assets.merge.plan.plan import (
+    BatchPlan,
+    limited,
+    require_kept,
+    require_same_log,
+    require_whole,
+)
+from cdc_assets.merge.plan.result import Waiting
+from cdc_assets.merge.plan.waiting import Patience
+from cdc_assets.registry import TableEntry
+
+BEGIN: Final = "cdc-assets.begin"
+"""Property of a lake table: the offsets before its first batch, if not the log's beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A planned batch and what the log held beside it.
+
+    Attributes:
+        plan: of the batch.
+        unread: offsets that were not merged when it was planned.
+        may_grow: whether the log holds more that a longer batch would take.
+        require_whole: the batch must not end while its newest transaction is being sent again;
+            see `Patience.require_whole`.
+    """
+
+    plan: BatchPlan
+    unread: int
+    may_grow: bool = False
+    require_whole: Callable[[Mapping[int, int]], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What is read, and the committed offsets before and after."""
+
+    ranges: tuple[OffsetRange, ...]
+    start: OffsetVector
+    end: OffsetVector
+
+
+class Planner:
+    """Plans batches of the tables of one configuration."""
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        lake: Lake,
+        log: KafkaLog,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._lake = lake
+        self._log = log
+        self._clock = clock
+        self._kinds: dict[str, TopicKind] = {}
+
+    def tail(
+        self, entry: TableEntry, window: HourWindow | None, run_id: str, *, limits: int = 1
+    ) -> Pending | Waiting | None:
+        """The next batch from the committed offsets on; None if there is nothing to merge.
+
+        Args:
+            entry: the table.
+            window: the hour to stay within, except for the end of a transaction.
+            run_id: recorded.
+            limits: how many times the source's limit the batch may hold.
+
+        Raises:
+            LostRangeError, LogReplacedError: if the log is not the one to go on with.
+        """
+        state = self._lake.state(entry.target)
+        identity, marks = self._log_now(entry)
+        published = state.published if state else None
+        if state and state.snapshot_id is not None and published is None:
+            what = "the lake table exists but was not made by cdc_assets, or lost its history"
+            remedy = "drop it, or give this table another target in the configuration"
+            raise TerminalError(
+                what, where=f"table={entry.table} lake={entry.target}", remedy=remedy
+            )
+        begin = begin_of(state)
+        start = published.offsets if published else begin or marks.begin
+        if published:
+            require_same_log(entry, published, identity)
+        elif begin is None and self._source(entry).lost_start == "fail":
+            require_whole(entry, marks)
+        require_kept(entry, start, marks)
+        unread = start.ranges_to(marks.end)
+        within = self._within(entry, unread, window)
+        if not total_length(within):
+            return None
+        transactions, patience = self._transactions(entry), self._patience(entry)
+        limit = self._limit(entry, state, marks, limits)
+        ranges = self._ended((transactions, patience), unread, within, marks, limit)
+        if isinstance(ranges, Waiting):
+            return ranges
+        if not ranges:
+            return None
+        end = start.merged_max(OffsetVector.of({each.partition: each.end for each in ranges}))
+        plan = self._plan(entry, state, _Cut(ranges, start, end), run_id, (identity, marks))
+        left = total_length(unread)
+        aligned, behind = transactions is not None, total_length(within) < left
+        plan = replace(plan, is_aligned=aligned, is_behind=behind)
+        pending = Pending(plan, left, total_length(ranges) < left)
+        if transactions is None:
+            return pending
+        whole = partial(patience.require_whole, transactions, ranges, marks.end)
+        return replace(pending, require_whole=whole)
+
+    def replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
+        """An hour's offsets, as far as they were merged.
+
+        Raises:
+            LostRangeError: if the log may no longer hold the hour's beginning.
+            TerminalError: if the table does not exist yet, or has no key.
+        """
+        committed = self.require_replayable(entry, ())
+        offsets = self._log.window_offsets([entry.topic], [window])[entry.topic, window]
+        begin = self.marks(entry).begin.as_dict()
+        lost = [f"{p}:[0,{at})" for p, at in begin.items() if at and offsets.start.get(p) <= at]
+        if lost:
+            what = (
+                f"the log may no longer hold the start of hour {window}: {' '.join(lost)} is gone"
+            )
+            where = f"table={entry.table} topic={entry.topic}"
+            raise LostRangeError(what, where=where, remedy="replay later hours, or re-snapshot")
+        merged = (
+            replace(r, end=max(r.start, min(r.end, committed.get(r.partition))))
+            for r in offsets.ranges
+        )
+        return tuple(each for each in merged if each.length)
+
+    def require_replayable(
+        self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
+    ) -> OffsetVector:
+        """The committed offsets of a table that can be replayed up to them.
+
+        Raises:
+            TerminalError: if it cannot be.
+        """
+        state, where = self._lake.state(entry.target), f"table={entry.table}"
+        if state is None or state.published is None:
+            what = "there is nothing to replay: the table was not replicated yet"
+            raise TerminalError(what, where=where, remedy="materialize it first")
+        if not self.tables(entry).plan(state).first.schema.key:
+            what = "a table without a key is not replayed: its rows are counted, not replaced"
+            remedy = f"build it anew: cdc-assets rebuild {entry.table}"
+            raise TerminalError(what, where=where, remedy=remedy)
+        committed = state.published.offsets
+        ahead = [str(each) for each in ranges if each.end > committed.get(each.partition)]
+        if ahead:
+            what = f"offsets that were never merged cannot be replayed: {' '.join(ahead)}"
+            raise TerminalError(what, where=where, remedy="materialize the table first")
+        return committed
+
+    def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
+        """A batch of what was merged before; committed offsets stay.
+
+        Raises:
+            ConflictError: if the table is not there any more.
+        """
+        state, (identity, marks) = self._lake.state(entry.target), self._log_now(entry)
+        if state is None or state.published is None:
+            what = "the table vanished while it was replayed"
+            raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
+        require_same_log(entry, state.published, identity)
+        committed = state.published.offsets
+        cut = _Cut(ranges, committed, committed)
+        plan = self._plan(entry, state, cut, run_id, (identity, marks))
+        plan = replace(plan, replay=True)
+        return Pending(plan, total_length(committed.ranges_to(marks.end)))
+
+    def swap(self, entry: TableEntry, state: TableState, published: Published) -> BatchPlan:
+        """The plan of a publish that reads no records: see `cdc_assets.merge.rebuild`."""
+        table = self.tables(entry).plan(state)
+        return BatchPlan(
+            entry=entry,
+            head=state.snapshot_id,
+            published=state.published,
+            identity=TopicIdentity(published.cluster_id, published.topic_id),
+            start=published.start,
+            ranges=(),
+            end=published.offsets,
+            partitions=published.carried.partitions_seen,
+            context=(),
+            schema=table.first.schema,
+            layout=table.first.layout,
+            is_empty=state.is_empty,
+            head_columns=state.head_columns,
+            soft=False,
+            replay=False,
+            run_id=published.run,
+            attempt=published.attempt,
+            state=state,
+        )
+
+    def tables(self, entry: TableEntry) -> LakeTables:
+        """Planning the lake table."""
+        types = TypeSource(self._source(entry), self._log)
+        return LakeTables(self._config, self._lake, types, entry)
+
+    def require_same_topic(self, plan: BatchPlan) -> None:
+        """The topic must still be the one that was planned for, once it has been read.
+
+        Raises:
+            LogReplacedError: if it was recreated meanwhile.
+        """
+        now = self._log.identity([plan.entry.topic]).get(plan.entry.topic)
+        if now != plan.identity:
+            what = "the topic was recreated while it was read"
+            where = f"{plan.where} was={plan.identity} is={now}"
+            remedy = "nothing was published; build the table anew: cdc-assets rebuild"
+            raise LogReplacedError(what, where=where, remedy=remedy)
+
+    def marks(self, entry: TableEntry) -> Watermarks:
+        """The log's bounds.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+        """
+        marks = self._log.settled_watermarks(entry.topic)
+        if marks is None:
+            what = "the topic does not exist any more"
+            remedy = "if it was removed for good, take the table out of the registry"
+            raise LostRangeError(
+                what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
+            )
+        return marks
+
+    # ── where it ends ────────────────────────────────────────────────────────────────────
+
+    def _limit(
+        self, entry: TableEntry, state: TableState | None, marks: Watermarks, limits: int
+    ) -> int | None:
+        """How many offsets; None for all that there are.
+
+        Keys move when partitions are added. Their older changes must not be left for later.
+        """
+        published = state.published if state else None
+        if published and published.carried.partitions_seen != len(marks.end.offsets):
+            return None
+        return self._source(entry).batch.max_records * limits
+
+    def _ended(
+        self,
+        boundaries: tuple[TransactionLog | None, Patience],
+        unread: tuple[OffsetRange, ...],
+        within: tuple[OffsetRange, ...],
+        marks: Watermarks,
+        limit: int | None,
+    ) -> tuple[OffsetRange, ...] | Waiting:
+        """The unread ranges up to the hour's end, the limit, and a transaction's end."""
+        cut = within if limit is None else limited(within, limit)
+        transactions, patience = boundaries
+        if transactions is None:
+            return tuple(each for each in cut if each.length)
+        by_hour = total_length(cut) == total_length(within) < total_length(unread)
+        return patience.aligned(transactions, unread, cut, marks.end, forward=by_hour)
+
+    def _patience(self, entry: TableEntry) -> Patience:
+        return Patience(entry, self._source(entry).transactions, self._log, self._clock)
+
+    def _transactions(self, entry: TableEntry) -> TransactionLog | None:
+        topic = self._transaction_topic(entry)
+        if topic is None:
+            return None
+        return self._log.transactions(entry.topic, topic, entry.table.qualified)
+
+    def _transaction_topic(self, entry: TableEntry) -> str | None:
+        """The topic of the transaction metadata; one that a table could have is looked into."""
+        source, name = self._source(entry), entry.table.qualified
+        found = transaction_topics(entry.topic, name, source, self._log.topics())
+        doubtful = [each for each in found if table_of(each, source, entry.table.source)]
+        if not doubtful:
+            return found[0] if found else None
+        unknown = [each for each in doubtful if each not in self._kinds]
+        self._kinds |= self._log.kinds(unknown) if unknown else {}
+        tables = {each for each in doubtful if self._kinds.get(each) is TopicKind.CHANGES}
+        return next((each for each in found if each not in tables), None)
+
+    def _within(
+        self, entry: TableEntry, unread: tuple[OffsetRange, ...], window: HourWindow | None
+    ) -> tuple[OffsetRange, ...]:
+        """Cut at the hour's end if it is over; ranges may become empty."""
+        if window is None or not unread or not window.is_closed(self._clock()):
+            return unread
+        stop = self._log.offsets_at([entry.topic], [window.end])[entry.topic, window.end]
+        return tuple(
+            replace(r, end=max(r.start, min(r.end, stop.get(r.partition)))) for r in unread
+        )
+
+    # ── the plan ─────────────────────────────────────────────────────────────────────────
+
+    def _plan(
+        self,
+        entry: TableEntry,
+        state: TableState | None,
+        cut: _Cut,
+        run_id: str,
+        log: tuple[TopicIdentity, Watermarks],
+    ) -> BatchPlan:
+        table, (identity, marks) = self.tables(entry).plan(state), log
+        published = state.published if state else None
+        begin = marks.begin
+        context = (
+            OffsetRange(r.partition, r.start - 1, r.start)
+            for r in cut.ranges
+            if r.start > begin.get(r.partition)
+        )
+        return BatchPlan(
+            entry=entry,
+            head=state.snapshot_id if state else None,
+            published=published,
+            identity=identity,
+            start=cut.start,
+            ranges=cut.ranges,
+            end=cut.end,
+            partitions=len(marks.end.offsets),
+            context=tuple(context),
+            schema=table.first.schema,
+            layout=table.first.layout,
+            is_empty=state.is_empty if state else True,
+            head_columns=state.head_columns if state else frozenset(),
+            soft=self._source(entry).overrides(entry.table).deletes == "soft",
+            replay=False,
+            run_id=run_id,
+            attempt=str(uuid.uuid4()),
+            state=state,
+            steps=table.steps,
+            numbering=published.carried.numbering if published else "",
+            permit=state.properties.get(ACCEPTED_RESTART, "") if state else "",
+        )
+
+    def _source(self, entry: TableEntry) -> SourceConfig:
+        return self._config.source(entry.table.source)
+
+    def _log_now(self, entry: TableEntry) -> tuple[TopicIdentity, Watermarks]:
+        """The topic's identity, and bounds that are no older: see `require_same_topic`.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+            ConflictError: if it has just come into being.
+        """
+        identity = self._log.identity([entry.topic]).get(entry.topic)
+        marks = self.marks(entry)
+        if identity is None:
+            what = "the topic was created while it was looked at"
+            raise ConflictError(what, where=f"topic={entry.topic}", remedy="it is looked at again")
+        return identity, marks
+
+
+def begin_of(state: TableState | None) -> OffsetVector | None:
+    """Where a table that is built from a new snapshot begins; None for the log's beginning."""
+    text = state.properties.get(BEGIN) if state else None
+    return OffsetVector.from_json(text) if text else None
+
+
+def rest_of(ranges: Sequence[OffsetRange], done: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """What is left of ranges after some of their beginnings."""
+    ends = {each.partition: each.end for each in done}
+    left = (replace(each, start=ends.get(each.partition, each.start)) for each in ranges)
+    return tuple(each for each in left if each.length)
+
+
+def spans(coordinates: Sequence[Coordinate]) -> tuple[OffsetRange, ...]:
+    """The shortest range of each partition that has all of its coordinates."""
+    offsets: dict[int, list[int]] = defaultdict(list)
+    for each in coordinates:
+        offsets[each.partition].append(each.offset)
+    return tuple(OffsetRange(p, min(at), max(at) + 1) for p, at in sorted(offsets.items()))

@@ -1,0 +1,216 @@
+"""What one batch will do, as a printable value. Making it changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.changes.position import Floors
+from cdc_assets.errors import LogReplacedError, LostRangeError
+from cdc_assets.formats.layout import RecordLayout
+from cdc_assets.formats.positions import NUMBERS, Epochs
+from cdc_assets.lake.properties import Published
+from cdc_assets.lake.state import TableState
+from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.table_steps import TableStep, describe
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.types import TableSchema
+
+OWN_BRANCH: Final = re.compile(r"cdc_[0-9a-f]{32}")
+"""Names of branches that batches are built up on; a user's may begin alike."""
+
+
+class Apply(StrEnum):
+    """How the folded changes reach the table."""
+
+    APPEND = "append"  # the table is empty
+    REPLACE = "delete keys, append rows"  # everything is newer than what was applied
+    GUARDED = "look up rows, keep what is newer, delete keys, append rows"
+    COUNT = "count equal rows, delete the surplus, append what is missing"  # no key
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One batch of one table.
+
+    Attributes:
+        entry: the table.
+        head: the snapshot that ``main`` must still have when the batch publishes.
+        state: the table as it was planned on; None if it is yet to be made.
+        published: what the newest publish recorded; None for the first.
+        identity: of the topic.
+        start: committed offsets before the batch.
+        ranges: what is read, never empty.
+        end: committed offsets after it.
+        partitions: how many the topic has.
+        context: for each range the offset before it, if the log still holds it.
+        schema: the table's columns and how they arrive.
+        layout: what its records are like.
+        is_empty: the head has no rows at all; ``head_columns`` are those that it has.
+        steps: what the table lacks, done before anything is read.
+        is_aligned: it holds whole transactions only.
+        soft: deleted rows stay in the table, marked.
+        numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
+            binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
+        permit: to take one restart of the numbering as newer, as text; empty without one.
+        replay: the ranges were merged before; committed offsets stay.
+        is_behind: the log goes on beyond the hour that the batch stays within.
+        attempt: unique.
+    """
+
+    entry: TableEntry
+    head: int | None
+    published: Published | None
+    identity: TopicIdentity
+    start: OffsetVector
+    ranges: tuple[OffsetRange, ...]
+    end: OffsetVector
+    partitions: int
+    context: tuple[OffsetRange, ...]
+    schema: TableSchema
+    layout: RecordLayout
+    is_empty: bool
+    head_columns: frozenset[str]
+    soft: bool
+    replay: bool
+    run_id: str
+    attempt: str
+    state: TableState | None = None
+    is_aligned: bool = False
+    is_behind: bool = False
+    steps: tuple[TableStep, ...] = ()
+    numbering: str = ""
+    permit: str = ""
+    epochs: Epochs = field(default_factory=dict)
+
+    @property
+    def branch(self) -> str:
+        """Where the batch is built up."""
+        return f"cdc_{self.attempt.replace('-', '')}"
+
+    @property
+    def snapshot_starts(self) -> Floors:
+        """Where complete snapshots began, as the newest publish says, for each partition."""
+        if self.published is None:
+            return dict.fromkeys(range(self.partitions), ())
+        return self.published.carried.snapshot_starts
+
+    @property
+    def floor(self) -> str:
+        """Position of the newest truncate that was merged, hexadecimal; empty without one."""
+        return self.published.carried.max_truncate if self.published else ""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of the position, most significant first."""
+        return NUMBERS[: self.layout.scheme.numbers]
+
+    @property
+    def where(self) -> str:
+        """Coordinates for errors."""
+        ranges = " ".join(str(each) for each in self.ranges)
+        return f"table={self.entry.table} topic={self.entry.topic} offsets={ranges}"
+
+    def describe(self, apply: Apply | None = None, parts: Sequence[Part] = ()) -> str:
+        """For people: what is read, where it is cut, how it is applied, where it goes."""
+        lines = [
+            f"{'replay' if self.replay else 'tail'} of {self.entry.topic} into {self.entry.target}",
+            *(f"  table: {describe(step)}" for step in self.steps),
+            *(f"  read partition {r.partition} [{r.start}, {r.end})" for r in self.ranges),
+            f"  in all {total_length(self.ranges)} offsets, positions: {self.layout.scheme}",
+            *(f"  {part.describe()}" for part in parts if part.truncate or part.before),
+            f"  apply: {apply or 'as the records demand'}",
+            f"  publish on snapshot {self.head} as attempt {self.attempt}",
+        ]
+        return "\n".join(lines)
+
+
+def require_same_log(entry: TableEntry, published: Published, now: TopicIdentity) -> None:
+    """Offsets mean something only in the log that they were counted in.
+
+    Raises:
+        LogReplacedError: if the topic was recreated or the cluster is another one.
+    """
+    before = TopicIdentity(published.cluster_id, published.topic_id)
+    if before == now:
+        return
+    other = "the cluster" if before.cluster_id != now.cluster_id else "the topic"
+    what = f"{other} is not the one that this table was replicated from"
+    where = f"table={entry.table} topic={entry.topic} was={before} is={now}"
+    remedy = "its offsets are not comparable: cdc-assets rebuild, once the new log has a snapshot"
+    raise LogReplacedError(what, where=where, remedy=remedy)
+
+
+def require_whole(entry: TableEntry, marks: Watermarks) -> None:
+    """A table that is replicated for the first time needs the log from its first offset on.
+
+    Raises:
+        LostRangeError: if the log begins later; names the exact range.
+    """
+    gone = [f"{partition}:[0,{at})" for partition, at in marks.begin if at]
+    if gone:
+        what = f"the log no longer holds its beginning: {' '.join(gone)} was never merged"
+        where = f"table={entry.table} topic={entry.topic}"
+        remedy = "if a snapshot of the whole table lies in what is left, set lost_start: accept"
+        raise LostRangeError(what, where=where, remedy=remedy)
+
+
+def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks) -> None:
+    """The log must still hold everything that was not merged.
+
+    Raises:
+        LostRangeError: if it begins after a start, or ends before it; names the exact range.
+    """
+    begin, end = marks.begin.as_dict(), marks.end.as_dict()
+    where = f"table={entry.table} topic={entry.topic}"
+    gone = [f"{p}:[{start.get(p)},{at})" for p, at in begin.items() if at > start.get(p)]
+    if gone:
+        what = f"the log no longer holds offsets that were never merged: {' '.join(gone)}"
+        remedy = "lengthen the topic's retention, and: cdc-assets rebuild --from-snapshot"
+        raise LostRangeError(what, where=where, remedy=remedy)
+    ahead = [f"{p}: committed {at}, log ends at {end[p]}" for p, at in start if at > end.get(p, 0)]
+    if ahead:
+        what = f"the log ends before the committed offsets ({'; '.join(ahead)})"
+        remedy = "records were removed from the topic: cdc-assets rebuild --from-snapshot"
+        raise LostRangeError(what, where=where, remedy=remedy)
+
+
+def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, ...]:
+    """Cut to about ``limit`` offsets in all, each partition in proportion to what it has.
+
+    Every partition keeps at least one offset, so that all of them move on.
+    """
+    total = total_length(ranges)
+    if total <= limit:
+        return ranges
+    return tuple(
+        OffsetRange(r.partition, r.start, r.start + max(1, r.length * limit // total))
+        for r in ranges
+    )
+
+
+def choose(plan: BatchPlan, lowest: Mapping[int, str]) -> Apply:
+    """How to apply a batch whose lowest newest positions per partition are known.
+
+    A batch needs no look-up if everything it holds is newer than whatever was applied. Where
+    the record's key decides on the partition, that is known per partition. Otherwise, and
+    once the number of partitions has changed, only the highest position of all tells it.
+
+    Args:
+        plan: of the batch.
+        lowest: per partition the lowest position among the folded changes, hexadecimal.
+    """
+    published = plan.published
+    if published is None or (plan.is_empty and not published.carried.max_tombstone):
+        return Apply.APPEND
+    applied = published.carried.applied
+    if not plan.layout.keyed or plan.partitions != published.carried.partitions:
+        highest = max(applied.values(), default="")
+        applied = dict.fromkeys(lowest, highest)
+    newer = all(position > applied.get(p, "") for p, position in lowest.items())
+    return Apply.REPLACE if newer else Apply.GUARDED

@@ -1,0 +1,1 @@
+"""Tables that the lake has beside or before the batch: rows, remembered deletes, events."""

@@ -1,0 +1,113 @@
+"""What the lake knows of keys: their rows and their remembered deletes."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.tables.tombstones import Tombstones
+
+
+def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
+    """The lake's rows as a batch finds them: on its branch, or at the head of its plan if None.
+
+    A snapshot is read with the columns that it was written with: those that were added since
+    are empty in it.
+    """
+    if branch is not None:
+        return spark.table(branch)
+    name = sql.table(catalog, plan.entry.target)
+    if plan.head is None:
+        own = f"{sql.POSITION} binary, {sql.COMMIT_TIME} timestamp, {sql.ROW_ID} bigint"
+        columns = (f"{sql.quote(each.name)} {each.type}" for each in plan.schema.columns)
+        return spark.createDataFrame([], ", ".join([*columns, own]))
+    rows = spark.read.option("versionAsOf", str(plan.head)).table(name)
+    added = (each for each in plan.schema.columns if each.name not in plan.head_columns)
+    empty = {each.name: F.lit(None).cast(str(each.type)) for each in added}
+    return rows.withColumns(empty) if empty else rows
+
+
+class Known:
+    """Look-ups by key, for one batch.
+
+    Args:
+        spark: the session.
+        catalog: name of the lake's catalog.
+        plan: of the batch.
+        columns: which columns of a row may be asked for.
+        tombstones: remembered deletes; None for a table that has none.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        plan: BatchPlan,
+        columns: tuple[str, ...],
+        tombstones: Tombstones | None,
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._plan = plan
+        self._columns = columns
+        self._tombstones = tombstones
+
+    def rows(
+        self, wanted: DataFrame, branch: str | None = None, *, count: int | None = None
+    ) -> DataFrame:
+        """``known_key known_position known_row`` of the lake's rows with these keys.
+
+        Args:
+            wanted: has ``key``.
+            branch: a branch's table identifier; None for the head that the plan was made on.
+            count: how many keys there are at most; None to count them.
+        """
+        plan = self._plan
+        key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
+        values = [F.col(sql.quote(each)) for each in self._columns]
+        table = lake_table(self._spark, self._catalog, plan, branch)
+        packed = table.select(
+            key.alias("known_key"),
+            F.coalesce(F.col(sql.POSITION), F.lit(b"")).alias("known_position"),
+            F.struct(*(values or [F.lit(1)])).alias("known_row"),
+        )
+        keys = wanted.select(F.col("key").alias("wanted"))
+        keys = sent(keys, wanted.count() if count is None else count)
+        return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that may be asked for."""
+        return self._columns
+
+    def given_up(self, places: DataFrame, width: int) -> DataFrame:
+        """Those of these source positions at which the lake knows of a deleted key.
+
+        Args:
+            places: ``at``, binary: positions without the Kafka offset; few.
+            width: of these, in bytes.
+        """
+        at = F.substring(F.col(sql.POSITION), 1, width).alias("at")
+        if self._plan.soft:
+            rows = lake_table(self._spark, self._catalog, self._plan, None)
+            deleted = rows.where(F.col(sql.DELETED)).select(at) if self._plan.head else None
+        else:
+            entries = self._tombstones.entries() if self._tombstones else None
+            deleted = None if entries is None else entries.select(at)
+        if deleted is None:
+            return places.limit(0)
+        wanted = F.broadcast(places.select(F.col("at").alias("wanted")))
+        found = deleted.join(wanted, deleted["at"] == wanted["wanted"], "left_semi")
+        return found.distinct()
+
+    def positions(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:
+        """``known_key known_position``, at most one for each key: of its row or its delete."""
+        found = rows.select("known_key", "known_position")
+        published = self._plan.published
+        if self._tombstones and published and published.carried.max_tombstone:
+            deleted = self._tombstones.known(wanted)
+            found = found if deleted is None else found.unionByName(deleted)
+        return found.groupBy("known_key").agg(F.max("known_position").alias("known_position"))

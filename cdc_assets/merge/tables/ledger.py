@@ -1,0 +1,58 @@
+"""Events that a table without a key has counted: a side table, so that a repeat counts once.
+
+Counting is not idempotent as replacing a row by its key is. Each streamed event is written
+here before the rows are published, and counts once they are (`cdc_assets.merge.tables.side`):
+what a batch that failed has written holds for nobody, and the batch may be tried again. It is read
+only when a batch has an event that is not newer than everything applied.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.tables.side import SideTable
+
+EVENT: Final = ("at", "ordinal")
+"""What tells events apart: position without the offset, and the place in the transaction."""
+COLUMNS: Final = (
+    ("at", "binary"),
+    ("ordinal", "bigint"),
+    ("content", "bigint"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+)
+
+
+class Ledger:
+    """The counted events of one lake table."""
+
+    def __init__(self, side: SideTable) -> None:
+        self._side = side
+
+    def record(self, events: DataFrame, attempt: str, committed: OffsetVector) -> SideMark:
+        """Append events (``at ordinal content partition offset``).
+
+        Up to version 0.1.0 entries counted once the committed offsets were beyond them.
+
+        Raises:
+            ConflictError: see `SideTable.append`.
+        """
+        if self._side.counts_all:
+            self._side.remove(sql.at_or_after(committed.as_dict()))
+        return self._side.append(events.select(*(name for name, _ in COLUMNS)), attempt)
+
+    def counted(self, events: DataFrame, committed: OffsetVector) -> DataFrame | None:
+        """The entries of those of these events that were counted; None if none ever was."""
+        table = self._side.entries()
+        if table is None:
+            return None
+        if self._side.counts_all:
+            table = table.where(f"NOT ({sql.at_or_after(committed.as_dict())})")
+        wanted = F.broadcast(events.select(*EVENT).distinct())
+        return table.join(wanted, list(EVENT), "left_semi")

@@ -1,0 +1,169 @@
+"""Records that cannot be merged, kept where a person can look at them and merge them again.
+
+One table per source, written before the batch publishes. A coordinate is written once, also
+when the batch is tried again; of two writers that try it at the same moment each may write it,
+so readers take one row per coordinate. It holds raw keys and values, without headers: whoever
+may read the source's tables may read it, and nobody else should.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import Coordinate, OffsetRange
+from cdc_assets.effects import effect
+from cdc_assets.formats.flat import by_partition
+from cdc_assets.lake.quarantined import quarantine_name
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import released_after
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.registry import TableEntry
+
+_COLUMNS: Final = (
+    ("table", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("reason", "string"),
+    ("key", "binary"),
+    ("value", "binary"),
+    ("run_id", "string"),
+    ("quarantined_at", "timestamp"),
+)
+_PROPERTIES: Final = {
+    "format-version": "2",
+    "write.delete.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    # What a replay removes or restates, no batch that is at work writes.
+    "write.delete.isolation-level": "snapshot",
+    "write.merge.isolation-level": "snapshot",
+}
+_COORDINATE: Final = ("topic", "partition", "offset")
+_COORDINATE_TYPES: Final = "topic string, partition int, offset bigint"
+_KAFKA: Final = ("key", "value", *_COORDINATE, "timestamp")
+_KAFKA_TYPES: Final = f"key binary, value binary, {_COORDINATE_TYPES}, timestamp timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The batch that sets records aside.
+
+    Attributes:
+        entry: its table.
+        ranges: cover every rejected record: beyond them nobody looks whether it is there already.
+        run_id: recorded beside the records.
+        at: likewise.
+    """
+
+    entry: TableEntry
+    ranges: Sequence[OffsetRange]
+    run_id: str
+    at: datetime
+
+
+class Quarantine:
+    """The quarantine of one source."""
+
+    def __init__(self, spark: SparkSession, catalog: str, source: str) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._name = quarantine_name(source)
+        self._table = sql.table(catalog, self._name)
+
+    def add(self, raw: DataFrame, rejected: DataFrame, origin: Origin) -> None:
+        """Write what is not there yet.
+
+        Args:
+            raw: Kafka records, as Spark's source gives them.
+            rejected: ``partition offset reason`` of those that cannot be merged.
+            origin: of both.
+        """
+        self._create()
+        refused = pinned(rejected)
+        records = raw.join(sent(refused, refused.count()), ["partition", "offset"])
+        known = self._spark.table(self._table).where(_within(origin)).select(*_COORDINATE)
+        own = {
+            "table": F.lit(origin.entry.table.qualified),
+            "run_id": F.lit(origin.run_id),
+            "quarantined_at": F.lit(origin.at).cast("timestamp"),
+        }
+        rows = records.select(*(own.get(name, F.col(name)).alias(name) for name, _ in _COLUMNS))
+        new = rows.join(sent(known, known.count()), list(_COORDINATE), "left_anti")
+        with effect("spark: append to quarantine"):
+            new.writeTo(self._table).append()
+
+    def records(self, table: TableName, coordinates: Sequence[Coordinate] | None) -> DataFrame:
+        """What lies in quarantine of a table: ``key value topic partition offset timestamp``.
+
+        Args:
+            table: of this source.
+            coordinates: only those of these that are there; None for all.
+        """
+        if not self._spark.catalog.tableExists(self._table):
+            return self._spark.createDataFrame([], _KAFKA_TYPES)
+        found = self._spark.table(self._table).where(F.col("table") == table.qualified)
+        if coordinates is not None:
+            wanted = F.broadcast(self._frame(coordinates))
+            found = found.join(wanted, list(_COORDINATE), "left_semi")
+        return found.dropDuplicates(list(_COORDINATE)).select(*_KAFKA)
+
+    def count(self, table: TableName) -> int:
+        """How many records of a table lie there."""
+        return self.records(table, None).count()
+
+    def remove(self, topic: str, coordinates: Sequence[Coordinate]) -> None:
+        """Take records of a topic out, those of them that are there, in one statement."""
+        mine = [each for each in coordinates if each.topic == topic]
+        if not mine:
+            return
+        with self._view(self._frame(mine)) as view, effect("spark: remove from quarantine"):
+            self._spark.sql(sql.delete_keys(self._table, view, _COORDINATE))
+
+    def restate(self, rejected: Sequence[tuple[Coordinate, str]]) -> None:
+        """Give records that were rejected again their new reasons, in one statement."""
+        if not rejected:
+            return
+        rows = [(each.topic, each.partition, each.offset, why) for each, why in rejected]
+        reasons = self._spark.createDataFrame(rows, f"{_COORDINATE_TYPES}, reason string")
+        with self._view(reasons) as view, effect("spark: restate quarantine"):
+            self._spark.sql(sql.update_changed(self._table, view, _COORDINATE, "reason"))
+
+    def _create(self) -> None:
+        with effect("spark: create quarantine"):
+            self._spark.sql(sql.create_namespace(self._catalog, self._name))
+            self._spark.sql(sql.create_side_table(self._catalog, self._name, _COLUMNS, _PROPERTIES))
+
+    def _frame(self, coordinates: Sequence[Coordinate]) -> DataFrame:
+        rows = [(each.topic, each.partition, each.offset) for each in coordinates]
+        return self._spark.createDataFrame(rows, _COORDINATE_TYPES)
+
+    @contextmanager
+    def _view(self, rows: DataFrame) -> Iterator[str]:
+        view = f"quarantine_{uuid.uuid4().hex}"
+        rows.createOrReplaceTempView(view)
+        with released_after(lambda: self._spark.catalog.dropTempView(view)):
+            yield view
+
+
+def _within(origin: Origin) -> Expression:
+    """Of the table's topic, between the batch's ends: Iceberg skips files by topic and bounds."""
+    partition, offset, ranges = F.col("partition"), F.col("offset"), origin.ranges
+    start = by_partition(partition, {each.partition: each.start for each in ranges})
+    end = by_partition(partition, {each.partition: each.end for each in ranges})
+    lowest = min((each.start for each in ranges), default=0)
+    highest = max((each.end for each in ranges), default=0)
+    bounds = (offset >= lowest) & (offset < highest)
+    mine = (F.col("topic") == origin.entry.topic) & bounds
+    return mine & (offset >= start) & (offset < end)

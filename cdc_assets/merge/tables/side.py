@@ -1,0 +1,120 @@
+"""Writing and reading a side table: what counts is what a publish has named.
+
+1. `append` sets the head back to what counts, if an attempt that was not published, or a
+   rollback of the lake table, has left it elsewhere.
+2. It appends, with the attempt's id in the new snapshot.
+3. It looks at that snapshot: its parent must be the head of step 1. Another writer may have
+   come between, whose entries must not come along.
+4. The publish names the new snapshot. Nothing that was appended counts before that.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.effects import effect
+from cdc_assets.errors import ConflictError
+from cdc_assets.lake import Lake
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.lake.properties import ATTEMPT
+from cdc_assets.lake.side import SideState, side_lost, side_of
+from cdc_assets.lake.state import Published
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.writing import snapshot_writer
+
+
+class SideTable:
+    """The side table of one lake table, while a batch is at work.
+
+    Args:
+        spark: the session.
+        catalog: name of the lake's catalog.
+        lake: where its snapshots are looked at.
+        target: the lake table.
+        published: the newest publish of that; None before the first.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        lake: Lake,
+        target: LakeName,
+        published: Published | None,
+    ) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._catalog = catalog
+        self._target = target
+        mark = published.carried.side if published else None
+        self._name = side_of(target, mark)
+        self._table = mark.table if mark else ""
+        self._published = published
+
+    def entries(self) -> DataFrame | None:
+        """What counts; None if nothing does.
+
+        Raises:
+            TerminalError: if it is not there any more.
+        """
+        state, mark = self._state()
+        snapshot = state.readable(mark)
+        if snapshot is None:
+            return None
+        reader = self._spark.read.option("versionAsOf", str(snapshot))
+        return reader.table(sql.table(self._catalog, self._name))
+
+    def append(self, entries: DataFrame, attempt: str) -> SideMark:
+        """Steps 1 to 3; returns what the publish has to name.
+
+        Raises:
+            ConflictError: if another writer came between; nothing of this counts.
+        """
+        state, mark = self._state()
+        if not state.stands_at(mark):
+            state = self._set_back(mark)
+        with effect("spark: append to side table"):
+            table = sql.table(self._catalog, self._name)
+            snapshot_writer(entries, table, {ATTEMPT: attempt}).append()
+        after = self._lake.side(self._name)
+        written = after.written_by(attempt) if after else None
+        if written is None or written[1].parent != state.head:
+            raise self._conflict()
+        return SideMark(written[0], self._table)
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether a version published last that did not say what of the side table counts."""
+        return self._published is not None and self._published.carried.side is None
+
+    def remove(self, condition: str) -> None:
+        """Delete entries that never counted, before the first append that says what does."""
+        with effect("spark: clear side table"):
+            self._spark.sql(sql.delete_where(self._catalog, self._name, condition))
+
+    def _set_back(self, mark: SideMark) -> SideState:
+        with effect("spark: set side table back"):
+            self._spark.sql(
+                sql.delete_where(self._catalog, self._name)
+                if mark.snapshot is None
+                else sql.set_current_snapshot(self._catalog, self._name, mark.snapshot)
+            )
+        state = self._lake.side(self._name)
+        if state is None or not state.stands_at(mark):
+            raise self._conflict()
+        return state
+
+    def _state(self) -> tuple[SideState, SideMark]:
+        """The side table, and what of it counts."""
+        state = self._lake.side(self._name)
+        if state is None:
+            raise side_lost(self._name, f"lake={self._target}")
+        if self._published is None:
+            return state, SideMark(None)
+        return state, self._published.carried.side or SideMark(state.head)
+
+    def _conflict(self) -> ConflictError:
+        what = "another writer wrote to the side table while this batch was at work"
+        remedy = "the range is merged again by the next try"
+        return ConflictError(what, where=f"side table={self._name}", remedy=remedy)

@@ -1,0 +1,64 @@
+"""Remembered deletes: a side table per lake table, so that a late change revives nothing.
+
+A delete leaves no row that could carry its position. It is written to the side table before
+the rows are published, and counts once they are (`cdc_assets.merge.tables.side`). It is read only
+when a batch holds a position that is not newer than everything applied: in steady state it costs
+one small write per batch with deletes, and no read.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.schema.types import TableSchema
+
+
+def columns(schema: TableSchema) -> tuple[tuple[str, str], ...]:
+    """Columns of the side table, as ``(name, type)``."""
+    key = ((name, str(schema.column(name).type)) for name in schema.key)
+    return (*key, (sql.POSITION, "binary"), (sql.COMMIT_TIME, "timestamp"))
+
+
+class Tombstones:
+    """The remembered deletes of one lake table."""
+
+    def __init__(self, side: SideTable, key: tuple[str, ...]) -> None:
+        self._side = side
+        self._key = key
+
+    def remember(self, deletes: DataFrame, attempt: str) -> SideMark:
+        """Append the position of each deleted key (``key position ts``).
+
+        Raises:
+            ConflictError: see `SideTable.append`.
+        """
+        rows = deletes.select(
+            *(F.col("key").getField(name).alias(name) for name in self._key),
+            F.col("position").alias(sql.POSITION),
+            F.col("ts").alias(sql.COMMIT_TIME),
+        )
+        return self._side.append(rows, attempt)
+
+    def entries(self) -> DataFrame | None:
+        """All that count; None if no delete is remembered."""
+        return self._side.entries()
+
+    def known(self, keys: DataFrame) -> DataFrame | None:
+        """``known_key``, ``known_position`` of those of the keys that were deleted.
+
+        None if no delete is remembered.
+        """
+        table = self._side.entries()
+        if table is None:
+            return None
+        packed = table.select(
+            F.struct(*(F.col(sql.quote(name)) for name in self._key)).alias("known_key"),
+            F.col(sql.POSITION).alias("known_position"),
+        )
+        wanted = F.broadcast(keys.select(F.col("key").alias("wanted")))
+        mine = packed.join(wanted, packed["known_key"] == wanted["wanted"], "left_semi")
+        return mine.groupBy("known_key").agg(F.max("known_position").alias("known_position"))
