@@ -10,13 +10,13 @@ from pydantic import Field, field_validator
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
+from cdc_assets.config.formats import installed
 from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
 from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
 
-FORMATS = ("debezium-json",)
 _TEMPLATE_FIELDS = ("source", "schema", "table")
 
 Patterns = Annotated[tuple[str, ...], Field(strict=False)]
@@ -215,9 +215,9 @@ class SourceConfig(Strict):
     @field_validator("format")
     @classmethod
     def _known_format(cls, name: str) -> str:
-        if name not in FORMATS:
-            what = "is not a known format"
-            raise refuse(what, did_you_mean(name, FORMATS))
+        if name not in installed():
+            what = "is not an installed format"
+            raise refuse(what, did_you_mean(name, installed()))
         return name
 
     @field_validator("tables")

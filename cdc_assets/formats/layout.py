@@ -8,18 +8,18 @@ from cdc_assets.changes.position import Scheme
 
 
 @dataclass(frozen=True, slots=True)
-class RecordLayout:
-    """What a table's records are like, decided when the table is made.
+class Layout:
+    """What a table's records are like.
 
     Attributes:
-        inline: records carry their schema.
+        dialect: how its format is spoken; the format's own word.
         keyed: the records' keys are the table's key, so that a row stays in one partition.
         split_keys: an update may change the key: it is one of the configuration's, for which
             the connector does not send a delete and a create.
         scheme: how positions are made.
     """
 
-    inline: bool = False
+    dialect: str
     keyed: bool = True
     split_keys: bool = False
     scheme: Scheme = Scheme.OFFSET

@@ -4,79 +4,85 @@ from __future__ import annotations
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
+from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.flat import any_of
-from cdc_assets.formats.spec import TOMBSTONE, DecodeSpec, wire_struct
+from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import decoded
 from cdc_assets.schema.types import Column, Wire
 
 
-def key_of(envelope: Expression, op: Expression, spec: DecodeSpec) -> Expression:
+def key_of(envelope: Envelope, spec: ReadSpec) -> Expression:
     """From the row; of a delete from ``before``, else from the record's key."""
     if not spec.schema.key:
         return F.lit(None).cast("struct<none:string>")
-    after, before = envelope.getField("after"), envelope.getField("before")
-    columns = spec.key_columns
-    wanted = (op == "d") & before.getField(columns[0].name).isNull()
+    op, before, record = envelope.op, envelope.before, envelope.record_key
+    wanted = (op == "d") & before.value(spec.key_columns[0]).isNull()
     if spec.tombstone_keys:
         wanted = wanted | (op == TOMBSTONE)
-    from_record = F.when(wanted, _record_key(spec))
 
-    def value(column: Column) -> Expression:
-        deleted = F.coalesce(before.getField(column.name), from_record.getField(column.name))
-        now = _held(after, before, column, spec)
+    def value(column: Column, target: Column) -> Expression:
+        from_record = F.when(wanted, record.value(column))
+        deleted = F.coalesce(before.value(column), from_record)
+        now = _held(envelope, column, spec)
         wire = F.when(op.isin("d", TOMBSTONE), deleted).otherwise(now)
-        return decoded(wire, column).alias(column.name)
+        return _as(target, decoded(wire, column), column)
 
-    return F.struct(*(value(column) for column in columns))
+    return F.struct(*(value(*each) for each in _pairs(spec)))
 
 
-def _held(after: Expression, before: Expression, column: Column, spec: DecodeSpec) -> Expression:
+def _held(envelope: Envelope, column: Column, spec: ReadSpec) -> Expression:
     """A column of a configured key may be large and unchanged: then ``before`` holds it."""
-    value = after.getField(column.name)
-    if not spec.split_keys or column.wire is not Wire.STRING:
+    value = envelope.after.value(column)
+    if not spec.layout.split_keys or column.wire is not Wire.STRING:
         return value
-    return F.when(value == spec.placeholder, before.getField(column.name)).otherwise(value)
+    held = envelope.left_out(column)
+    return value if held is None else F.when(held, envelope.before.value(column)).otherwise(value)
 
 
-def old_key(envelope: Expression, spec: DecodeSpec) -> Expression:
+def old_key(envelope: Envelope, spec: ReadSpec) -> Expression:
     """The key before an update; a ``before`` of changed columns only says nothing of the rest.
 
     A column that is there and NULL was not logged (an index as replica identity): not known.
     """
     if not spec.schema.key:
         return F.lit(None).cast("struct<none:string>")
-    after, before = envelope.getField("after"), envelope.getField("before")
-    path = "$.payload.before" if spec.inline else "$.before"
-    logged = F.json_object_keys(F.get_json_object(F.col("text"), path))
+    after, before = envelope.after, envelope.before
 
-    def value(column: Column) -> Expression:
-        held = before.getField(column.name)
-        unchanged = before.isNotNull() & ~F.array_contains(logged, column.name)
-        wire = F.when(held.isNotNull(), held).when(unchanged, after.getField(column.name))
-        return decoded(wire, column).alias(column.name)
+    def value(column: Column, target: Column) -> Expression:
+        held, unchanged = before.value(column), envelope.unchanged(column)
+        wire = F.when(held.isNotNull(), held).when(unchanged, after.value(column))
+        return _as(target, decoded(wire, column), column)
 
-    old = F.struct(*(value(column) for column in spec.key_columns))
+    old = F.struct(*(value(*each) for each in _pairs(spec)))
     return F.when(_may_be_rekeyed(envelope, spec), old)
 
 
-def _may_be_rekeyed(envelope: Expression, spec: DecodeSpec) -> Expression:
+def _pairs(spec: ReadSpec) -> list[tuple[Column, Column]]:
+    """The key's columns as they arrive, and as the lake has them."""
+    return [(column, spec.target.column(column.name)) for column in spec.key_columns]
+
+
+def _as(target: Column, value: Expression, column: Column) -> Expression:
+    same = column.type == target.type
+    return (value if same else value.cast(str(target.type))).alias(column.name)
+
+
+def _may_be_rekeyed(envelope: Envelope, spec: ReadSpec) -> Expression:
     """Any update if the key is one of the configuration.
 
     For its own record key the connector sends a delete and a create; an update that changes it
     nevertheless has another one before. Ordinary records cost this comparison and no more.
     """
-    is_update = envelope.getField("op") == "u"
-    if spec.split_keys:
+    is_update = envelope.op == "u"
+    if spec.layout.split_keys:
         return is_update
-    after, before = envelope.getField("after"), envelope.getField("before")
+    after, before = envelope.after, envelope.before
     differs = any_of(
-        decoded(before.getField(column.name), column)
-        != decoded(after.getField(column.name), column)
+        decoded(before.value(column), column) != decoded(after.value(column), column)
         for column in spec.key_columns
     )
-    return is_update & before.isNotNull() & differs
+    return is_update & before.is_there & differs
 
 
 def has_moved() -> Expression:
@@ -87,14 +93,3 @@ def has_moved() -> Expression:
 def any_null(struct: Expression, names: tuple[str, ...]) -> Expression:
     """Whether one of these fields is NULL."""
     return any_of(struct.getField(name).isNull() for name in names)
-
-
-def _record_key(spec: DecodeSpec) -> Expression:
-    """The Kafka key, with or without a schema around it."""
-    bare = wire_struct(spec.key_columns)
-    wrapped = StructType([StructField("payload", bare)])
-    text = F.col("key_text")
-    is_wrapped = text.startswith('{"schema":')
-    return F.when(is_wrapped, F.from_json(text, wrapped).getField("payload")).otherwise(
-        F.from_json(text, bare)
-    )

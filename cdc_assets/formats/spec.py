@@ -8,52 +8,57 @@ from typing import Final
 
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cdc_assets.changes.position import Floors, Scheme
-from cdc_assets.formats.positions import Epochs
+from cdc_assets.changes.names import TableName
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.order import Order, OrderState, order_of
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, TableSchema
 
 TOMBSTONE: Final = "tombstone"
+CONTROL: Final = "control"
 ROW_OPS: Final = ("c", "u", "r")
+LINE_BITS: Final = 20
+"""Of a position's last number, in formats whose records hold several rows: the offset stands above
+these, the row in its record in them. A record of more rows than they count is refused."""
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeSpec:
-    """How to read one batch's records of one table.
+class ReadSpec:
+    """How to read records of one table that have one schema.
 
     Attributes:
-        schema: columns with their wire encodings, and the key.
-        inline: records carry their schema: the envelope is under ``payload``.
+        schema: columns as they arrive, and the key.
+        layout: of the table's records.
         target: the lake's columns; those that the record does not have become NULL.
-        placeholder: the connector's ``unavailable.value.placeholder``.
-        scheme: how positions are made.
-        unset_able: columns that ``unset`` tells of; see `unset_able`.
-        floors: see `cdc_assets.changes.position.floor_at`.
-        epochs: of binlog numbering, per partition; see `cdc_assets.changes.numbering`.
-        firsts: by partition an offset that no record to be read lies below; 0 if absent.
-        split_keys: an update may change the key, see ``old_key``.
+        table: what the records' changes are of; None if its topic holds no other table.
+        unset_able: columns that ``unset`` tells of.
+        state: what positions are made with.
         tombstone_keys: decode the key of records without a value.
         parse_here: keep conditions on the changes from being pushed below the parsing. What
             follows is then not deterministic for Spark, and may not stand in a DELETE.
         may_lack: columns that need not be in a row image, beside those marked in ``target``.
-        lacks: by ``fingerprint``, a column of the records: which expected columns a record's own
-            schema has not, though ``schema`` may. Empty if all records have the same.
+        writers: of which schemas the records are, by their numbers, each with its text; those
+            without a schema if there are none.
+        lacks: by writer which expected columns its schema has not, though ``schema`` may. Empty
+            if all have the same.
     """
 
     schema: TableSchema
-    inline: bool
+    layout: Layout
     target: TableSchema
-    placeholder: str
-    scheme: Scheme
+    table: TableName | None = None
     unset_able: tuple[str, ...] = ()
-    floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
-    epochs: Epochs = field(default_factory=dict)
-    firsts: Mapping[int, int] = field(default_factory=dict[int, int])
-    split_keys: bool = False
+    state: OrderState = field(default_factory=OrderState)
     tombstone_keys: bool = False
-    may_lack: frozenset[str] = frozenset()
     parse_here: bool = False
+    may_lack: frozenset[str] = frozenset()
+    writers: Mapping[int, str] = field(default_factory=dict[int, str])
     lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+
+    @property
+    def order(self) -> Order:
+        """How its changes are ordered."""
+        return order_of(self.layout.scheme)
 
     @property
     def expected(self) -> tuple[str, ...]:
@@ -73,8 +78,13 @@ class DecodeSpec:
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
-        """The columns of the key, in key order."""
+        """The columns of the key as they arrive, in key order."""
         return tuple(self.schema.column(name) for name in self.schema.key)
+
+    @property
+    def before_columns(self) -> tuple[Column, ...]:
+        """What is read of a row before its change."""
+        return self.schema.columns if self.counts_rows else self.key_columns
 
 
 def wire_struct(columns: tuple[Column, ...]) -> StructType:

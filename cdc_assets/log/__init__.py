@@ -1,6 +1,5 @@
 """Kafka: topics, offsets, hour windows."""
 
-from cdc_assets.log.discovery import match_topics
 from cdc_assets.log.hours import HOURS_START, HourWindow, WindowOffsets, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
@@ -14,5 +13,4 @@ __all__ = [
     "Watermarks",
     "WindowOffsets",
     "hour_of",
-    "match_topics",
 ]

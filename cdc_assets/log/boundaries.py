@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange
-from cdc_assets.log.transaction_records import LogRecord, Transaction
+from cdc_assets.log.marks import LogRecord, Transaction
 from cdc_assets.log.unfinished import (
     FIRST_DEPTH,
     Counts,

@@ -23,12 +23,13 @@ from confluent_kafka.admin import (
 )
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError
 from cdc_assets.log.errors import translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
+from cdc_assets.log.marks import Marks
 from cdc_assets.log.reaching import Attempts, reach
 from cdc_assets.log.reader import EPOCH, Place, Reader, Span
 from cdc_assets.log.transactions import TransactionLog
@@ -178,10 +179,16 @@ class KafkaLog:
         starts = OffsetVector.of({each.partition: each.start for each in unread})
         return self._reader().with_values(topic, starts, limit, wanted)
 
-    def kinds(self, topics: Iterable[str]) -> dict[str, TopicKind]:
+    def kinds(
+        self, topics: Iterable[str], kind_of: Callable[[bytes], TopicKind]
+    ) -> dict[str, TopicKind]:
         """What topics hold, by the first records of each partition, or else by the last.
 
         One change event among them is enough; see `cdc_assets.log.kinds`.
+
+        Args:
+            topics: to look into.
+            kind_of: says it of one record.
         """
         marks = self.watermarks(topics)
         values: dict[str, list[bytes | None]] = {topic: [] for topic in marks}
@@ -189,13 +196,20 @@ class KafkaLog:
         for at_end in (False, True):
             for record in self._reader().spans(_edges(marks, wanted, at_end=at_end)):
                 values[record.coordinate.topic].append(record.value)
-            kinds = {topic: kind_of_topic(found) for topic, found in values.items()}
+            kinds = {topic: kind_of_topic(found, kind_of) for topic, found in values.items()}
             wanted = frozenset(t for t, kind in kinds.items() if kind is not TopicKind.CHANGES)
         return kinds
 
-    def transactions(self, topic: str, metadata_topic: str, collection: str) -> TransactionLog:
+    def first_of(self, topic: str, ranges: Iterable[OffsetRange]) -> tuple[RawRecord, ...]:
+        """The first record at or after the start of each range, where there is one."""
+        starts = OffsetVector.of({each.partition: each.start for each in ranges})
+        return tuple(self._reader().first_of_each({topic: starts}))
+
+    def transactions(
+        self, topics: tuple[str, str], collection: str, marks: Marks
+    ) -> TransactionLog:
         """What is needed to end a batch between transactions; see `TransactionLog`."""
-        return TransactionLog(self._reader(), topic, metadata_topic, collection)
+        return TransactionLog(self._reader(), topics, collection, marks)
 
     def _reader(self) -> Reader:
         return Reader(self._conf, self._timeout)

@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.log.boundaries import next_change
-from cdc_assets.log.transaction_records import LogRecord
+from cdc_assets.log.marks import LogRecord
 from cdc_assets.log.unfinished import FIRST_DEPTH, Counts, Records, Unfinished, read_tails
 
 

@@ -14,19 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from cdc_assets.log.transaction_records import Ended, Transaction, ended
+from cdc_assets.log.marks import Ended, Transaction
 from cdc_assets.log.unfinished import MAX_READ, SETTLED
 from cdc_assets.log.values import RawRecord
 
 
 def counts_of(
-    metadata: Iterable[RawRecord], wanted: Mapping[Transaction, datetime], collection: str
+    metadata: Iterable[tuple[RawRecord, Ended | None]],
+    wanted: Mapping[Transaction, datetime],
+    collection: str,
 ) -> dict[str, int | None]:
     """Finds how many changes of a table each wanted transaction has, if it has ended.
 
     Args:
-        metadata: records of the transaction topic, from before the wanted ones on; no more than
-            MAX_READ are taken.
+        metadata: records of the transaction topic, from before the wanted ones on, and which
+            ends they are; no more than MAX_READ are taken.
         wanted: transactions, with the time of a late change.
         collection: ``schema.table``.
 
@@ -36,8 +38,7 @@ def counts_of(
     missing = {transaction.id for transaction in wanted}
     found: dict[str, int | None] = {}
     passed: set[str] = set()
-    for number, raw in enumerate(metadata):
-        end = ended(raw)
+    for number, (raw, end) in enumerate(metadata):
         if end is not None:
             mine = end.ids & missing
             found |= dict.fromkeys(mine, end.count(collection))

@@ -13,10 +13,10 @@ from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import Aligned, align
+from cdc_assets.log.marks import LogRecord, Marks, Transaction
 from cdc_assets.log.reader import Cursor, Reader
 from cdc_assets.log.resent import Newest, newest_of
 from cdc_assets.log.transaction_ends import counts_of
-from cdc_assets.log.transaction_records import LogRecord, Transaction, log_record
 from cdc_assets.log.unfinished import Unfinished
 
 _BEFORE: Final = timedelta(seconds=1)
@@ -32,15 +32,17 @@ class TransactionLog:
 
     Args:
         reader: of the cluster.
-        topic: of the table.
-        transaction_topic: with the source's ``END`` records.
+        topics: of the table, and with the source's ``END`` records.
         collection: ``schema.table``, as these name it (without a database in front).
+        marks: reads what records say.
     """
 
-    def __init__(self, reader: Reader, topic: str, transaction_topic: str, collection: str) -> None:
+    def __init__(
+        self, reader: Reader, topics: tuple[str, str], collection: str, marks: Marks
+    ) -> None:
         self._reader = reader
-        self._topic = topic
-        self._transaction_topic = transaction_topic
+        self._marks = marks
+        self._topic, self._transaction_topic = topics
         self._collection = collection
 
     @property
@@ -72,7 +74,7 @@ class TransactionLog:
             UnreachableError: if Kafka does not answer in time.
         """
         with self._reader.cursor() as cursor:
-            records = TopicRecords(cursor, self._topic, log_end.as_dict())
+            records = TopicRecords(cursor, self._topic, log_end.as_dict(), self._marks)
             return align(
                 records,
                 ranges,
@@ -93,7 +95,7 @@ class TransactionLog:
             UnreachableError: if Kafka does not answer in time.
         """
         with self._reader.cursor() as cursor:
-            records = TopicRecords(cursor, self._topic, log_end.as_dict())
+            records = TopicRecords(cursor, self._topic, log_end.as_dict(), self._marks)
             return newest_of(records, ranges, newest, lambda wanted: self._counts(cursor, wanted))
 
     def _counts(
@@ -106,7 +108,8 @@ class TransactionLog:
         """
         starts = cursor.offsets_at(self._transaction_topic, min(wanted.values()) - _BEFORE)
         spans = {(self._transaction_topic, p): (start, None) for p, start in starts.items()}
-        return counts_of(cursor.records(spans), wanted, self._collection)
+        ends = ((raw, self._marks.ended(raw)) for raw in cursor.records(spans))
+        return counts_of(ends, wanted, self._collection)
 
 
 class TopicRecords:
@@ -116,10 +119,12 @@ class TopicRecords:
         cursor: reads them.
         topic: which.
         ends: per partition.
+        marks: reads what they say.
     """
 
-    def __init__(self, cursor: Cursor, topic: str, ends: Mapping[int, int]) -> None:
+    def __init__(self, cursor: Cursor, topic: str, ends: Mapping[int, int], marks: Marks) -> None:
         self._cursor = cursor
+        self._marks = marks
         self._topic = topic
         self._ends = ends
         self._pieces: dict[tuple[int, int], list[LogRecord]] = {}
@@ -163,7 +168,7 @@ class TopicRecords:
             span = range(numbers[0], numbers[-1] + 1) if numbers else ()
             self._pieces |= {(partition, number): [] for number in span}
         for raw in self._cursor.records(wanted):
-            record = log_record(raw, only_partition=len(self._ends) == 1)
+            record = self._marks.mark(raw, only_partition=len(self._ends) == 1)
             if record is not None:
                 self._pieces[raw.coordinate.partition, record.offset // _PIECE].append(record)
 

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from cdc_assets.log.transaction_records import LogRecord, Transaction
+from cdc_assets.log.marks import LogRecord, Transaction
 
 Counts = Callable[[Mapping[Transaction, datetime]], Mapping[str, int | None]]
 """Of transactions, with the time of a late change, the ids of those that have ended: how many

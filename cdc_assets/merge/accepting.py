@@ -18,15 +18,18 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import Permit, Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.formats.positions import Epochs
+from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake
 from cdc_assets.lake.properties import ACCEPTED_RESTART
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
 from cdc_assets.merge.fold.restarts import RestartError, RestartWatch
 from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Pending, Planner
+from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -69,8 +72,8 @@ class RestartDesk:
         self._config = config
         self._spark = spark
         self._lake = Lake(config)
-        log = KafkaLog(config.kafka.librdkafka())
-        self._planner = Planner(config, self._lake, log, clock)
+        self._log = KafkaLog(config.kafka.librdkafka())
+        self._planner = Planner(config, self._lake, self._log, clock)
 
     def restart(self, entry: TableEntry) -> Acceptable | None:
         """The restart that the next batch stops at; None if it stops at none.
@@ -94,10 +97,9 @@ class RestartDesk:
     def _looked(self, plan: BatchPlan, watch: RestartWatch) -> Acceptable | None:
         options = self._config.kafka.spark_options()
         raw = read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
-        placeholder = self._config.source(
-            plan.entry.table.source
-        ).connector.unavailable_value_placeholder
-        decoder = BatchDecoder(raw, plan, placeholder)
+        decoder = BatchDecoder(
+            raw, plan, self._planner.format(plan.entry), self._preparation(plan).writers(plan, raw)
+        )
         known = self._known(plan)
 
         def with_epochs(epochs: Epochs) -> DataFrame:
@@ -110,6 +112,17 @@ class RestartDesk:
             epoch = len(watch.restarts.accepted) + 1
             return Acceptable(Permit(epoch, found.restart), plan.layout.scheme)
         return None
+
+    def _preparation(self, plan: BatchPlan) -> Preparation:
+        entry = plan.entry
+        fmt, tables = self._planner.format(entry), self._planner.tables(entry)
+        types = TypeSource(self._config.source(entry.table.source), self._log, fmt)
+
+        def written(plan: BatchPlan, raw: DataFrame) -> Schemas:
+            return WrittenSchemas().of_all(plan, fmt, raw)
+
+        catalog = self._config.lake.catalog.name
+        return Preparation(self._spark, catalog, types, tables, fmt, written)
 
     def _known(self, plan: BatchPlan) -> Known:
         spark, catalog = self._spark(), self._config.lake.catalog.name

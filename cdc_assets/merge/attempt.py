@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Pending, Planner, spans
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued
 from cdc_assets.merge.plan.plan import BatchPlan, limited
 from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
@@ -75,6 +77,7 @@ class Attempts:
         self._clock = clock
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
+        self._schemas = WrittenSchemas()
         self.planner = Planner(config, lake, log, clock)
 
     def watch(self, entry: TableEntry) -> Watch:
@@ -122,6 +125,7 @@ class Attempts:
             CdcError: what would stop the table before it reads its records.
         """
         pending = self.planner.tail(request.entry, None, request.run_id)
+        request = request.with_all_schemas()
         return self._completed(request, pending)[0] if isinstance(pending, Pending) else None
 
     # ── out of the log ───────────────────────────────────────────────────────────────────
@@ -191,12 +195,20 @@ class Attempts:
         self, request: Request, pending: Pending, raw: DataFrame | None = None
     ) -> tuple[BatchPlan, BatchDecoder]:
         entry, plan = request.entry, pending.plan
-        source, tables = self._source(entry), self.planner.tables(entry)
-        types, text = TypeSource(source, self._log), source.connector.unavailable_value_placeholder
+        fmt, tables = self.planner.format(entry), self.planner.tables(entry)
+        types = TypeSource(self._source(entry), self._log, fmt)
         records = self._read(entry, plan.ranges) if raw is None else raw
         catalog = self._config.lake.catalog.name
-        preparation = Preparation(self.session, catalog, types, tables, text)
+        all_of_them = request.all_schemas or raw is not None
+        written = partial(self._written, all_of_them=all_of_them)
+        preparation = Preparation(self.session, catalog, types, tables, fmt, written)
         return preparation.of(plan, records, request.columns, request.lacking)
+
+    def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
+        """The schemas of the records; those of a few of them as long as that may do."""
+        fmt = self.planner.format(plan.entry)
+        first = None if all_of_them else self._schemas.of_first(plan, fmt, self._log)
+        return self._schemas.of_all(plan, fmt, raw) if first is None else first
 
     def _execution(self, work: Work) -> BatchExecution:
         plan = work.plan

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram
-from cdc_assets.formats.positions import Epochs
+from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.keyed import INCOMPLETE, KeyedTable, Resolved, within
@@ -44,7 +44,7 @@ from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summariz
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
-from cdc_assets.merge.plan.outcome import Lacking, Wider
+from cdc_assets.merge.plan.outcome import Lacking, Unwritten, Wider
 from cdc_assets.merge.plan.parts import Part, Truncate, split
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements.deadline import Watch
@@ -108,7 +108,7 @@ class BatchExecution:
             self.spark, self.catalog, self.lake, plan.entry.target, plan.published
         )
 
-    def run(self) -> Executed | Wider | Lacking:
+    def run(self) -> Executed | Wider | Lacking | Unwritten:
         """Do all of it; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
@@ -116,7 +116,8 @@ class BatchExecution:
 
         Returns:
             `Wider` or `Lacking` if records without a schema have a column that the plan does not
-            know, or lack one that it expects: nothing was written then.
+            know, or lack one that it expects; `Unwritten` if records have a schema that it does
+            not know: nothing was written then.
 
         Raises:
             RejectedRecordError: if a record cannot be merged; nothing was published.
@@ -131,6 +132,8 @@ class BatchExecution:
         knowledge = Knowledge(plan.snapshot_starts)
         while True:
             with self._folded(knowledge) as (folded, figures):
+                if figures.has_unwritten:
+                    return Unwritten()
                 if figures.unknown_column is not None:
                     return Wider(figures.unknown_column)
                 if figures.absent_columns:

@@ -27,6 +27,7 @@ from cdc_assets.merge.plan.outcome import (
     Merged,
     Nothing,
     Requeued,
+    Unwritten,
     Wider,
 )
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -191,13 +192,13 @@ class Replicator:
                     request = None
                 case Nothing():
                     request = _in_next_hour(request, next_hour)
-                case Longer() | Wider() | Lacking() | Conflict() as again:
+                case Longer() | Wider() | Lacking() | Unwritten() | Conflict() as again:
                     request = _asked_again(request, again)
                 case unexpected:
                     assert_never(unexpected)
 
 
-def _asked_again(request: Request, why: Longer | Wider | Lacking | Conflict) -> Request:
+def _asked_again(request: Request, why: Longer | Wider | Lacking | Unwritten | Conflict) -> Request:
     """The same batch with what is known of it now.
 
     Raises:
@@ -212,6 +213,8 @@ def _asked_again(request: Request, why: Longer | Wider | Lacking | Conflict) -> 
             return request.wider(found)
         case Lacking(columns):
             return request.without(columns)
+        case Unwritten():
+            return request.with_all_schemas()
         case Conflict(error):
             if request.tries == _CONFLICT_TRIES:
                 raise error

@@ -18,7 +18,9 @@ from typing import Final
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
-from cdc_assets.log.discovery import looks_like_side_topic, match_topics, table_of
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.names import match_topics
+from cdc_assets.formats.registered import formats_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import OtherTopic, Registry, TableEntry
@@ -54,7 +56,7 @@ def discover(services: Services) -> Discovery:
     known = services.registry.load()
     topics = services.log.topics()
     doubtful = _doubtful(services, known, topics)
-    kinds = services.log.kinds(doubtful) if doubtful else {}
+    kinds = _kinds(services, doubtful)
     kinds |= dict.fromkeys(_with_rows(services, known, kinds), TopicKind.CHANGES)
     others = tuple(
         OtherTopic(topic, str(kind), services.clock())
@@ -72,6 +74,15 @@ def discover(services: Services) -> Discovery:
     return replace(found, set_aside=others)
 
 
+def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> dict[str, TopicKind]:
+    """What topics hold, each as its source's format reads it; changes win."""
+    found: dict[str, TopicKind] = {}
+    for name, topics in doubtful.items():
+        kinds = services.log.kinds(topics, services.formats[name].kind) if topics else {}
+        found |= {t: k for t, k in kinds.items() if found.get(t) is not TopicKind.CHANGES}
+    return found
+
+
 def _matching(
     services: Services, known: Registry, topics: Sequence[str], kinds: Mapping[str, TopicKind]
 ) -> tuple[TableEntry, ...]:
@@ -81,14 +92,14 @@ def _matching(
     excluded = {each.topic for each in not_tables(services.config, known)} - confirmed
     excluded |= {
         topic for topic, kind in kinds.items()
-        if kind is TopicKind.EMPTY and looks_like_side_topic(topic)
+        if kind is TopicKind.EMPTY and _looks_like_side_topic(services.formats, topic)
     }  # fmt: skip
     registered = {entry.table: entry.is_confirmed for entry in known}
     found = (
         TableEntry(table, topic, source.lake_name(table), now,
                    topic in confirmed or table.qualified in source.tables)
         for name, source in services.config.sources.items()
-        for table, topic in match_topics(source, name, topics, excluded)
+        for table, topic in match_topics(services.formats[name].topics, name, topics, excluded)
     )  # fmt: skip
     return tuple(
         each for each in found
@@ -96,20 +107,28 @@ def _matching(
     )  # fmt: skip
 
 
-def _doubtful(services: Services, known: Registry, topics: Sequence[str]) -> list[str]:
-    """The topics whose records must tell whether they are tables."""
+def _looks_like_side_topic(formats: Mapping[str, Format], topic: str) -> bool:
+    """Whether it does to a source that it may be of."""
+    mine = [each for name, each in formats.items() if each.topics.table_of(topic, name)]
+    return any(each.topics.looks_like_side_topic(topic) for each in mine)
+
+
+def _doubtful(services: Services, known: Registry, topics: Sequence[str]) -> dict[str, list[str]]:
+    """By source, the topics whose records must tell whether they are tables."""
     confirmed = {entry.topic for entry in known if entry.is_confirmed}
     recent = services.clock() - LOOK_AGAIN_AFTER
     settled = {each.topic for each in known.others if each.looked_at > recent}
-    return [
-        topic for topic in topics
-        if topic not in confirmed | settled and _is_doubtful(services.config, topic)
-    ]  # fmt: skip
+    left = [topic for topic in topics if topic not in confirmed | settled]
+    return {
+        name: [topic for topic in left if _is_doubtful(fmt, name, topic)]
+        for name, fmt in services.formats.items()
+    }
 
 
-def _is_doubtful(config: ReplicationConfig, topic: str) -> bool:
-    found = ((table_of(topic, source, name), source) for name, source in config.sources.items())
-    return any(table and table.qualified not in source.tables for table, source in found)
+def _is_doubtful(fmt: Format, source: str, topic: str) -> bool:
+    """Whether a topic has a table's name, and the configuration does not list the table."""
+    table = fmt.topics.table_of(topic, source)
+    return table is not None and table.qualified not in fmt.source.tables
 
 
 def _with_rows(
@@ -135,7 +154,11 @@ def replicated(config: ReplicationConfig, registry: Registry) -> tuple[TableEntr
 
 def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopic, ...]:
     """The topics that the configuration still matches, and that are no tables."""
-    return tuple(each for each in registry.others if _is_doubtful(config, each.topic))
+    formats = formats_of(config)
+    return tuple(
+        each for each in registry.others
+        if any(_is_doubtful(fmt, name, each.topic) for name, fmt in formats.items())
+    )  # fmt: skip
 
 
 def find_table(config: ReplicationConfig, registry: Registry, text: str) -> TableEntry:

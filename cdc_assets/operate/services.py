@@ -12,6 +12,7 @@ from cdc_assets.operate.failures import FailureBook
 from cdc_assets.registry import RegistryFile
 
 if TYPE_CHECKING:
+    from cdc_assets.formats.format import Format
     from cdc_assets.lake import Lake
     from cdc_assets.log.kafka import KafkaLog
 
@@ -41,6 +42,13 @@ class Services:
         from cdc_assets.log.kafka import KafkaLog
 
         return KafkaLog(self.config.kafka.librdkafka())
+
+    @cached_property
+    def formats(self) -> dict[str, Format]:
+        """The format of each source."""
+        from cdc_assets.formats.registered import formats_of
+
+        return formats_of(self.config)
 
     @cached_property
     def lake(self) -> Lake:

@@ -15,9 +15,11 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import total_length
 from cdc_assets.changes.position import Scheme
-from cdc_assets.formats.debezium_json import decode
-from cdc_assets.formats.positions import NUMBERS
-from cdc_assets.formats.spec import DecodeSpec
+from cdc_assets.formats.changes import Reading, decode
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.order import NUMBERS
+from cdc_assets.formats.registered import format_of
+from cdc_assets.formats.spec import ReadSpec
 from cdc_assets.merge.fold.newest import newest_by_key
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.observe import BatchObserver
@@ -67,7 +69,8 @@ class Stages:
         marks = world.log.watermarks([accounts.topic])[accounts.topic]
         self._ranges = marks.begin.ranges_to(marks.end)
         self.records = total_length(self._ranges)
-        types = TypeSource(config.source(SOURCE), world.log)
+        source = config.source(SOURCE)
+        types = TypeSource(source, world.log, format_of(source))
         self._schema: TableSchema = types.first_schema(accounts.entry("stages")).schema
 
     @property
@@ -90,14 +93,10 @@ class Stages:
         return self._read().select(F.from_json(F.col("value").cast("string"), _PLAIN))
 
     def _decode(self) -> DataFrame:
-        spec = DecodeSpec(
-            schema=self._schema,
-            inline=False,
-            target=self._schema,
-            placeholder="__debezium_unavailable_value",
-            scheme=Scheme.POSTGRES,
-        )
-        return decode(self._read(), spec)
+        (source,) = self._accounts.config.sources.values()
+        layout = Layout("bare", scheme=Scheme.POSTGRES)
+        spec = ReadSpec(schema=self._schema, layout=layout, target=self._schema)
+        return decode(self._read(), Reading(format_of(source), (spec,)))
 
     def _observe(self) -> DataFrame:
         observer = BatchObserver(self._accounts.topic, self._ranges, utc_now())

@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import position_bytes
 from cdc_assets.merge import BatchResult
 from cdc_assets.merge.statements import sql
 from cdc_assets.registry import TableEntry

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.log.transaction_records import ended
 from cdc_assets.log.values import RawRecord
+from cdc_assets_tests.formats.debezium import debezium_json
 from cdc_assets_tests.toy import names
 from cdc_assets_tests.toy.boundaries import (
     COLLECTION,
@@ -32,7 +32,7 @@ SEEDS = range(10)
 def read(boundary: Boundary) -> dict[str, int | None]:
     """Counts by transaction, as the real reader takes them from the record."""
     now, sent = datetime(2026, 1, 1, tzinfo=UTC), message(boundary)
-    found = ended(RawRecord(Coordinate("t", 0, 0), now, sent.key, sent.value))
+    found = debezium_json().ended(RawRecord(Coordinate("t", 0, 0), now, sent.key, sent.value))
     return dict.fromkeys(found.ids, found.count(COLLECTION)) if found else {}
 
 

@@ -29,15 +29,8 @@ from cdc_assets.changes.position import (
     yugabyte,
     yugabyte_op,
 )
-from cdc_assets.formats.positions import (
-    NUMBERS,
-    binlog_columns,
-    floats,
-    floor_columns,
-    may_witness,
-    numbers,
-    source_fields,
-)
+from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
+from cdc_assets.formats.order.binlog import records_of
 from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark
@@ -231,7 +224,7 @@ def parsed(spark: Session, scheme: Scheme, sources: list[Source]) -> DataFrame:
         StructField("snapshot", StringType()),
         StructField("connector", StringType()),
     ]
-    shape = StructType([*common, *source_fields(scheme)])
+    shape = StructType([*common, *order_of(scheme).fields])
     rows = [
         (
             None if source.get("__none") else json.dumps(source, ensure_ascii=False),
@@ -248,16 +241,13 @@ def read_flag() -> Column:
     return F.coalesce(F.col("source.snapshot"), F.lit("false")) != "false"
 
 
+def as_placed() -> Placed:
+    at = F.col("offset")
+    return Placed(F.col("source"), read_flag(), F.col("partition"), at, at)
+
+
 def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Row]:
-    found = numbers(
-        scheme,
-        F.col("source"),
-        is_read=read_flag(),
-        offset=F.col("offset"),
-        partition=F.col("partition"),
-        floors=FLOORS,
-        epochs=epochs,
-    )
+    found = order_of(scheme).numbers(as_placed(), OrderState(FLOORS, epochs))
     assert len(found) == scheme.numbers
     named = [number.alias(name) for name, number in zip(NUMBERS, found, strict=False)]
     text = F.concat(*(F.lpad(F.hex(name), 16, "0") for name in NUMBERS[: scheme.numbers]))
@@ -268,7 +258,7 @@ def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Ro
 def test_the_bytes_are_those_of_the_pure_rule(spark, scheme):
     expected_of, fields = CASES[scheme]
     sources = combined(random.Random(scheme), fields, 700)
-    assert {name.name for name in source_fields(scheme)} <= {*fields, "server_id", "gtid"}
+    assert {name.name for name in order_of(scheme).fields} <= {*fields, "server_id", "gtid"}
     rows = {row["offset"]: row for row in made(parsed(spark, scheme, sources), scheme, EPOCHS)}
     expected = {source["__offset"]: expected_of(source, source["__offset"]) for source in sources}
     assert any(expected.values())
@@ -294,17 +284,11 @@ def test_only_postgres_has_what_a_read_floor_is_found_by(spark):
         {"sequence": '["110","130"]', "snapshot": "incremental"},
         {"lsn": 95},
     ]
-    placed = [places(source, offset) for offset, source in enumerate(sources)]
+    lying = [places(source, offset) for offset, source in enumerate(sources)]
     found = {}
     for scheme in (Scheme.POSTGRES, Scheme.YUGABYTE):
-        frame = parsed(spark, Scheme.POSTGRES, placed)
-        columns = floor_columns(
-            scheme,
-            F.col("source"),
-            is_read=read_flag(),
-            offset=F.col("offset"),
-            partition=F.col("partition"),
-        )
+        frame = parsed(spark, Scheme.POSTGRES, lying)
+        columns = order_of(scheme).floor_columns(as_placed(), OrderState())
         rows = frame.orderBy("offset").select(*columns).collect()
         found[scheme] = [tuple(row) for row in rows]
     nothing = (None, None)
@@ -325,7 +309,7 @@ def test_columns_of_the_binlog_are_what_numbering_counts(spark):
     row = {"snapshot": "true", "file": "my.host.000003", "pos": 154, "ts_ms": 5}
     sources = [change, row, change | {"file": ""}, {}]
     frame = parsed(spark, Scheme.BINLOG, [places(each, at) for at, each in enumerate(sources)])
-    found = frame.orderBy("offset").select(*binlog_columns(F.col("source"))).collect()
+    found = records_of(frame.orderBy("offset")).collect()
     names = "partition offset base file_no pos row gtid server_id ts_ms is_snapshot"
     assert list(found[0].asDict()) == names.split()
     gtid = change["gtid"]
@@ -333,7 +317,7 @@ def test_columns_of_the_binlog_are_what_numbering_counts(spark):
         0, 0, "my.host", 1_000_000, 362, 2, gtid, 223344, 1589361987000, False,
     )  # fmt: skip
     assert tuple(found[1]) == (1, 1, "my.host", 3, 154, 0, None, 0, 5, True)
-    assert [each["file_no"] for each in found[2:]] == [None, None]
+    assert len(found) == 2
 
 
 def test_what_a_read_floor_is_found_by_has_its_epoch(spark):
@@ -342,14 +326,8 @@ def test_what_a_read_floor_is_found_by_has_its_epoch(spark):
         {"lsn": 90, "sequence": '[null,"90"]', "snapshot": "false"},
     ]
     frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
-    columns = floor_columns(
-        Scheme.POSTGRES,
-        F.col("source"),
-        is_read=read_flag(),
-        offset=F.col("offset"),
-        partition=F.col("partition"),
-        epochs={0: [(0, 1)], 1: [(5, 3)]},
-    )
+    state = OrderState(epochs={0: [(0, 1)], 1: [(5, 3)]})
+    columns = order_of(Scheme.POSTGRES).floor_columns(as_placed(), state)
     rows = frame.orderBy("offset").select(*columns).collect()
     assert [tuple(row) for row in rows] == [(1 << 52 | 100, None), (None, 90)]
 
@@ -368,9 +346,8 @@ def test_what_comes_in_the_order_of_commits_is_told(spark):
         (Scheme.POSTGRES, [True, True, False, False, True, False]),
         (Scheme.ORACLE, [True, True, True, True, True, False]),
     ):
-        source, is_read = F.col("source"), read_flag()
-        told = may_witness(scheme, source, is_read=is_read)
-        first = floats(scheme, source, is_read=is_read)
+        told = order_of(scheme).may_witness(as_placed())
+        first = order_of(scheme).floats(as_placed())
         rows = frame.orderBy("offset").select(told, first).collect()
         assert [row[0] for row in rows] == expected
         is_first = [at == 2 and scheme is Scheme.POSTGRES for at in range(len(sources))]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.formats.usual_layout import usual_layout
+from cdc_assets.formats.debezium.usual_layout import usual_layout
 
 NAMES = ("id", "a b", 'quo"te', "größe", "x.y", "back\\slash")
 VALUES = st.one_of(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from cdc_assets.log.transaction_records import LogRecord, Transaction
+from cdc_assets.log.marks import LogRecord, Transaction
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 GAP = "gap"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import align
+from cdc_assets.log.marks import Transaction
 from cdc_assets.log.resent import Newest, newest_of
-from cdc_assets.log.transaction_records import Transaction
 from cdc_assets.log.unfinished import MAX_READ, Unfinished
 from cdc_assets_tests.log.model_log import NOW, ModelLog, logs, visible
 from cdc_assets_tests.toy.profiles import examples

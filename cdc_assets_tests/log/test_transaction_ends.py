@@ -6,14 +6,16 @@ from datetime import timedelta
 import pytest
 
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.log.marks import Transaction
 from cdc_assets.log.transaction_ends import counts_of
-from cdc_assets.log.transaction_records import Transaction
 from cdc_assets.log.unfinished import MAX_READ, SETTLED
 from cdc_assets.log.values import RawRecord
+from cdc_assets_tests.formats.debezium import debezium_json
 from cdc_assets_tests.log.model_log import NOW
 
 pytestmark = pytest.mark.unit
 
+FORMAT = debezium_json()
 MINE = Transaction("700", (1000,))
 """Committed after LSN 1000."""
 
@@ -25,8 +27,12 @@ def record(status, id_, seconds=0.0, count=3):
     return RawRecord(Coordinate("t", 0, 0), at, None, json.dumps(value).encode())
 
 
+def ends(metadata):
+    return ((raw, FORMAT.ended(raw)) for raw in metadata)
+
+
 def counts(*metadata, wanted=MINE):
-    return counts_of(metadata, {wanted: NOW}, "public.x")
+    return counts_of(ends(metadata), {wanted: NOW}, "public.x")
 
 
 def test_its_own_end_counts_its_changes():
@@ -78,7 +84,7 @@ def test_no_more_is_read_than_it_takes():
         yield record("END", "700:1020")
         pytest.fail("it was found already")
 
-    assert counts_of(metadata(), {MINE: NOW}, "public.x") == {"700": 3}
+    assert counts_of(ends(metadata()), {MINE: NOW}, "public.x") == {"700": 3}
     endless = (record("BEGIN", "1:1") for _ in iter(int, 1))
-    assert counts_of(endless, {MINE: NOW}, "public.x") == {}
+    assert counts_of(ends(endless), {MINE: NOW}, "public.x") == {}
     assert MAX_READ

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log import KafkaLog
 from cdc_assets.log.reader import Reader
+from cdc_assets_tests.formats.debezium import debezium_json
 
 PARTITIONS = 4
 START = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)
@@ -87,7 +88,7 @@ class Connector:
     def aligned(self, ranges=None, *, forward=False):
         end = self.log.watermarks([self.topic])[self.topic].end
         metadata = self.metadata
-        transactions = self.log.transactions(self.topic, metadata, "public.x")
+        transactions = self.log.transactions((self.topic, metadata), "public.x", debezium_json())
         ranges = OffsetVector().ranges_to(end) if ranges is None else ranges
         return {r.partition: (r.start, r.end) for r in transactions.aligned(
             tuple(ranges), end, forward=forward

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import position_bytes
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.fold.newest import (

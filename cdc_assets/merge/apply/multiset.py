@@ -23,9 +23,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
-from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import RejectedRecordError, TerminalError
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import order_of, position_bytes
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -67,7 +66,7 @@ class Counted:
 def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
     """The changes as events: with ``position``, and ``at`` and ``ordinal``, which tell repeats."""
     numbers = plan.numbers
-    unique = plan.layout.scheme is not Scheme.POSTGRES
+    unique = order_of(plan.layout.scheme).is_unique
     content = F.xxhash64("op", "row", "old_row")
     own = F.lit(0).cast("bigint") if unique else content
     named = changes.withColumns(

@@ -21,7 +21,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import position_bytes
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.tables.known import Known
 

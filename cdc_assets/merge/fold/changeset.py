@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.changes.position import Floors, Scheme, with_snapshot
+from cdc_assets.changes.position import Floors, with_snapshot
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.fold.moved import settled
 from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
@@ -123,7 +123,7 @@ class ChangeSet:
             Truncate(row["position"], row["at"], self._coordinate(row["partition"], row["offset"]))
             for row in found.collect()
         )
-        if self._plan.layout.scheme is Scheme.OFFSET and self._plan.partitions > 1:
+        if len(self._plan.numbers) == 1 and self._plan.partitions > 1:
             what = "a truncate in a topic of several partitions whose changes have no position"
             remedy = "nothing tells what it precedes: cdc-assets rebuild --from-snapshot"
             raise TerminalError(

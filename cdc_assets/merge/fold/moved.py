@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import position_bytes
 from cdc_assets.merge.fold.apart import sent_again, told
 from cdc_assets.merge.fold.newest import FOLDED, completed, set_values
 from cdc_assets.merge.plan.plan import BatchPlan

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.flat import any_of
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import position_bytes
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
 

@@ -11,8 +11,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.position import Floors, Scheme
-from cdc_assets.formats.positions import NUMBERS
+from cdc_assets.changes.position import Floors
+from cdc_assets.formats.order import order_of
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.statements.joins import sent
@@ -33,16 +33,14 @@ def to_be_looked_at(decoder: BatchDecoder, floors: Floors, known: Known | None) 
         known: what the lake knows of keys; None if no change is without a last commit.
     """
     plan, decoded = decoder.plan, decoder.decode(floors)
-    scheme = plan.layout.scheme
-    if known is None or not plan.schema.key or scheme is not Scheme.POSTGRES:
+    if known is None or not plan.schema.key or not order_of(plan.layout.scheme).has_floors:
         return decoded.withColumn(_FLAG, F.lit(False))
     rows = ChangeSet(decoder, plan).decoded(Knowledge(floors, rekeyed=True))
-    return _told(decoded, rows, known, scheme)
+    return _told(decoded, rows, known, plan.numbers[:-1])
 
 
-def _told(decoded: DataFrame, rows: DataFrame, known: Known, scheme: Scheme) -> DataFrame:
+def _told(decoded: DataFrame, rows: DataFrame, known: Known, own: tuple[str, ...]) -> DataFrame:
     """The records, told by those of them that are changes of rows or delete old keys."""
-    own = NUMBERS[: scheme.numbers - 1]
     at = F.struct(*own)
     keys = pinned(rows.where("floats").select("key").distinct())
     count = keys.count()

@@ -39,7 +39,7 @@ from cdc_assets.changes.restarts import (
     newest_after,
 )
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.positions import NUMBERS, Epochs
+from cdc_assets.formats.order import NUMBERS, Epochs, order_of
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -125,7 +125,7 @@ class RestartWatch:
         """Whether nothing is known of a partition, or the connector may have started anew."""
         if any(each.partition not in self._seen.highest for each in self._plan.ranges):
             return True
-        if self._plan.layout.scheme is not Scheme.POSTGRES:
+        if not order_of(self._plan.layout.scheme).has_floors:
             return figures.by_op["r"] > 0
         return figures.max_read is not None or figures.min_floating is not None
 

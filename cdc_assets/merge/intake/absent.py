@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.positions import position_bytes
+from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource

@@ -18,19 +18,18 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.postgres.catalog import CatalogTable, read_tables
 from cdc_assets.errors import TerminalError, TransientError
-from cdc_assets.formats.layout import RecordLayout
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.order import order_of
+from cdc_assets.formats.sample import Sample
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.intake.sampled import JsonObject, Samples, all_named, sample
+from cdc_assets.merge.intake.sampled import sample
 from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.connect import describe_envelope
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
-
-COUNTABLE: Final = frozenset({Scheme.POSTGRES, Scheme.BINLOG, Scheme.SQLSERVER})
-"""Positions that tell events apart, with a transaction's ``total_order`` if there is one."""
 
 _BY_PARTITION: Final = (
     "it is a partitioned table whose changes come under the names of its partitions: this topic "
@@ -66,14 +65,15 @@ class FirstSchema:
     """A table's columns and key, and what its records are like."""
 
     schema: TableSchema
-    layout: RecordLayout
+    layout: Layout
 
 
 class TypeSource:
     """Finds the schema of tables of one source."""
 
-    def __init__(self, source: SourceConfig, log: KafkaLog) -> None:
+    def __init__(self, source: SourceConfig, log: KafkaLog, fmt: Format) -> None:
         self._source = source
+        self._format = fmt
         self._log = log
 
     def first_schema(self, entry: TableEntry) -> FirstSchema:
@@ -84,31 +84,31 @@ class TypeSource:
             TransientError: if they do not show the columns yet.
             TerminalError: if a column cannot be stored exactly, or there is no key.
         """
-        samples, table = sample(self._log, entry), self._catalog_table(entry)
+        samples = sample(self._log, entry, self._format)
+        table = self._catalog_table(entry)
         if table is not None:
             self._require_sent(entry, table)
         described = self._described(entry, samples, table)
         for warning in described.warnings:
             _log.warning("table=%s: %s", entry.table, warning)
         schema = self._exact(entry, described).with_absent(self._given_up(entry))
-        keyed = len(samples.keys) == samples.count and all_named(samples.keys, schema.key)
+        keyed = samples.is_keyed_by(schema.key)
         split = not set(schema.key) <= set(described.key)
-        inline = samples.value_schema is not None
-        layout = RecordLayout(inline, keyed, split, self._scheme(samples))
+        layout = Layout(samples.dialect, keyed, split, self._scheme(samples))
         if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key:
             self._require_countable(entry, layout)
         return FirstSchema(schema, layout)
 
-    def _scheme(self, samples: Samples) -> Scheme:
+    def _scheme(self, samples: Sample) -> Scheme:
         """Of the records; of the database as long as none tells it."""
         found = samples.scheme
         if found is None:
             return Scheme.POSTGRES if self._source.database is not None else Scheme.OFFSET
         return found
 
-    def _require_countable(self, entry: TableEntry, layout: RecordLayout) -> None:
+    def _require_countable(self, entry: TableEntry, layout: Layout) -> None:
         """Rows without a key are counted: a repeated event must be told from a new one.
 
         Raises:
@@ -116,20 +116,20 @@ class TypeSource:
         """
         where = f"table={entry.table} topic={entry.topic}"
         remedy = "name key columns under tables.<schema.table>.primary_key"
-        if layout.scheme not in COUNTABLE:
+        if not order_of(layout.scheme).tells_repeats:
             what = "the table has no primary key, and its events no position to tell repeats by"
             raise TerminalError(what, where=where, remedy=remedy)
         if self._source.overrides(entry.table).deletes == "soft":
             what = "deletes: soft needs a key, which the table and its records have not"
             raise TerminalError(what, where=where, remedy=remedy)
 
-    def of_record(self, entry: TableEntry, value: JsonObject, table: TableSchema) -> TableSchema:
-        """The schema that a record carries: the parsed ``schema`` of its value, and a key.
+    def of_record(self, entry: TableEntry, said: Described, table: TableSchema) -> TableSchema:
+        """The schema that a record was written with, and the table's key.
 
         Raises:
             TerminalError: if it does not have the columns of the table's key.
         """
-        described = describe_envelope(value).without(dict.fromkeys(table.left_out, ""))
+        described = said.without(dict.fromkeys(table.left_out, ""))
         _require_key(described.names, table.key, entry)
         return self._exact(entry, replace(described, key=table.key), of_record=True)
 
@@ -160,19 +160,18 @@ class TypeSource:
         return found.columns[0]
 
     def _described(
-        self, entry: TableEntry, samples: Samples, table: CatalogTable | None
+        self, entry: TableEntry, samples: Sample, table: CatalogTable | None
     ) -> Described:
         """By the best source; what the database does not publish is left out."""
         unpublished = self._unpublished(table) if table is not None else {}
-        if samples.value_schema is not None:
-            described = describe_envelope(samples.value_schema, samples.key_schema)
-            return described.without(unpublished)
+        if samples.described is not None:
+            return samples.described.without(unpublished)
         if table is not None:
             described = table.described(self._source.connector.modes)
             return _keyed(described.without(unpublished), samples.key_names)
         return self._inferred(entry, samples)
 
-    def _inferred(self, entry: TableEntry, samples: Samples) -> Described:
+    def _inferred(self, entry: TableEntry, samples: Sample) -> Described:
         """Guessed; without rows, of keys, images of deleted rows and the configuration.
 
         Raises:

@@ -12,7 +12,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.layout import RecordLayout
+from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
@@ -35,7 +35,10 @@ from cdc_assets.schema.stored import from_json, to_json
 from cdc_assets.schema.types import TableSchema
 
 _SCHEMA: Final = "cdc-assets.schema"
+_DIALECT: Final = "cdc-assets.dialect"
 _INLINE: Final = "cdc-assets.inline-schema"
+_BEFORE_DIALECTS: Final = {"true": "inline", "false": "bare"}
+"""Tables from before there was more than one format say whether records carry their schema."""
 _KEYED: Final = "cdc-assets.keyed-by-record"
 _SPLIT: Final = "cdc-assets.key-changes-in-updates"
 _SCHEME: Final = "cdc-assets.positions"
@@ -161,8 +164,8 @@ class LakeTables:
             what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
             remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
-        layout = RecordLayout(
-            inline=said[_INLINE] == "true",
+        layout = Layout(
+            dialect=said[_DIALECT] if _DIALECT in said else _BEFORE_DIALECTS[said[_INLINE]],
             keyed=said[_KEYED] == "true",
             split_keys=said[_SPLIT] == "true",
             scheme=Scheme(said[_SCHEME]),
@@ -178,7 +181,7 @@ class LakeTables:
             "cdc-assets.source-table": table.qualified,
             "cdc-assets.topic": self._entry.topic,
             _SCHEMA: to_json(first.schema),
-            _INLINE: str(first.layout.inline).lower(),
+            _DIALECT: first.layout.dialect,
             _KEYED: str(first.layout.keyed).lower(),
             _SPLIT: str(first.layout.split_keys).lower(),
             _SCHEME: first.layout.scheme.value,

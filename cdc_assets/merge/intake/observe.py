@@ -23,15 +23,16 @@ from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.errors import TransientError
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.record_keys import has_moved
-from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
+from cdc_assets.formats.spec import CONTROL, ROW_OPS, TOMBSTONE
 from cdc_assets.merge.plan.result import UnknownColumn
 
 _REJECTED: Final = "rejected"
+_UNWRITTEN: Final = "of a new schema"
 _IN_DOUBT: Final = "c with a placeholder"
 _REKEYED: Final = "u of another key"
 _REKEYED_IN_DOUBT: Final = "u of another key with a placeholder"
-_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE)
-_OPS: Final = (*_SINGLE, _IN_DOUBT, _REKEYED, _REKEYED_IN_DOUBT, _REJECTED)
+_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE, CONTROL)
+_OPS: Final = (*_SINGLE, _IN_DOUBT, _REKEYED, _REKEYED_IN_DOUBT, _REJECTED, _UNWRITTEN)
 _COUNTED_AS: Final = {_IN_DOUBT: "c", _REKEYED: "u", _REKEYED_IN_DOUBT: "u"}
 _TRACKED: Final = 1 << 16
 _STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
@@ -55,6 +56,8 @@ class BatchFigures:
             `cdc_assets.merge.fold.moved`.
         rekeyed: updates that changed the key, see `cdc_assets.merge.fold.rekeyed`.
         lone_tombstones: whether a record without a value may follow no delete event.
+        has_unwritten: whether a record is of a schema that the plan does not know.
+        controls: records that are no changes and were passed over.
         suspicious: whether a record may be of a numbering that began again, see
             `cdc_assets.merge.fold.restarts`; asked, like the next three, only where that is
             possible.
@@ -75,6 +78,8 @@ class BatchFigures:
     in_doubt: int
     rekeyed: int
     lone_tombstones: bool
+    has_unwritten: bool
+    controls: int
     suspicious: bool
     newest_told_ms: int | None
     oldest_told_ms: int | None
@@ -159,10 +164,10 @@ class BatchObserver:
             if age != _UNTIMED:
                 ages[bucket_of(_seconds(age))] += count
         return BatchFigures(
-            records=got["total"] - by_op[TOMBSTONE],
+            records=got["total"] - by_op[TOMBSTONE] - by_op[CONTROL],
             tombstones=by_op[TOMBSTONE],
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
-            rejected=by_op[_REJECTED],
+            rejected=by_op[_REJECTED] + by_op[_UNWRITTEN],
             unknown_column=self._unknown(got["unknown_column"]),
             absent_columns=tuple((got["unknown_column"] or {"absent": None})["absent"] or ()),
             ages=LatencyHistogram.from_counts(ages),
@@ -170,6 +175,8 @@ class BatchObserver:
             in_doubt=by_op[_IN_DOUBT] + by_op[_REKEYED_IN_DOUBT],
             rekeyed=by_op[_REKEYED] + by_op[_REKEYED_IN_DOUBT],
             lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
+            has_unwritten=bool(by_op[_UNWRITTEN]),
+            controls=by_op[CONTROL],
             suspicious=bool(got.get("suspicious")),
             newest_told_ms=got.get("newest_told_ms"),
             oldest_told_ms=got.get("oldest_told_ms"),
@@ -225,7 +232,8 @@ def _watched() -> list[Expression]:
 
 def _op_number() -> Expression:
     op, is_create = F.col("op"), F.col("op") == "c"
-    number = F.when(F.col("reject").isNotNull(), _OPS.index(_REJECTED))
+    number = F.when(F.col("is_unwritten"), _OPS.index(_UNWRITTEN))
+    number = number.when(F.col("reject").isNotNull(), _OPS.index(_REJECTED))
     number = number.when(F.col("in_doubt") & is_create, _OPS.index(_IN_DOUBT))
     number = number.when(F.col("in_doubt"), _OPS.index(_REKEYED_IN_DOUBT))
     number = number.when(has_moved(), _OPS.index(_REKEYED))

@@ -16,9 +16,10 @@ from typing import Final
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError, LogReplacedError, LostRangeError, TerminalError
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.registered import format_of
 from cdc_assets.lake import Lake, Published, TableState
 from cdc_assets.lake.properties import ACCEPTED_RESTART
-from cdc_assets.log.discovery import table_of, transaction_topics
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.kinds import TopicKind
@@ -83,6 +84,7 @@ class Planner:
         self._log = log
         self._clock = clock
         self._kinds: dict[str, TopicKind] = {}
+        self._formats: dict[str, Format] = {}
 
     def tail(
         self, entry: TableEntry, window: HourWindow | None, run_id: str, *, limits: int = 1
@@ -225,8 +227,15 @@ class Planner:
 
     def tables(self, entry: TableEntry) -> LakeTables:
         """Planning the lake table."""
-        types = TypeSource(self._source(entry), self._log)
+        types = TypeSource(self._source(entry), self._log, self.format(entry))
         return LakeTables(self._config, self._lake, types, entry)
+
+    def format(self, entry: TableEntry) -> Format:
+        """The format of a table's records."""
+        source = entry.table.source
+        if source not in self._formats:
+            self._formats[source] = format_of(self._source(entry))
+        return self._formats[source]
 
     def require_same_topic(self, plan: BatchPlan) -> None:
         """The topic must still be the one that was planned for, once it has been read.
@@ -293,17 +302,18 @@ class Planner:
         topic = self._transaction_topic(entry)
         if topic is None:
             return None
-        return self._log.transactions(entry.topic, topic, entry.table.qualified)
+        qualified, marks = entry.table.qualified, self.format(entry)
+        return self._log.transactions((entry.topic, topic), qualified, marks)
 
     def _transaction_topic(self, entry: TableEntry) -> str | None:
         """The topic of the transaction metadata; one that a table could have is looked into."""
-        source, name = self._source(entry), entry.table.qualified
-        found = transaction_topics(entry.topic, name, source, self._log.topics())
-        doubtful = [each for each in found if table_of(each, source, entry.table.source)]
+        fmt, name = self.format(entry), entry.table.qualified
+        found = fmt.topics.transaction_topics(entry.topic, name, self._log.topics())
+        doubtful = [each for each in found if fmt.topics.table_of(each, entry.table.source)]
         if not doubtful:
             return found[0] if found else None
         unknown = [each for each in doubtful if each not in self._kinds]
-        self._kinds |= self._log.kinds(unknown) if unknown else {}
+        self._kinds |= self._log.kinds(unknown, fmt.kind) if unknown else {}
         tables = {each for each in doubtful if self._kinds.get(each) is TopicKind.CHANGES}
         return next((each for each in found if each not in tables), None)
 

@@ -12,14 +12,16 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_assets.changes.position import Scheme
-from cdc_assets.changes.restarts import COMMIT_NUMBERS, Restarts
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.order import order_of
+from cdc_assets.formats.sample import Written
+from cdc_assets.formats.writers import Writer
 from cdc_assets.merge.intake.absent import AbsentColumns
-from cdc_assets.merge.intake.binlog import epochs_of, numberings, scanned, to_text
-from cdc_assets.merge.intake.decoding import BatchDecoder, RecordSchema, distinct_schemas
+from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
+from cdc_assets.merge.intake.written import Schemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
 from cdc_assets.merge.plan.table_steps import DescribeColumns, LeaveOut, TableStep
@@ -39,14 +41,16 @@ class Preparation:
         catalog: name of the lake's catalog.
         types: of its source.
         tables: plans its lake table.
-        placeholder: the connector's ``unavailable.value.placeholder``.
+        format: of its records.
+        written: the schemas of its records.
     """
 
     spark: Callable[[], SparkSession]
     catalog: str
     types: TypeSource
     tables: LakeTables
-    placeholder: str
+    format: Format
+    written: Callable[[BatchPlan, DataFrame], Schemas]
 
     def of(
         self,
@@ -67,11 +71,11 @@ class Preparation:
             TerminalError: if the table cannot hold what the records have, or would lose what
                 they lack.
         """
-        plan = _numbered(plan, raw)
-        schemas = self._schemas(plan, raw) if plan.layout.inline else ()
-        readable = [each.schema for each in schemas if each.schema is not None]
+        plan = self._numbered(plan, raw)
+        writers = self.writers(plan, raw)
+        readable = [each.schema for each in writers.values() if each.schema is not None]
         plan = self._widened(plan, readable, unknown)
-        decoder = BatchDecoder(raw, plan, self.placeholder, schemas)
+        decoder = BatchDecoder(raw, plan, self.format, writers)
         names = dict.fromkeys(n for each in readable for n in lacking(plan.schema, each))
         return self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacks])))
 
@@ -122,21 +126,28 @@ class Preparation:
             raise TerminalError(what, where=where, remedy=remedy)
         return column
 
-    def _schemas(self, plan: BatchPlan, raw: DataFrame) -> tuple[RecordSchema, ...]:
+    def writers(self, plan: BatchPlan, raw: DataFrame) -> dict[int, Writer]:
+        """The schemas of the records, as those of the table; none if the records tell none."""
+        if self.format.writer(plan.layout) is None:
+            return {}
         with translated("read schemas", plan.where):
-            return distinct_schemas(
-                raw, lambda value: self.types.of_record(plan.entry, value, plan.schema)
-            )
+            found = self.written(plan, raw)
+        return {number: self._writer(plan, number, each) for number, each in found.items()}
 
+    def _writer(self, plan: BatchPlan, number: int, written: Written | None) -> Writer:
+        if written is None:
+            return Writer(number, None)
+        schema = self.types.of_record(plan.entry, written.described, plan.schema)
+        return Writer(number, schema, written.text)
 
-def _numbered(plan: BatchPlan, raw: DataFrame) -> BatchPlan:
-    """With the epochs of its positions. What was merged before is not looked at again."""
-    if plan.layout.scheme in COMMIT_NUMBERS:
-        return replace(plan, epochs=Restarts.from_json(plan.numbering).epochs)
-    if plan.layout.scheme is not Scheme.BINLOG:
-        return plan
-    known = numberings(plan.numbering)
-    if not plan.replay:
-        with translated("read binlog positions", plan.where):
-            known = scanned(raw, known, inline=plan.layout.inline)
-    return replace(plan, numbering=to_text(known), epochs=epochs_of(known))
+    def _numbered(self, plan: BatchPlan, raw: DataFrame) -> BatchPlan:
+        """With the epochs of its positions. What was merged before is not looked at again."""
+        order = order_of(plan.layout.scheme)
+        if not order.is_scanned:
+            return replace(plan, epochs=order.epochs(plan.numbering))
+        numbering = plan.numbering
+        if not plan.replay:
+            with translated("read positions", plan.where):
+                sources = self.format.sources(raw, plan.layout, order)
+                numbering = order.scanned(sources, numbering)
+        return replace(plan, numbering=numbering, epochs=order.epochs(numbering))

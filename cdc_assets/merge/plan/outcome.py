@@ -58,10 +58,15 @@ class Lacking:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwritten:
+    """Records have schemas that the plan did not know; the next one has looked for all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """Another writer came first: the batch is planned again on what it left."""
 
     error: ConflictError
 
 
-Outcome = Merged | Requeued | Waiting | Nothing | Longer | Wider | Lacking | Conflict
+Outcome = Merged | Requeued | Waiting | Nothing | Longer | Wider | Lacking | Unwritten | Conflict

@@ -11,8 +11,8 @@ from typing import Final
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.position import Floors
 from cdc_assets.errors import LogReplacedError, LostRangeError
-from cdc_assets.formats.layout import RecordLayout
-from cdc_assets.formats.positions import NUMBERS, Epochs
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.order import NUMBERS, Epochs
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity, Watermarks
@@ -73,7 +73,7 @@ class BatchPlan:
     partitions: int
     context: tuple[OffsetRange, ...]
     schema: TableSchema
-    layout: RecordLayout
+    layout: Layout
     is_empty: bool
     head_columns: frozenset[str]
     soft: bool

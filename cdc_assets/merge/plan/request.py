@@ -53,6 +53,7 @@ class Request:
         work: what is to be merged.
         limits: how many times the source's limit of records the batch may hold.
         columns: those that only the records have shown; ``lacking`` those that some lack.
+        all_schemas: whether all records are asked for the schema they were written with.
         tries: how often the batch was planned because another writer came first.
     """
 
@@ -62,6 +63,7 @@ class Request:
     limits: int = 1
     columns: tuple[UnknownColumn, ...] = ()
     lacking: tuple[str, ...] = ()
+    all_schemas: bool = False
     tries: int = 1
 
     def longer(self) -> Request:
@@ -75,6 +77,10 @@ class Request:
     def without(self, columns: tuple[str, ...]) -> Request:
         """The same, knowing that records lack columns."""
         return replace(self, lacking=(*self.lacking, *columns))
+
+    def with_all_schemas(self) -> Request:
+        """The same, knowing that records have schemas that were not met before."""
+        return replace(self, all_schemas=True)
 
     def once_more(self) -> Request:
         """The same, planned on what another writer has left."""

@@ -5,16 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.log.transaction_records import (
-    LogRecord,
-    Transaction,
-    ended,
-    log_record,
-    transaction_order,
-)
+from cdc_assets.formats.debezium.marks import transaction_order
+from cdc_assets.log.marks import LogRecord, Transaction
 from cdc_assets.log.unfinished import Tail, Verdict, verdict
 from cdc_assets.log.values import RawRecord
+from cdc_assets_tests.formats.debezium import debezium_json
 
+FORMAT = debezium_json()
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -86,13 +83,13 @@ def test_an_end_record_names_its_tables():
         b'[{"data_collection":"db.public.a","event_count":2},'
         b'{"data_collection":"public.b","event_count":1}]}}'
     )
-    found = ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, value))
+    found = FORMAT.ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, value))
     assert found is not None
     assert found.ids == {"571:53", "571"}
     counts = [found.count(name) for name in ("public.a", "public.b", "lic.b", "public.c")]
     assert counts == [2, 1, None, None]
     begin = value.replace(b"END", b"BEGIN")
-    assert ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, begin)) is None
+    assert FORMAT.ended(RawRecord(Coordinate("x.transaction", 0, 0), NOW, None, begin)) is None
 
 
 DEEP, DIGITS = "[" * 100_000 + "]" * 100_000, "9" * 10_000
@@ -112,10 +109,10 @@ ODD_VALUES = [
 @pytest.mark.parametrize("value", ODD_VALUES)
 def test_an_odd_record_is_a_row_outside_of_transactions_and_no_end(value):
     raw = RawRecord(Coordinate("t", 0, 7), NOW, DEEP.encode(), value)
-    found = log_record(raw, only_partition=True)
+    found = FORMAT.mark(raw, only_partition=True)
     assert found is not None
     assert (found.offset, found.place) == (7, None)
-    assert ended(raw) is None
+    assert FORMAT.ended(raw) is None
 
 
 COUNTS = ["7", '"x"', "{}", "[1]", "[[]]", f'[{{"event_count":{DIGITS}}}]',
@@ -126,7 +123,7 @@ COUNTS = ["7", '"x"', "{}", "[1]", "[[]]", f'[{{"event_count":{DIGITS}}}]',
 @pytest.mark.parametrize("listed", COUNTS)
 def test_an_end_that_counts_nothing_is_an_end(listed):
     value = f'{{"status":"END","id":"5:6","data_collections":{listed}}}'.encode()
-    found = ended(RawRecord(Coordinate("t", 0, 7), NOW, None, value))
+    found = FORMAT.ended(RawRecord(Coordinate("t", 0, 7), NOW, None, value))
     if len(listed) > 1000:
         assert found is None
     else:

@@ -3,9 +3,9 @@
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config import SourceConfig
 from cdc_assets.errors import ConfigError
-from cdc_assets.log.discovery import looks_like_side_topic, match_topics, transaction_topics
+from cdc_assets.formats.names import match_topics
+from cdc_assets_tests.formats.debezium import debezium_json
 
 NOT_TABLES = (
     "__consumer_offsets",
@@ -24,20 +24,17 @@ BY_RECORDS = ("acme-heartbeat.eu.west.shop", "eu.west.transaction", "eu.west.mes
 """Topics whose names could be those of tables."""
 
 
-def source(include=(".*",), exclude=(), prefix=None):
-    topics = {"include": list(include), "exclude": list(exclude), "prefix": prefix}
-    return SourceConfig.model_validate({"format": "debezium-json", "topics": topics})
+def names(**topics):
+    return debezium_json(**topics).topics
 
 
 def tables(topics, **patterns):
-    return {
-        topic: table.qualified for table, topic in match_topics(source(**patterns), "s", topics)
-    }
+    return {topic: table.qualified for table, topic in match_topics(names(**patterns), "s", topics)}
 
 
 @pytest.mark.unit
 def test_a_topic_names_its_schema_and_table():
-    assert match_topics(source(), "shop", ["shop.public.orders"]) == (
+    assert match_topics(names(), "shop", ["shop.public.orders"]) == (
         (TableName("shop", "public", "orders"), "shop.public.orders"),
     )
 
@@ -76,8 +73,8 @@ def test_a_table_named_transaction_is_a_table():
 @pytest.mark.parametrize("topic", BY_RECORDS)
 def test_a_name_that_a_table_could_have_decides_only_as_long_as_there_are_no_records(topic):
     assert topic in tables([topic])
-    assert looks_like_side_topic(topic)
-    assert match_topics(source(), "s", [topic], not_tables={topic}) == ()
+    assert names().looks_like_side_topic(topic)
+    assert match_topics(names(), "s", [topic], not_tables={topic}) == ()
 
 
 @pytest.mark.unit
@@ -115,22 +112,21 @@ TOPICS = (
          "part of a word"],
 )  # fmt: skip
 def test_the_metadata_topic_is_what_precedes_the_table_or_less_of_it(topic, qualified, found):
-    assert list(transaction_topics(topic, qualified, source(), TOPICS)) == found
+    assert list(names().transaction_topics(topic, qualified, TOPICS)) == found
 
 
 @pytest.mark.unit
 def test_a_configured_prefix_or_name_settles_which_topic_has_the_metadata():
     at = ("eu.west.public.orders", "public.orders")
-    assert transaction_topics(*at, source(prefix="eu.west"), TOPICS) == ("eu.west.transaction",)
-    assert transaction_topics(*at, source(prefix="eu.east"), TOPICS) == ()
-    renamed = {"include": [".*"], "prefix": "eu.west", "transaction": "tx"}
-    other = SourceConfig.model_validate({"format": "debezium-json", "topics": renamed})
-    assert transaction_topics(*at, other, [*TOPICS, "eu.west.tx"]) == ("eu.west.tx",)
+    assert names(prefix="eu.west").transaction_topics(*at, TOPICS) == ("eu.west.transaction",)
+    assert names(prefix="eu.east").transaction_topics(*at, TOPICS) == ()
+    other = names(prefix="eu.west", transaction="tx")
+    assert other.transaction_topics(*at, [*TOPICS, "eu.west.tx"]) == ("eu.west.tx",)
 
 
 @pytest.mark.unit
 def test_two_topics_of_one_table_are_refused_with_both_names():
     with pytest.raises(ConfigError) as caught:
-        match_topics(source(), "shop", ["a.public.orders", "b.public.orders"])
+        match_topics(names(), "shop", ["a.public.orders", "b.public.orders"])
     assert "a.public.orders" in str(caught.value)
     assert "b.public.orders" in str(caught.value)

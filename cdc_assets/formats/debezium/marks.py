@@ -2,91 +2,30 @@
 
 Debezium's ``provide.transaction.metadata`` adds ``transaction: {id, total_order,
 data_collection_order}`` to change events and writes ``BEGIN`` and ``END`` records to a topic
-of their own. Values may be wrapped in an inline schema.
+of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
-from cdc_assets.changes.json_text import mapping, natural, read_json, read_object
+from cdc_assets.changes.json_text import mapping, natural, read_json
+from cdc_assets.log.marks import Ended, LogRecord, Transaction
 from cdc_assets.log.values import RawRecord
 
 _POSTGRES: Final = "postgresql"
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """One transaction of the source.
-
-    ``order`` may be that of any of its changes, and may differ between them: no other
-    transaction's changes lie in between. () if the source says nothing that can be compared.
-    """
-
-    id: str
-    order: tuple[int, ...]
-
-    def precedes(self, other: Transaction) -> bool:
-        """Whether it is another one and was committed before."""
-        return self.id != other.id and self.order < other.order
-
-
-@dataclass(frozen=True, slots=True)
-class LogRecord:
-    """A record with a value.
-
-    Rows outside of transactions (of snapshots, or written before the metadata was switched on)
-    have no ``place``. Rows that were read at the same position share an id, so that a run of
-    them, which may be long, is passed over without reading it.
-
-    Attributes:
-        offset: in its partition.
-        timestamp: when it was sent; aware.
-        transaction: its transaction, or the run of rows.
-        place: ``data_collection_order``: 1 for the transaction's first change of the table.
-    """
-
-    offset: int
-    timestamp: datetime
-    transaction: Transaction
-    place: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """An ``END`` record.
-
-    Attributes:
-        ids: that it may be asked for.
-        counts: changes of each table.
-        commit_lsn: where the transaction was committed; None if it is not PostgreSQL's.
-    """
-
-    ids: frozenset[str]
-    counts: tuple[tuple[str, int], ...]
-    commit_lsn: int | None = None
-
-    def count(self, collection: str) -> int | None:
-        """Changes of ``schema.table``, also if it is named ``database.schema.table``."""
-        for name, count in self.counts:
-            if name == collection or name.endswith(f".{collection}"):
-                return count
-        return None
-
-
-def log_record(raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
-    """What a record says about its transaction; None for a tombstone.
+def mark_of(event: Mapping[str, Any], raw: RawRecord, *, only_partition: bool) -> LogRecord:
+    """What a change event says about its transaction.
 
     Args:
-        raw: of a table's topic. What cannot be read counts as a row outside of transactions.
+        event: the envelope; empty for what cannot be read: such records are rejected later, with
+            a reason, and count as rows outside of transactions.
+        raw: the record.
         only_partition: the topic has one, so that its offsets are an order.
     """
-    if raw.value is None:
-        return None
-    event = _payload(raw.value)
     source, block = mapping(event.get("source")), mapping(event.get("transaction"))
     offset = raw.coordinate.offset
     known = transaction_order(source)
@@ -99,9 +38,8 @@ def log_record(raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
     return LogRecord(offset, raw.timestamp, Transaction(id_, order), place)
 
 
-def ended(raw: RawRecord) -> Ended | None:
+def ended_of(event: Mapping[str, Any]) -> Ended | None:
     """An ``END`` record of the transaction topic; None for any other, and for a malformed one."""
-    event = _payload(raw.value or b"")
     if event.get("status") != "END":
         return None
     id_, listed = event.get("id"), event.get("data_collections")
@@ -153,9 +91,3 @@ def _commit_lsn(id_: str) -> int | None:
 def _first_of_sequence(sequence: object) -> int | None:
     parsed = read_json(sequence) if isinstance(sequence, str) else None
     return natural(parsed[0]) if isinstance(parsed, list) and parsed else None
-
-
-def _payload(value: bytes) -> Mapping[str, Any]:
-    """Empty for what cannot be read: such records are rejected later, with a reason."""
-    document = read_object(value)
-    return mapping(document["payload"]) if {"schema", "payload"} <= set(document) else document

@@ -1,0 +1,341 @@
+"""From raw records to changes, for every format: one pass, one parsing of each record.
+
+A decoded batch has one row for each change, or record that is none, and these columns:
+
+====================  ==============================================================
+``op``                ``c`` ``u`` ``d`` ``r`` ``t``; ``tombstone`` for a record without a value;
+                      ``control`` for one that is passed over
+``n0`` … ``nk``       the numbers of the position, see `cdc_assets.changes.position`; its scheme
+                      says how many
+``partition offset``  where the record lies in Kafka
+``ts``                the source's commit time; NULL for snapshot rows, whose changes are older
+``key``               struct of the key columns; of a record without a value only if asked for
+``old_key``           the same before the change, where an update may have changed it; NULL
+                      elsewhere: connectors send a delete and a create when their key changes
+``row``               struct of all columns, decoded; NULL for deletes
+``unset``             struct of booleans: which columns hold the "unchanged" placeholder
+``in_doubt``          a create, or an update that changed the key, with such a placeholder: its
+                      value is that of another row, or it is data
+``old_row``           the row before the change, for tables without a key; NULL elsewhere
+``ordinal``           the change's place in its transaction, likewise
+``pair``              the same hash for a delete and for the record without a value right after it
+``reject``            why the record cannot be merged, without its values; NULL if it can
+``is_unwritten``      whether the record is of a schema that is not known yet
+``unknown``           a field of the row that the schema does not have; NULL if none was found
+``told_ms``           the source's time of the commit, or of the reading of a snapshot's row
+``may_witness``       whether the record comes in the order of commits, ``floats`` whether it is
+                      of a connector's first transaction: see `cdc_assets.changes.restarts`
+``absent``            columns that should be in the row image and are not; NULL if none was found
+``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
+                      commit: see `cdc_assets.changes.position`
+====================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.envelope import Envelope, Image
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.order import NUMBERS, Placed
+from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
+from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, TOMBSTONE, ReadSpec
+from cdc_assets.formats.values import FIRST_MICRO, LAST_MICRO, decoded, unfit
+from cdc_assets.schema.types import Column, Wire
+
+_NO_SCHEMA: Final = "its schema is not that of a change event"
+_UNWRITTEN: Final = "its schema is not known yet"
+_KEPT: Final = ("key", "value", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the records of a batch are read.
+
+    Attributes:
+        format: of the records.
+        specs: one for each set of schemas that are read as one; the last is that of records
+            without a schema.
+        unreadable: numbers of schemas that are not those of change events.
+    """
+
+    format: Format
+    specs: tuple[ReadSpec, ...]
+    unreadable: tuple[int, ...] = ()
+
+
+def decode(raw: DataFrame, reading: Reading) -> DataFrame:
+    """Changes from Kafka records (``key value partition offset`` as Spark's source gives them).
+
+    Nothing is dropped but changes of other tables: records that cannot be merged stay, with a
+    reason in ``reject``.
+    """
+    fmt, specs = reading.format, reading.specs
+    writer = fmt.writer(specs[-1].layout)
+    told = raw.select(*_KEPT) if writer is None else raw.select(*_KEPT, writer.alias("writer"))
+    which = [None] if writer is None else _which(specs)
+    parsed = told.select("*", *_documents(fmt, specs, which))
+    if fmt.has_many_rows:
+        parsed = parsed.select("*", F.posexplode_outer("documents").alias("line", "document0"))
+    changes = [
+        _change(fmt.envelope(F.col(f"document{i}"), spec), spec, fmt)
+        for i, spec in enumerate(specs)
+    ]
+    named = {name: _case(which, [each[name] for each in changes]) for name in changes[0]}
+    if writer is not None:
+        named |= _of_writers(named, reading)
+    found = parsed.select(*(each.alias(name) for name, each in named.items()))
+    mine = found.where("NOT is_other") if fmt.has_many_tables else found
+    return _judged(mine.drop("is_other"), specs[-1])
+
+
+def _documents(
+    fmt: Format, specs: Sequence[ReadSpec], which: Sequence[Expression | None]
+) -> list[Expression]:
+    if fmt.has_many_rows:
+        return [fmt.document(specs[0]).alias("documents")]
+    found = zip(specs, which, strict=True)
+    return [
+        _if(is_mine, fmt.document(spec)).alias(f"document{i}")
+        for i, (spec, is_mine) in enumerate(found)
+    ]
+
+
+def _which(specs: Sequence[ReadSpec]) -> list[Expression | None]:
+    """Of each of them, which records it is for; the last is for all others."""
+    *first, _ = specs
+    return [*(F.col("writer").isin(*spec.writers) for spec in first), None]
+
+
+def _if(condition: Expression | None, value: Expression) -> Expression:
+    return value if condition is None else F.when(condition, value)
+
+
+def _case(which: Sequence[Expression | None], values: Sequence[Expression]) -> Expression:
+    """The value of the first that it is for. No branch is nested in another."""
+    *some, last = values
+    if not some:
+        return last
+    first, *others = zip(which, some, strict=False)
+    case = F.when(_given(first[0]), first[1])
+    for condition, value in others:
+        case = case.when(_given(condition), value)
+    return case.otherwise(last)
+
+
+def _given(condition: Expression | None) -> Expression:
+    return F.lit(True) if condition is None else condition
+
+
+def _of_writers(named: Mapping[str, Expression], reading: Reading) -> dict[str, Expression]:
+    """Records of schemas that are not those of change events, or not known: rejected."""
+    number = F.col("writer")
+    known = [each for spec in reading.specs for each in spec.writers]
+    is_odd = number.isin(*reading.unreadable) if reading.unreadable else F.lit(False)
+    is_new = number.isNotNull() & ~is_odd
+    if known:
+        is_new = is_new & ~number.isin(*known)
+    is_new = F.coalesce(is_new, F.lit(False))
+    reject = F.when(is_new, _UNWRITTEN).when(is_odd, _NO_SCHEMA).otherwise(named["reject"])
+    return {"is_unwritten": is_new, "reject": reject}
+
+
+def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
+    op, after, source = envelope.op, envelope.after, envelope.source
+    has_row = op.isin(*ROW_OPS) & after.is_there
+    return {
+        "op": op,
+        **_position(envelope, spec, fmt),
+        "partition": F.col("partition"),
+        "offset": F.col("offset"),
+        "ts": F.when(~envelope.is_read, F.timestamp_micros(_commit_micros(source))),
+        "key": key_of(envelope, spec),
+        "old_key": old_key(envelope, spec),
+        "row": F.when(has_row, _row(envelope, spec)),
+        "unset": _unset(envelope, spec),
+        "old_row": _old_row(envelope, spec),
+        "ordinal": envelope.ordinal,
+        "pair": _pair(op) if fmt.has_tombstones else F.lit(None).cast("bigint"),
+        "reject": _rejection(envelope, spec),
+        "is_unwritten": F.lit(False),
+        "is_other": envelope.is_other,
+        "unknown": envelope.unknown,
+        "absent": envelope.absent,
+    }
+
+
+def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
+    """With what several of a change's parts tell together."""
+    any_unset = any_of(F.col("unset").getField(name) for name in spec.unset_able)
+    judged = named.withColumns(
+        {
+            "reject": F.coalesce("reject", *_unplaced(spec)),
+            "in_doubt": ((F.col("op") == "c") | has_moved()) & any_unset,
+        }
+    )
+    mergeable = F.col("reject").isNull()
+    names = {each: F.when(mergeable, F.col(each)) for each in ("unknown", "absent")}
+    return judged.withColumns(names).drop("is_late_read")
+
+
+_LATE_READ: Final = (
+    "a row of a snapshot that was taken while changes were streamed: without a key it cannot be "
+    "told from them"
+)
+
+
+def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
+    """Rejections of changes without a complete key, or without a position."""
+    op = F.col("op")
+    if spec.schema.key:
+        missing = any_null(F.col("key"), spec.schema.key)
+        nameless = (op == "d") & F.col("pair").isNull() & missing
+        yield F.when(nameless, "a delete with neither key nor before image")
+        yield F.when(op.isin(*ROW_OPS, "d") & missing, "a key column has no value")
+        unknown = F.col("old_key").isNotNull() & any_null(F.col("old_key"), spec.schema.key)
+        reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
+        yield F.when(unknown, reason)
+    if spec.counts_rows:
+        yield F.when(F.col("is_late_read"), _LATE_READ)
+    no_position = ~op.isin(TOMBSTONE, CONTROL) & F.col("n0").isNull()
+    yield F.when(no_position, f"no source position ({spec.layout.scheme})")
+
+
+# ── parts of a change ─────────────────────────────────────────────────────────────────────
+
+
+def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
+    """The numbers of the position, and what floors, restarts and late reads are found by."""
+    order, state, offset = spec.order, spec.state, F.col("offset")
+    place = F.shiftleft(offset, LINE_BITS) + F.col("line") if fmt.has_many_rows else offset
+    placed = Placed(envelope.source, envelope.is_read, F.col("partition"), offset, place)
+    read, floating = order.floor_columns(placed, state)
+    # Truncates have no key: sent again, they may lie in another partition.
+    has_key = envelope.op != "t"
+    late = order.is_late_read(placed) if spec.counts_rows else F.lit(False)
+    return {
+        **dict(zip(NUMBERS, order.numbers(placed, state), strict=False)),
+        "read_lsn": read,
+        "floating_lsn": floating,
+        "told_ms": envelope.source.getField("ts_ms"),
+        "may_witness": order.may_witness(placed) & has_key,
+        "floats": order.floats(placed) & has_key,
+        "is_late_read": late,
+    }
+
+
+def _commit_micros(source: Expression) -> Expression:
+    """NULL also where milliseconds are too many to count in microseconds."""
+    return F.coalesce(
+        source.getField("ts_us"), F.try_multiply(source.getField("ts_ms"), F.lit(1000))
+    )
+
+
+def _old_row(envelope: Envelope, spec: ReadSpec) -> Expression:
+    if not spec.counts_rows:
+        return F.lit(None).cast("struct<none:string>")
+    values = (_value(envelope.before, *each).alias(each[0].name) for each in spec.pairs)
+    return F.when(envelope.op.isin("u", "d"), F.struct(*values))
+
+
+def _pair(op: Expression) -> Expression:
+    """Debezium sends a record without a value right after each delete, with the same key."""
+    after_delete = F.xxhash64(F.col("key"), F.col("partition"), F.col("offset") + 1)
+    tombstone = F.xxhash64(F.col("key"), F.col("partition"), F.col("offset"))
+    known = F.col("key").isNotNull()
+    return F.when(known & (op == "d"), after_delete).when(known & (op == TOMBSTONE), tombstone)
+
+
+def _row(envelope: Envelope, spec: ReadSpec) -> Expression:
+    """All columns; without a key, those that ``after`` leaves out are taken from ``before``."""
+    after, before = envelope.after, envelope.before
+
+    def value(target: Column, column: Column | None) -> Expression:
+        now = _value(after, target, column)
+        if column is None or not _may_be_held_before(column, spec):
+            return now
+        held = envelope.left_out(column)
+        if held is None:
+            return now
+        unset = (envelope.op == "u") & held
+        return F.when(unset, _value(before, target, column)).otherwise(now)
+
+    return F.struct(*(value(*each).alias(each[0].name) for each in spec.pairs))
+
+
+def _may_be_held_before(column: Column, spec: ReadSpec) -> bool:
+    """Whether ``before`` has the value of a column that an update leaves out."""
+    if spec.counts_rows:
+        return True
+    split = spec.layout.split_keys and column.wire is Wire.STRING
+    return split and column.name in spec.schema.key
+
+
+def _value(image: Image, target: Column, column: Column | None) -> Expression:
+    if column is None:
+        return F.lit(None).cast(str(target.type))
+    value = decoded(image.value(column), column)
+    return value if column.type == target.type else value.cast(str(target.type))
+
+
+def _unset(envelope: Envelope, spec: ReadSpec) -> Expression:
+    """Only an update can leave a column out, and a create that is one of a changed key.
+
+    In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`).
+    """
+    ops = ("u", "c") if spec.schema.key and spec.order.types else ("u",)
+    arriving = {column.name: column for column in spec.schema.columns}
+
+    def is_unset(name: str) -> Expression:
+        held = envelope.left_out(arriving[name]) if name in arriving else None
+        if held is None:
+            return F.lit(False)
+        return F.coalesce(envelope.op.isin(*ops) & held, F.lit(False))
+
+    flags = [is_unset(name).alias(name) for name in spec.unset_able]
+    return F.struct(*flags) if flags else F.struct(F.lit(False).alias("__none"))
+
+
+def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
+    op, after, before = envelope.op, envelope.after, envelope.before
+    shape = (
+        F.when(envelope.reject.isNotNull(), envelope.reject)
+        .when(op.isin(TOMBSTONE, CONTROL), F.lit(None).cast("string"))
+        .when(op.isin(*ROW_OPS) & ~after.is_there, "no row image (after)")
+        .when(_is_beyond_time(envelope), "its commit time (source.ts_ms) is beyond the year 9999")
+    )
+    images = [after]
+    if spec.counts_rows:
+        images.append(before)
+        reason = "no row image before the change: without a key it needs REPLICA IDENTITY FULL"
+        shape = shape.when(op.isin("u", "d") & ~before.is_there, reason)
+    values = [
+        F.when(bad, f"column {column.name!r}: its value does not fit {column.type}")
+        for image in images
+        for column in spec.schema.columns
+        if (bad := _unfit(image, column, envelope)) is not None
+    ]
+    return F.coalesce(shape, *values) if values else shape
+
+
+def _is_beyond_time(envelope: Envelope) -> Expression:
+    """Of a change: a row of a snapshot has no commit time."""
+    source = envelope.source
+    given = source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
+    fits = F.coalesce(_commit_micros(source).between(FIRST_MICRO, LAST_MICRO), F.lit(False))
+    return given & ~fits & ~envelope.is_read
+
+
+def _unfit(image: Image, column: Column, envelope: Envelope) -> Expression | None:
+    bad = unfit(image.value(column), column)
+    if bad is None or image is not envelope.after:
+        return bad
+    held = envelope.left_out(column)
+    return bad if held is None else bad & ~held

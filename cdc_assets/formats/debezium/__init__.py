@@ -1,0 +1,1 @@
+"""Debezium's change events: one envelope, in JSON and in Avro."""

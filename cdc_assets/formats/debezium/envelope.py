@@ -1,0 +1,83 @@
+"""What JSON and Avro have in common: the struct of an envelope, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from cdc_assets.formats.debezium.placeholder import is_placeholder
+from cdc_assets.formats.order import Order
+from cdc_assets.formats.spec import ReadSpec, wire_struct
+from cdc_assets.schema.types import Column, Wire
+
+_SOURCE: Final = (
+    StructField("ts_ms", LongType()),
+    StructField("ts_us", LongType()),
+    StructField("snapshot", StringType()),
+)
+
+
+def source_type(order: Order) -> StructType:
+    """What is read of an envelope's ``source``."""
+    return StructType([*_SOURCE, *order.fields])
+
+
+def envelope_type(spec: ReadSpec) -> StructType:
+    """What is read of an envelope."""
+    envelope = StructType(
+        [
+            StructField("before", wire_struct(spec.before_columns)),
+            StructField("after", wire_struct(spec.schema.columns)),
+            StructField("source", source_type(spec.order)),
+            StructField("op", StringType()),
+        ]
+    )
+    if spec.counts_rows:
+        envelope = envelope.add("transaction", StructType().add("total_order", LongType()))
+    return envelope
+
+
+def is_read(envelope: Expression) -> Expression:
+    """A row of a snapshot. Some connectors send those as ``c`` and say so in ``snapshot``."""
+    snapshot = envelope.getField("source").getField("snapshot")
+    in_snapshot = F.coalesce(snapshot, F.lit("false")) != "false"
+    return (envelope.getField("op") == "r") | in_snapshot
+
+
+def ordinal(envelope: Expression, spec: ReadSpec) -> Expression:
+    """``transaction.total_order``, where rows are counted."""
+    if not spec.counts_rows:
+        return F.lit(None).cast("bigint")
+    return envelope.getField("transaction").getField("total_order")
+
+
+def left_out(
+    envelope: Expression, column: Column, spec: ReadSpec, placeholder: str
+) -> Expression | None:
+    """Whether ``after`` holds the placeholder for a column.
+
+    The columns of a configured key may be large, whatever is known of them.
+    """
+    is_text_of_key = spec.layout.split_keys and column.name in spec.schema.key
+    if not (column.unchanged_marker or (is_text_of_key and column.wire is Wire.STRING)):
+        return None
+    held = is_placeholder(envelope.getField("after").getField(column.name), column, placeholder)
+    return F.coalesce(held, F.lit(False))
+
+
+def lacks(spec: ReadSpec) -> Expression:
+    """The expected columns that the schema of a record does not have; NULL if it has all."""
+    of_all = texts([name for name in spec.expected if name not in spec.schema.names])
+    if spec.lacks:
+        by_schema = ((F.lit(number).cast("bigint"), texts(n)) for number, n in spec.lacks.items())
+        of_all = F.create_map(*(each for pair in by_schema for each in pair))[F.col("writer")]
+    return F.when(F.size(of_all) > 0, of_all)
+
+
+def texts(values: Sequence[str]) -> Expression:
+    """A constant array."""
+    return F.array(*(F.lit(each) for each in values)).cast("array<string>")

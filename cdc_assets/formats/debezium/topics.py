@@ -1,0 +1,53 @@
+"""How Debezium names topics.
+
+A table's is ``<topic.prefix>.<schema>.<table>``. Beside these Debezium writes ``<prefix>`` (schema
+changes), ``<prefix>.transaction``, ``<prefix>.message`` and heartbeats, whose names may look alike:
+records tell them apart (`cdc_assets.formats.debezium.kinds`). Names decide only where there are no
+records yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from cdc_assets.config.source import TopicsConfig
+from cdc_assets.formats.names import PlainTopics
+
+_HEARTBEAT: Final = re.compile(r"[^.]*-heartbeat(\.|$)")
+_SIDE_TOPICS: Final = (".transaction", ".message")
+
+
+class DebeziumTopics(PlainTopics):
+    """The topics of one connector."""
+
+    def __init__(self, topics: TopicsConfig) -> None:
+        super().__init__(topics)
+        self._prefix = topics.prefix
+        self._transaction = topics.transaction
+
+    def looks_like_side_topic(self, topic: str) -> bool:
+        """Whether it has a name that Debezium reserves."""
+        return topic.endswith(_SIDE_TOPICS) or _HEARTBEAT.match(topic) is not None
+
+    def transaction_topics(
+        self, topic: str, qualified: str, topics: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Finds the topics that may hold the transaction metadata of a table's topic, best first.
+
+        It is ``<prefix>.transaction``. Without a configured prefix that is whatever precedes the
+        table's name, or less of it: SQL Server's topics have the database between the two.
+
+        Args:
+            topic: of the table.
+            qualified: ``schema.table``.
+            topics: every topic of the cluster.
+        """
+        present, suffix = frozenset(topics), f".{self._transaction}"
+        if self._prefix is not None:
+            prefixes = [self._prefix]
+        else:
+            parts = topic.removesuffix(f".{qualified}").split(".")
+            prefixes = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+        return tuple(prefix + suffix for prefix in prefixes if prefix + suffix in present)

@@ -1,0 +1,72 @@
+"""What one record says about one change, as expressions: the contract of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+
+from cdc_assets.schema.types import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A row as a record holds it.
+
+    Attributes:
+        is_there: whether the record holds one.
+        value: of a column as it arrives, see `cdc_assets.formats.values`; NULL if it is not there.
+    """
+
+    is_there: Expression
+    value: Callable[[Column], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What `cdc_assets.formats.changes` makes changes of.
+
+    Attributes:
+        op: ``c`` ``u`` ``d`` ``r`` ``t``; ``tombstone`` for a record without a value; ``control``
+            for one that is no change and to be passed over; NULL if it cannot be told.
+        is_read: whether it is a row of a snapshot, whatever ``op`` says.
+        before, after: the row's images; ``before`` holds the columns of the key, or all of a table
+            without one.
+        unchanged: whether ``before`` is silent about a column because it did not change.
+        left_out: whether the value of a column in ``after`` is the mark of one that was left out;
+            None for columns that are never. Where an operation may hold such a mark is decided
+            later.
+        record_key: columns as they arrive, of the record's own key; NULL if it has none.
+        source: struct of ``ts_ms``, ``ts_us``, ``snapshot`` and the fields of the table's order.
+        ordinal: the change's place in its transaction; NULL if it is not told.
+        reject: why the record cannot be read, without its values; NULL if it can.
+        is_other: whether it is a change of another table, which its topic holds too.
+        unknown, absent: of a row image: a field that the table does not have, and columns that
+            should be there and are not; NULL where there are none.
+    """
+
+    op: Expression
+    is_read: Expression
+    before: Image
+    after: Image
+    unchanged: Callable[[Column], Expression]
+    left_out: Callable[[Column], Expression | None]
+    record_key: Image
+    source: Expression
+    ordinal: Expression
+    reject: Expression
+    is_other: Expression
+    unknown: Expression
+    absent: Expression
+
+
+def fields_of(struct: Expression) -> Image:
+    """An image whose columns are fields of a struct."""
+    return Image(struct.isNotNull(), lambda column: struct.getField(column.name))
+
+
+def no_text() -> Expression:
+    """NULL of type string."""
+    return F.lit(None).cast("string")

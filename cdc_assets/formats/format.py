@@ -1,0 +1,136 @@
+"""The contract of a wire format: all that knows bytes.
+
+A format reads records twice. Few of them in Python, to find out which topics are tables', what a
+table is like, and where transactions end; and all of them on Spark, as expressions over the
+columns ``key value headers partition offset`` of Kafka's source. Nothing else in the product looks
+into a record. How changes are ordered is another matter (`cdc_assets.formats.order`), so that
+formats and databases do not multiply.
+
+A format is made for one source of the configuration. It is found by its name among the entry
+points of the group ``cdc_assets.formats``: see docs/formats/README.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import SourceConfig
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.names import PlainTopics, TopicNames
+from cdc_assets.formats.sample import Sample, Written
+from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.values import RawRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
+
+    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.order import Order
+    from cdc_assets.formats.spec import ReadSpec
+
+
+class Format(ABC):
+    """A wire format as one source uses it.
+
+    Attributes:
+        name: as the configuration spells it.
+        source: the configuration.
+        has_many_rows: whether a record may hold the changes of several rows; `document` is an
+            array of them then.
+        has_many_tables: whether records name their table, so that a topic may hold several.
+        has_tombstones: whether each delete is followed by a record without a value.
+    """
+
+    name: ClassVar[str]
+    has_many_rows: ClassVar[bool] = False
+    has_many_tables: ClassVar[bool] = False
+    has_tombstones: ClassVar[bool] = False
+
+    def __init__(self, source: SourceConfig) -> None:
+        self.source = source
+
+    # ── few records, in Python ───────────────────────────────────────────────────────────
+
+    @property
+    def topics(self) -> TopicNames:
+        """What the names of topics say."""
+        return PlainTopics(self.source.topics)
+
+    @abstractmethod
+    def kind(self, value: bytes) -> TopicKind:
+        """Says what a record with a value is."""
+
+    @abstractmethod
+    def look(self, records: Sequence[RawRecord]) -> Sample:
+        """Says what records, all with a value, tell about their table. Never raises for one."""
+
+    @abstractmethod
+    def holds_row(self, record: RawRecord) -> bool:
+        """Whether a record is a change event that holds a row which exists."""
+
+    def tables(self, records: Iterable[RawRecord]) -> frozenset[TableName]:
+        """The tables that records name; empty for a format whose topics name theirs."""
+        return frozenset()
+
+    def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
+        """What a record says about its transaction; None for one without a value.
+
+        Args:
+            raw: of a table's topic. What cannot be read counts as a row outside of transactions.
+            only_partition: the topic has one, so that its offsets are an order.
+        """
+        return None
+
+    def ended(self, raw: RawRecord) -> Ended | None:
+        """The end of a transaction, by a record of the source's transaction topic."""
+        return None
+
+    # ── the schemas of records ───────────────────────────────────────────────────────────
+
+    def writer(self, layout: Layout) -> Expression | None:
+        """The number of the schema that a record was written with; NULL if it has none.
+
+        None for a format, or a table, whose records do not tell.
+        """
+        return None
+
+    def schema_carrier(self, layout: Layout) -> Expression:
+        """As much of a record's value as `written` needs, as bytes."""
+        from pyspark.sql import functions as F
+
+        return F.col("value")
+
+    def written(self, record: RawRecord, layout: Layout) -> Written | None:
+        """What the schema of a record says; None if it is not that of a change event.
+
+        Raises:
+            CdcError: if the place where schemas are kept does not answer, or not as it should.
+        """
+        return None
+
+    # ── all records, on Spark ────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def document(self, spec: ReadSpec) -> Expression:
+        """What is parsed of a record: evaluated once for each, and given to `envelope`.
+
+        Parsing must not raise on any bytes.
+        """
+
+    @abstractmethod
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """What the record says, over its parsed document."""
+
+    def sources(self, raw: DataFrame, layout: Layout, order: Order) -> DataFrame:
+        """``partition offset source`` of records, for orders that have to be scanned.
+
+        Raises:
+            NotImplementedError: of a format whose changes no such order is for.
+        """
+        msg = f"{self.name} has no changes that are ordered as {order.scheme}"
+        raise NotImplementedError(msg)

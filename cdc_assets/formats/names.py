@@ -1,0 +1,106 @@
+"""What the names of topics say about tables, before any record is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config.source import TopicsConfig
+from cdc_assets.errors import ConfigError
+
+_CONNECT: Final = re.compile(r"connect-(configs|offsets|status)")
+
+
+class TopicNames(Protocol):
+    """The names of one source's topics."""
+
+    def table_of(self, topic: str, source: str) -> TableName | None:
+        """The table of a topic by its name; None if it cannot be one of this source."""
+        ...
+
+    def looks_like_side_topic(self, topic: str) -> bool:
+        """Whether a topic without records is rather one that is written beside the tables'."""
+        ...
+
+    def transaction_topics(
+        self, topic: str, qualified: str, topics: Iterable[str]
+    ) -> tuple[str, ...]:
+        """The topics that may hold the transaction metadata of a table's topic, best first."""
+        ...
+
+
+class PlainTopics:
+    """Topics whose last two parts are schema and table, with nothing beside them."""
+
+    def __init__(self, topics: TopicsConfig) -> None:
+        self._topics = topics
+
+    def table_of(self, topic: str, source: str) -> TableName | None:
+        """By the configured patterns, whole names; ``exclude`` wins."""
+        if is_internal(topic) or not _matches(topic, self._topics.include):
+            return None
+        if _matches(topic, self._topics.exclude):
+            return None
+        return _parse(topic, self._topics.prefix, source)
+
+    def looks_like_side_topic(self, topic: str) -> bool:
+        """None does."""
+        return False
+
+    def transaction_topics(
+        self, topic: str, qualified: str, topics: Iterable[str]
+    ) -> tuple[str, ...]:
+        """None are known."""
+        return ()
+
+
+def match_topics(
+    names: TopicNames, source: str, topics: Iterable[str], not_tables: Collection[str] = ()
+) -> tuple[tuple[TableName, str], ...]:
+    """Finds the tables of a source and their topics, in order of the topics' names.
+
+    Args:
+        names: of the source's topics.
+        source: its name.
+        topics: every topic of the cluster.
+        not_tables: topics that are known to hold something else.
+
+    Raises:
+        ConfigError: if two topics would be one table; names both.
+    """
+    found: dict[TableName, str] = {}
+    for topic in sorted(set(topics) - set(not_tables)):
+        table = names.table_of(topic, source)
+        if table is None:
+            continue
+        if table in found:
+            raise _ambiguous(source, table, found[table], topic)
+        found[table] = topic
+    return tuple((table, topic) for table, topic in found.items())
+
+
+def is_internal(topic: str) -> bool:
+    """Whether a topic belongs to Kafka or Connect."""
+    return topic.startswith("__") or _CONNECT.fullmatch(topic) is not None
+
+
+def _parse(topic: str, prefix: str | None, source: str) -> TableName | None:
+    """A topic's table; None if its name has too few parts (such as the schema-change topic)."""
+    if prefix is not None:
+        own, rest = topic.startswith(f"{prefix}."), topic.removeprefix(f"{prefix}.")
+        schema, dot, table = rest.partition(".")
+        return TableName(source, schema, table) if own and dot and schema and table else None
+    parts = topic.rsplit(".", 2)
+    return TableName(source, *parts[1:]) if len(parts) == 3 and all(parts) else None
+
+
+def _matches(topic: str, patterns: Iterable[str]) -> bool:
+    return any(re.fullmatch(pattern, topic) for pattern in patterns)
+
+
+def _ambiguous(source: str, table: TableName, one: str, other: str) -> ConfigError:
+    msg = f"two topics hold changes of {table}: {one} and {other}"
+    remedy = "make them two sources, or exclude one of them"
+    return ConfigError(msg, where=f"sources.{source}.topics", remedy=remedy)

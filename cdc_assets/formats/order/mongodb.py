@@ -1,0 +1,25 @@
+"""MongoDB: seconds of the cluster time, ordinal."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.order.order import Order, OrderState, Placed
+
+
+class MongoDbOrder(Order):
+    """The rules of `cdc_assets.changes.position.mongodb`."""
+
+    scheme = Scheme.MONGODB
+    types: ClassVar = {"ord": LongType}
+
+    def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
+        """Times that are not whole seconds are not the cluster's."""
+        ts_ms, ordinal = placed.source.getField("ts_ms"), placed.source.getField("ord")
+        is_cluster_time = (ts_ms > 0) & (ts_ms % 1000 == 0) & (ordinal >= 0)
+        return [F.when(is_cluster_time, F.floor(ts_ms / 1000)), ordinal]

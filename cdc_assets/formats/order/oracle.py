@@ -1,0 +1,43 @@
+"""Oracle: commit SCN, SCN, place in the transaction."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType
+
+from cdc_assets.changes.position import LAST, Scheme
+from cdc_assets.formats.order.order import Order, OrderState, Placed, epoch_of, in_epoch
+
+
+class OracleOrder(Order):
+    """The rules of `cdc_assets.changes.position.oracle`."""
+
+    scheme = Scheme.ORACLE
+    types: ClassVar = {
+        "commit_scn": StringType,
+        "scn": StringType,
+        "txSeq": LongType,
+        "ssn": LongType,
+    }
+
+    def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
+        """A row of a snapshot holds all that was committed up to its SCN."""
+        source = placed.source
+        commit, scn = _decimal(source.getField("commit_scn")), _decimal(source.getField("scn"))
+        none = F.lit(0).cast("bigint")
+        order = F.coalesce(source.getField("txSeq"), source.getField("ssn"), none)
+        whole = placed.is_read & (source.getField("commit_scn").isNull() | (commit < scn))
+        follows = F.when(whole, scn).otherwise(commit)
+        first = in_epoch(self.scheme, epoch_of(placed, state), follows)
+        return [
+            F.when(scn.isNotNull() & (whole | (order >= 0)), first),
+            scn,
+            F.when(whole, F.lit(LAST)).otherwise(order),
+        ]
+
+
+def _decimal(text: Expression) -> Expression:
+    return F.when(text.rlike(r"^[0-9]{1,19}\z"), text.try_cast("bigint"))

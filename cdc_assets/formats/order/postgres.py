@@ -1,0 +1,80 @@
+"""PostgreSQL: last commit LSN and LSN, of ``source.sequence``; rows of snapshots by their LSN.
+
+https://debezium.io/documentation/reference/stable/connectors/postgresql.html
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.flat import after, stepped
+from cdc_assets.formats.order.order import Order, OrderState, Placed, epoch_of, in_epoch
+
+
+class PostgresOrder(Order):
+    """The rules of `cdc_assets.changes.position.postgres`."""
+
+    scheme = Scheme.POSTGRES
+    types: ClassVar = {"lsn": LongType, "sequence": StringType}
+    tells_repeats = True
+    is_unique = False
+    has_floors = True
+
+    def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
+        """Last commit, lifted to the read floor, and LSN."""
+        source, is_read = placed.source, placed.is_read
+        sequence = source.getField("sequence")
+        second = F.regexp_extract(sequence, '"([0-9]+)"\\]$', 1).try_cast("bigint")
+        lsn = F.coalesce(source.getField("lsn"), second)
+        commit, none = _last_commit(source), F.lit(0).cast("bigint")
+        follows = F.when(is_read, lsn).otherwise(F.coalesce(commit, lsn))
+        first = in_epoch(self.scheme, epoch_of(placed, state), follows)
+        floor = _floor(placed, state)
+        first = F.when(~is_read & commit.isNull() & (first < floor), floor).otherwise(first)
+        return [F.when(lsn >= 0, first), F.when(is_read, none).otherwise(lsn)]
+
+    def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
+        """The LSN, with its epoch, of a snapshot's row, and of a change without a last commit.
+
+        A row of an incremental snapshot has no ``lsn``: it says nothing about changes from before
+        the connector streamed. Epochs are those of all offsets, whatever lies before the batch.
+        """
+        epoch = epoch_of(placed, OrderState(epochs=state.epochs))
+        lsn = in_epoch(self.scheme, epoch, placed.source.getField("lsn"))
+        no_commit = _last_commit(placed.source).isNull()
+        return F.when(placed.is_read, lsn), F.when(~placed.is_read & no_commit, lsn)
+
+    def may_witness(self, placed: Placed) -> Expression:
+        """Not a change without a last commit: it stands where it was made."""
+        has_commit = placed.is_read | _last_commit(placed.source).isNotNull()
+        return super().may_witness(placed) & has_commit
+
+    def floats(self, placed: Placed) -> Expression:
+        """Not of a connector that never tells a last commit: each of its changes would."""
+        source = placed.source
+        is_told = source.getField("sequence").isNotNull()
+        return ~placed.is_read & _last_commit(source).isNull() & is_told
+
+    def is_late_read(self, placed: Placed) -> Expression:
+        """A row of an ad-hoc snapshot has a last commit, and was read after it."""
+        return placed.is_read & placed.source.getField("sequence").startswith('["')
+
+
+def _floor(placed: Placed, state: OrderState) -> Expression:
+    """The same rule as `cdc_assets.changes.position.floor_at`."""
+    floors = state.floors
+    lowest = min((lsn for begins in floors.values() for _, lsn in begins), default=0)
+    begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in floors.items()}
+    found = stepped(placed.partition, placed.offset, after(begun, state.firsts))
+    return F.coalesce(found, F.lit(lowest).cast("bigint"))
+
+
+def _last_commit(source: Expression) -> Expression:
+    sequence = source.getField("sequence")
+    first = F.substring_index(F.substring(sequence, 3, 40), '"', 1)
+    return F.when(sequence.startswith('["'), first).try_cast("bigint")

@@ -1,0 +1,32 @@
+"""YugabyteDB: commit time over all tablets; within it term, index, write id."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType
+
+from cdc_assets.changes.position import LAST, Scheme
+from cdc_assets.formats.order.order import Order, OrderState, Placed
+
+_OP: Final = r"(?s)^([0-9]{1,18}):([0-9]{1,18}):[^:]*:([0-9]{1,18})(?::[^:]*)?\z"
+
+
+class YugabyteOrder(Order):
+    """The rules of `cdc_assets.changes.position.yugabyte`."""
+
+    scheme = Scheme.YUGABYTE
+    types: ClassVar = {"commit_time": LongType, "lsn": StringType}
+
+    def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
+        """A row of a snapshot holds all that was committed up to its time."""
+        time, op = placed.source.getField("commit_time"), placed.source.getField("lsn")
+
+        def part(group: int) -> Expression:
+            number = F.regexp_extract(op, _OP, group).try_cast("bigint")
+            return F.when(placed.is_read, F.lit(LAST)).otherwise(number)
+
+        is_placed = (time >= 0) & (placed.is_read | op.rlike(_OP))
+        return [F.when(is_placed, time), part(1), part(2), part(3)]

@@ -1,0 +1,41 @@
+"""The formats that are installed: entry points of the group ``cdc_assets.formats``.
+
+A package of anybody's adds one by naming a subclass of `cdc_assets.formats.format.Format` there.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, cast
+
+from cdc_assets.config import ReplicationConfig, SourceConfig
+from cdc_assets.config.formats import GROUP
+from cdc_assets.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cdc_assets.formats.format import Format
+
+
+def formats_of(config: ReplicationConfig) -> dict[str, Format]:
+    """The format of each source.
+
+    Raises:
+        ConfigError: if one cannot be loaded.
+    """
+    return {name: format_of(source) for name, source in config.sources.items()}
+
+
+def format_of(source: SourceConfig) -> Format:
+    """The format of a source, made for it.
+
+    Raises:
+        ConfigError: if its package cannot be loaded.
+    """
+    found = tuple(entry_points(group=GROUP, name=source.format))
+    try:
+        kind = cast("type[Format]", found[0].load())
+    except (ImportError, AttributeError, IndexError) as error:
+        what = f"format {source.format!r} cannot be loaded: {type(error).__name__}"
+        remedy = "install the package that brings it, for this Python"
+        raise ConfigError(what, where="sources.*.format", remedy=remedy) from error
+    return kind(source)

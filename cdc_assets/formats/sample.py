@@ -1,0 +1,74 @@
+"""What a topic's first records say about a table that the lake does not have yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets.changes.position import Scheme, scheme_of
+from cdc_assets.schema.described import Described
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the schema of a record says.
+
+    Attributes:
+        described: the table.
+        number: by which Spark tells the records of this schema; None if only Spark can tell it.
+        text: what `cdc_assets.formats.spec.ReadSpec.writers` is to have of it.
+    """
+
+    described: Described
+    number: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Change events and keys among records, as Python values.
+
+    Attributes:
+        count: how many records with a value were looked at.
+        events: how many of them are change events.
+        rows: row images, after changes, and before deletes.
+        has_row: whether an event holds a row that exists, with all its columns.
+        keys: the records' keys that are objects.
+        sources: what events say about where they come from.
+        dialect: how the format is spoken in them.
+        described: the table, if the records say it themselves.
+    """
+
+    count: int
+    events: int
+    rows: tuple[JsonObject, ...]
+    has_row: bool
+    keys: tuple[JsonObject, ...]
+    sources: tuple[JsonObject, ...]
+    dialect: str
+    described: Described | None = None
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The columns of the records' keys; of different ones the most frequent."""
+        counted = Counter(tuple(key) for key in self.keys)
+        return counted.most_common(1)[0][0] if counted else ()
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """Of most events that have a position of their source; None if no event has a source."""
+        schemes = Counter(scheme_of(source) for source in self.sources)
+        placed = Counter(
+            {scheme: n for scheme, n in schemes.items() if scheme is not Scheme.OFFSET}
+        )
+        found = (placed or schemes).most_common(1)
+        return found[0][0] if found else None
+
+    def is_keyed_by(self, names: tuple[str, ...]) -> bool:
+        """Whether each record's key consists of these columns."""
+        wanted = set(names)
+        return len(self.keys) == self.count and all(set(key) == wanted for key in self.keys)

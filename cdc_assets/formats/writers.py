@@ -1,0 +1,56 @@
+"""The schemas that a batch's records were written with, and which of them are read as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdc_assets.schema.types import Column, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One schema that records name or carry.
+
+    Attributes:
+        number: by which records are told: a hash of the schema, or a registry's id.
+        schema: of the table; None if it is not that of change events.
+        text: what the format needs to read its records.
+    """
+
+    number: int
+    schema: TableSchema | None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Records that are read by one schema, which has the columns of all of theirs."""
+
+    writers: Mapping[int, str]
+    schema: TableSchema
+
+
+def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
+    """As few groups of schemas as they come, in which no column has two meanings.
+
+    Args:
+        writers: by number; those that are not of change events are left out.
+    """
+    groups: list[tuple[dict[int, str], dict[str, Column]]] = []
+    for number, writer in writers.items():
+        if writer.schema is None:
+            continue
+        columns = {column.name: column for column in writer.schema.columns}
+        for texts, known in groups:
+            if all(_meaning(known.get(name, c)) == _meaning(c) for name, c in columns.items()):
+                texts[number] = writer.text
+                known.update(columns)
+                break
+        else:
+            groups.append(({number: writer.text}, columns))
+    return tuple(Alike(texts, TableSchema((*known.values(),))) for texts, known in groups)
+
+
+def _meaning(column: Column) -> tuple[object, ...]:
+    return (column.type, column.wire, column.element_wire, column.unchanged_marker)

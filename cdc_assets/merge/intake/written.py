@@ -1,0 +1,108 @@
+"""Finds the schemas that a batch's records were written with, reading as little as it takes.
+
+The records of a table nearly always have one schema, or one more than before. So the schemas of
+earlier batches are kept for as long as the process lives, at first those of the records that
+ranges begin with. A batch that meets another one says so once it is folded
+(`cdc_assets.merge.plan.outcome.Unwritten`), and only then all of its records are asked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.sample import Written
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.reader import EPOCH
+from cdc_assets.log.values import RawRecord
+from cdc_assets.merge.plan.plan import BatchPlan
+
+Schemas = dict[int, Written | None]
+"""By number; None for one that is not that of change events."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSchemas:
+    """The schemas of the records of tables; those that were met are not read again."""
+
+    _known: dict[TableName, Schemas] = field(
+        default_factory=lambda: defaultdict[TableName, Schemas](dict)
+    )
+
+    def of_first(self, plan: BatchPlan, fmt: Format, log: KafkaLog) -> Schemas | None:
+        """Those of the first record of each range; None if one of them does not tell.
+
+        Raises:
+            CdcError: if Kafka, or a registry, does not answer.
+        """
+        found: Schemas = {}
+        for record in log.first_of(plan.entry.topic, plan.ranges):
+            if record.value is None:
+                continue
+            written = fmt.written(record, plan.layout)
+            if written is None or written.number is None:
+                return None
+            found[written.number] = written
+        self._known[plan.entry.table] |= found
+        return found
+
+    def of_all(self, plan: BatchPlan, fmt: Format, raw: DataFrame) -> Schemas:
+        """Those of all records of a batch.
+
+        Raises:
+            CdcError: if a registry does not answer.
+        """
+        known = self._known[plan.entry.table]
+        numbers = _numbers(plan, fmt, raw)
+        new = [number for number in numbers if number not in known]
+        if new:
+            for number, record in _first_records(plan, fmt, raw, new).items():
+                known[number] = fmt.written(record, plan.layout)
+        return {number: known[number] for number in numbers}
+
+
+def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
+    found = _numbered(plan, fmt, raw).select("writer").distinct().collect()
+    return sorted(row["writer"] for row in found)
+
+
+def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
+    writer = fmt.writer(plan.layout)
+    number = F.lit(None).cast("bigint") if writer is None else writer
+    return raw.withColumn("writer", number).where("writer IS NOT NULL")
+
+
+def _first_records(
+    plan: BatchPlan, fmt: Format, raw: DataFrame, numbers: Sequence[int]
+) -> dict[int, RawRecord]:
+    """The first record of each of these schemas, by its number."""
+    told = _numbered(plan, fmt, raw).select(
+        "writer",
+        F.struct("offset", "partition").alias("at"),
+        F.struct("key", fmt.schema_carrier(plan.layout).alias("value")).alias("record"),
+    )
+    found = (
+        told.where(F.col("writer").isin(*numbers))
+        .groupBy("writer")
+        .agg(F.min("at").alias("at"), F.min_by("record", "at").alias("record"))
+    )
+    rows = sorted(found.collect(), key=lambda row: row["at"])
+    return {row["writer"]: _raw(row, plan.entry.topic) for row in rows}
+
+
+def _raw(row: Row, topic: str) -> RawRecord:
+    at, record = row["at"], row["record"]
+    value = record["value"]
+    return RawRecord(
+        Coordinate(topic, at["partition"], at["offset"]),
+        EPOCH,
+        None if record["key"] is None else bytes(record["key"]),
+        None if value is None else bytes(value),
+    )
