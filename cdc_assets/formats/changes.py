@@ -4,7 +4,7 @@ A decoded batch has one row for each change, or record that is none, and these c
 
 ====================  ==============================================================
 ``op``                ``c`` ``u`` ``d`` ``r`` ``t``; ``tombstone`` for a record without a value;
-                      ``control`` for one that is passed over
+                      ``control`` for one that is passed over, ``other`` for another table's
 ``n0`` … ``nk``       the numbers of the position, see `cdc_assets.changes.position`; its scheme
                       says how many
 ``partition offset``  where the record lies in Kafka
@@ -20,6 +20,7 @@ A decoded batch has one row for each change, or record that is none, and these c
 ``ordinal``           the change's place in its transaction, likewise
 ``pair``              the same hash for a delete and for the record without a value right after it
 ``reject``            why the record cannot be merged, without its values; NULL if it can
+``other_table``       what it is a change of, if that is another table; ``op`` is ``other`` then
 ``is_unwritten``      whether the record is of a schema that is not known yet
 ``unknown``           a field of the row that the schema does not have; NULL if none was found
 ``told_ms``           the source's time of the commit, or of the reading of a snapshot's row
@@ -34,7 +35,7 @@ A decoded batch has one row for each change, or record that is none, and these c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -46,7 +47,7 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import NUMBERS, Placed
 from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
-from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, TOMBSTONE, ReadSpec
+from cdc_assets.formats.spec import CONTROL, LINE_BITS, OTHER, ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import FIRST_MICRO, LAST_MICRO, decoded, unfit
 from cdc_assets.schema.types import Column, Wire
 
@@ -74,38 +75,54 @@ class Reading:
 def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     """Changes from Kafka records (``key value partition offset`` as Spark's source gives them).
 
-    Nothing is dropped but changes of other tables: records that cannot be merged stay, with a
-    reason in ``reject``.
+    Nothing is dropped: records that cannot be merged stay, with a reason in ``reject``.
     """
     fmt, specs = reading.format, reading.specs
-    writer = fmt.writer(specs[-1].layout)
+    writer = fmt.writer(specs[-1].layout, specs[-1].table)
     told = raw.select(*_KEPT) if writer is None else raw.select(*_KEPT, writer.alias("writer"))
     which = [None] if writer is None else _which(specs)
     parsed = told.select("*", *_documents(fmt, specs, which))
     if fmt.has_many_rows:
         parsed = parsed.select("*", F.posexplode_outer("documents").alias("line", "document0"))
+    names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
     changes = [
-        _change(fmt.envelope(F.col(f"document{i}"), spec), spec, fmt)
-        for i, spec in enumerate(specs)
+        _change(fmt.envelope(F.col(name), spec), spec, fmt)
+        for name, spec in zip(names, specs, strict=True)
     ]
     named = {name: _case(which, [each[name] for each in changes]) for name in changes[0]}
     if writer is not None:
         named |= _of_writers(named, reading)
+    if fmt.has_many_tables:
+        named = _mine(named)
     found = parsed.select(*(each.alias(name) for name, each in named.items()))
-    mine = found.where("NOT is_other") if fmt.has_many_tables else found
-    return _judged(mine.drop("is_other"), specs[-1])
+    return _judged(found, specs[-1])
 
 
 def _documents(
     fmt: Format, specs: Sequence[ReadSpec], which: Sequence[Expression | None]
 ) -> list[Expression]:
     if fmt.has_many_rows:
-        return [fmt.document(specs[0]).alias("documents")]
+        return [fmt.document(_with_all(specs)).alias("documents")]
     found = zip(specs, which, strict=True)
     return [
         _if(is_mine, fmt.document(spec)).alias(f"document{i}")
         for i, (spec, is_mine) in enumerate(found)
     ]
+
+
+def _with_all(specs: Sequence[ReadSpec]) -> ReadSpec:
+    """The last with the columns of all: one document for records of any schema."""
+    last = specs[-1]
+    columns = {each.name: each for spec in specs for each in spec.schema.columns}
+    return replace(last, schema=replace(last.schema, columns=(*columns.values(),)))
+
+
+def _mine(named: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Of changes of other tables, nothing but the name of the table."""
+    other = named["other_table"]
+    mine = {name: F.when(other.isNull(), each) for name, each in named.items()}
+    kept = {name: named[name] for name in ("partition", "offset", "other_table")}
+    return {**mine, **kept, "op": F.when(other.isNotNull(), OTHER).otherwise(named["op"])}
 
 
 def _which(specs: Sequence[ReadSpec]) -> list[Expression | None]:
@@ -165,7 +182,7 @@ def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expres
         "pair": _pair(op) if fmt.has_tombstones else F.lit(None).cast("bigint"),
         "reject": _rejection(envelope, spec),
         "is_unwritten": F.lit(False),
-        "is_other": envelope.is_other,
+        "other_table": envelope.other_table,
         "unknown": envelope.unknown,
         "absent": envelope.absent,
     }
@@ -204,7 +221,7 @@ def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
         yield F.when(unknown, reason)
     if spec.counts_rows:
         yield F.when(F.col("is_late_read"), _LATE_READ)
-    no_position = ~op.isin(TOMBSTONE, CONTROL) & F.col("n0").isNull()
+    no_position = ~op.isin(TOMBSTONE, CONTROL, OTHER) & F.col("n0").isNull()
     yield F.when(no_position, f"no source position ({spec.layout.scheme})")
 
 

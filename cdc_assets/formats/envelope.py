@@ -42,7 +42,8 @@ class Envelope:
         source: struct of ``ts_ms``, ``ts_us``, ``snapshot`` and the fields of the table's order.
         ordinal: the change's place in its transaction; NULL if it is not told.
         reject: why the record cannot be read, without its values; NULL if it can.
-        is_other: whether it is a change of another table, which its topic holds too.
+        other_table: ``schema.table`` of a change of another table, which its topic holds too;
+            NULL for one's own.
         unknown, absent: of a row image: a field that the table does not have, and columns that
             should be there and are not; NULL where there are none.
     """
@@ -57,7 +58,7 @@ class Envelope:
     source: Expression
     ordinal: Expression
     reject: Expression
-    is_other: Expression
+    other_table: Expression
     unknown: Expression
     absent: Expression
 

@@ -66,15 +66,20 @@ class Format(ABC):
         """Says what a record with a value is."""
 
     @abstractmethod
-    def look(self, records: Sequence[RawRecord]) -> Sample:
-        """Says what records, all with a value, tell about their table. Never raises for one."""
+    def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
+        """Says what records, all with a value, tell about a table. Never raises for one."""
 
     @abstractmethod
-    def holds_row(self, record: RawRecord) -> bool:
-        """Whether a record is a change event that holds a row which exists."""
+    def holds_row(self, record: RawRecord, table: TableName) -> bool:
+        """Whether a record is a change event of a table that holds a row which exists."""
 
-    def tables(self, records: Iterable[RawRecord]) -> frozenset[TableName]:
-        """The tables that records name; empty for a format whose topics name theirs."""
+    def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
+        """The tables of which records hold changes; none if topics name theirs.
+
+        Args:
+            records: of a topic.
+            source: the source's name.
+        """
         return frozenset()
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
@@ -92,8 +97,8 @@ class Format(ABC):
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
-    def writer(self, layout: Layout) -> Expression | None:
-        """The number of the schema that a record was written with; NULL if it has none.
+    def writer(self, layout: Layout, table: TableName) -> Expression | None:
+        """The number of the schema that a change of a table was written with; NULL without one.
 
         None for a format, or a table, whose records do not tell.
         """

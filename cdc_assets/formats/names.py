@@ -16,6 +16,10 @@ _CONNECT: Final = re.compile(r"connect-(configs|offsets|status)")
 class TopicNames(Protocol):
     """The names of one source's topics."""
 
+    def includes(self, topic: str) -> bool:
+        """Whether a topic is the source's, by the configured patterns."""
+        ...
+
     def table_of(self, topic: str, source: str) -> TableName | None:
         """The table of a topic by its name; None if it cannot be one of this source."""
         ...
@@ -37,13 +41,15 @@ class PlainTopics:
     def __init__(self, topics: TopicsConfig) -> None:
         self._topics = topics
 
+    def includes(self, topic: str) -> bool:
+        """Whole names are matched; ``exclude`` wins."""
+        topics = self._topics
+        is_mine = not is_internal(topic) and _matches(topic, topics.include)
+        return is_mine and not _matches(topic, topics.exclude)
+
     def table_of(self, topic: str, source: str) -> TableName | None:
-        """By the configured patterns, whole names; ``exclude`` wins."""
-        if is_internal(topic) or not _matches(topic, self._topics.include):
-            return None
-        if _matches(topic, self._topics.exclude):
-            return None
-        return _parse(topic, self._topics.prefix, source)
+        """By the last two parts of the name, or what follows the configured prefix."""
+        return _parse(topic, self._topics.prefix, source) if self.includes(topic) else None
 
     def looks_like_side_topic(self, topic: str) -> bool:
         """None does."""

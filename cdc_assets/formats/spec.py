@@ -16,6 +16,7 @@ from cdc_assets.schema.types import Column, TableSchema
 
 TOMBSTONE: Final = "tombstone"
 CONTROL: Final = "control"
+OTHER: Final = "other"
 ROW_OPS: Final = ("c", "u", "r")
 LINE_BITS: Final = 20
 """Of a position's last number, in formats whose records hold several rows: the offset stands above
@@ -30,7 +31,7 @@ class ReadSpec:
         schema: columns as they arrive, and the key.
         layout: of the table's records.
         target: the lake's columns; those that the record does not have become NULL.
-        table: what the records' changes are of; None if its topic holds no other table.
+        table: whose changes are wanted.
         unset_able: columns that ``unset`` tells of.
         state: what positions are made with.
         tombstone_keys: decode the key of records without a value.
@@ -46,7 +47,7 @@ class ReadSpec:
     schema: TableSchema
     layout: Layout
     target: TableSchema
-    table: TableName | None = None
+    table: TableName
     unset_able: tuple[str, ...] = ()
     state: OrderState = field(default_factory=OrderState)
     tombstone_keys: bool = False

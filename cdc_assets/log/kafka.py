@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError
 from cdc_assets.log.errors import translate
@@ -199,6 +199,15 @@ class KafkaLog:
             kinds = {topic: kind_of_topic(found, kind_of) for topic, found in values.items()}
             wanted = frozenset(t for t, kind in kinds.items() if kind is not TopicKind.CHANGES)
         return kinds
+
+    def edges(self, topics: Iterable[str]) -> dict[str, tuple[RawRecord, ...]]:
+        """The first and the last records of each partition, of topics that exist."""
+        marks = self.watermarks(topics)
+        found: dict[str, dict[Coordinate, RawRecord]] = {topic: {} for topic in marks}
+        for at_end in (False, True):
+            for record in self._reader().spans(_edges(marks, marks, at_end=at_end)):
+                found[record.coordinate.topic][record.coordinate] = record
+        return {topic: tuple(records.values()) for topic, records in found.items()}
 
     def first_of(self, topic: str, ranges: Iterable[OffsetRange]) -> tuple[RawRecord, ...]:
         """The first record at or after the start of each range, where there is one."""

@@ -277,6 +277,9 @@ class Attempts:
             duration_seconds=timing[0],
             published_at=published.published_at if published else self._clock(),
             steps=timing[1],
+            passed_over=figures.controls,
+            of_others=figures.others,
+            other_tables=figures.other_tables,
         )
 
     def session(self) -> SparkSession:

@@ -236,7 +236,13 @@ class BatchExecution:
 
     def _observer(self) -> BatchObserver:
         suspicion = self._watch.suspicion() if self._watch else None
-        return BatchObserver(self.plan.entry.topic, self.plan.ranges, self.clock(), suspicion)
+        return BatchObserver(
+            self.plan.entry.topic,
+            self.plan.ranges,
+            self.clock(),
+            suspicion,
+            has_others=self.decoder.format.has_many_tables,
+        )
 
     # ── 4. cut, apply ────────────────────────────────────────────────────────────────────
 

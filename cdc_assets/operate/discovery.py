@@ -10,7 +10,7 @@ its name, unless that is one of Debezium's own; this is corrected when the first
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -70,8 +70,53 @@ def discover(services: Services) -> Discovery:
         for table in mistaken:
             services.failures.clear(table)
         others = tuple(each for each in others if each.topic not in known_others)
-    found = _added(services, known, _matching(services, known, topics, kinds))
+    by_name = _matching(services, known, topics, kinds)
+    found = _added(services, known, (*by_name, *_in_shared_topics(services, known, topics)))
     return replace(found, set_aside=others)
+
+
+def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Discovery:
+    """Add tables that a batch has met in the topic of another one.
+
+    Args:
+        services: the registry, and the configuration.
+        entry: of the table whose batch it was.
+        names: ``schema.table``.
+
+    Raises:
+        UnreachableError: if the registry does not answer.
+    """
+    known = services.registry.load()
+    seen = {TableName(entry.table.source, *name.split(".", 1)) for name in names}
+    return _added(services, known, _entries(services, {entry.topic: seen - known.tables}))
+
+
+def _in_shared_topics(
+    services: Services, known: Registry, topics: Sequence[str]
+) -> tuple[TableEntry, ...]:
+    """An entry for each new table that the first or last records of a shared topic name.
+
+    What lies between them is found when it is merged: `add_seen`.
+    """
+    found: list[TableEntry] = []
+    for source, fmt in services.formats.items():
+        mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
+        edges = services.log.edges(mine) if mine else {}
+        named = {t: fmt.tables(records, source) - known.tables for t, records in edges.items()}
+        found += _entries(services, named)
+    return tuple(found)
+
+
+def _entries(
+    services: Services, tables: Mapping[str, Collection[TableName]]
+) -> tuple[TableEntry, ...]:
+    """Entries of tables that were seen in these topics."""
+    config, now = services.config, services.clock()
+    return tuple(
+        TableEntry(table, topic, config.source(table.source).lake_name(table), now)
+        for topic, mine in tables.items()
+        for table in sorted(mine)
+    )
 
 
 def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> dict[str, TopicKind]:
@@ -99,6 +144,7 @@ def _matching(
         TableEntry(table, topic, source.lake_name(table), now,
                    topic in confirmed or table.qualified in source.tables)
         for name, source in services.config.sources.items()
+        if not services.formats[name].has_many_tables
         for table, topic in match_topics(services.formats[name].topics, name, topics, excluded)
     )  # fmt: skip
     return tuple(
@@ -127,7 +173,7 @@ def _doubtful(services: Services, known: Registry, topics: Sequence[str]) -> dic
 
 def _is_doubtful(fmt: Format, source: str, topic: str) -> bool:
     """Whether a topic has a table's name, and the configuration does not list the table."""
-    table = fmt.topics.table_of(topic, source)
+    table = None if fmt.has_many_tables else fmt.topics.table_of(topic, source)
     return table is not None and table.qualified not in fmt.source.tables
 
 

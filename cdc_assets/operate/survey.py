@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.log.rounds import in_rounds
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -173,9 +174,9 @@ def _states(
 
 
 def _aged(services: Services, tables: tuple[TableSurvey, ...]) -> tuple[TableSurvey, ...]:
-    behind = {each.entry.topic: each.position for each in tables if each.lag_changes}
-    oldest = services.log.first_unread(behind) if behind else {}
-    return tuple(replace(each, oldest_unread=oldest.get(each.entry.topic)) for each in tables)
+    behind = {each.table: (each.entry.topic, each.position) for each in tables if each.lag_changes}
+    oldest = in_rounds(behind, services.log.first_unread)
+    return tuple(replace(each, oldest_unread=oldest.get(each.table)) for each in tables)
 
 
 def _has_moved(failure: Failure | None, marks: Mapping[str, Watermarks]) -> bool:

@@ -30,7 +30,7 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
     return dg.Definitions(
         assets=[
             *(table_asset(config, entry) for entry in entries),
-            *(spec for entry in entries for spec in external_specs(config, entry)),
+            *external_specs(config, entries),
         ],
         sensors=_sensors(config, registry),
         schedules=[housekeeping_schedule(config)],

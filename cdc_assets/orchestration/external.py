@@ -5,7 +5,8 @@ They make the lineage complete: database table → Kafka topic → Iceberg table
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -16,10 +17,16 @@ from cdc_assets.registry import TableEntry
 _DATABASE_KINDS: Mapping[str, str] = {"postgres": "postgresql"}
 
 
-def external_specs(config: ReplicationConfig, entry: TableEntry) -> Iterator[dg.AssetSpec]:
-    """The table in its database, and its topic."""
-    yield database_spec(config, entry)
-    yield topic_spec(config, entry)
+def external_specs(
+    config: ReplicationConfig, entries: Iterable[TableEntry]
+) -> Iterator[dg.AssetSpec]:
+    """The tables in their databases, and their topics, each of which may hold several."""
+    by_topic: dict[str, list[TableEntry]] = defaultdict(list)
+    for entry in entries:
+        by_topic[entry.topic].append(entry)
+        yield database_spec(config, entry)
+    for mine in by_topic.values():
+        yield topic_spec(config, mine)
 
 
 def database_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
@@ -35,14 +42,16 @@ def database_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
     )
 
 
-def topic_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
-    """The topic that the changes arrive in."""
-    source = config.sources[entry.table.source]
+def topic_spec(config: ReplicationConfig, entries: Sequence[TableEntry]) -> dg.AssetSpec:
+    """The topic that the changes of these tables arrive in."""
+    first = entries[0]
+    source = config.sources[first.table.source]
+    names = ", ".join(f"`{each.table.qualified}`" for each in entries)
     return dg.AssetSpec(
-        topic_key(entry.topic),
-        deps=[database_key(config, entry.table)],
-        group_name=entry.table.source,
+        topic_key(first.topic),
+        deps=[database_key(config, each.table) for each in entries],
+        group_name=first.table.source,
         kinds={"kafka"},
-        description=f"Changes of `{entry.table.qualified}` as {source.format}.",
+        description=f"Changes of {names} as {source.format}.",
         metadata={"format": source.format, "bootstrap_servers": config.kafka.bootstrap_servers},
     )

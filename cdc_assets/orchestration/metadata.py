@@ -70,6 +70,8 @@ def _counts(batch: BatchResult) -> Metadata:
         "rows_updated": batch.updated,
         "rows_deleted": batch.deleted,
         "records_rejected": batch.rejected,
+        "records_passed_over": batch.passed_over,
+        "records_of_other_tables": batch.of_others,
         "records_stale": batch.stale,
     }
 

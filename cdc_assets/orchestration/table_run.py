@@ -30,6 +30,7 @@ from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
+from cdc_assets.operate.discovery import add_seen
 from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Services
@@ -265,8 +266,19 @@ class TableRun:
             f"{' '.join(map(str, batch.ranges))} into {batch.target} "
             f"snapshot={batch.snapshot_id} in {batch.duration_seconds:.1f} s"
         )
+        self._tell_of_others(batch)
         if self.on_batch:
             self.on_batch(batch)
+
+    def _tell_of_others(self, batch: BatchResult) -> None:
+        """Tables that share the topic, and that discovery has not met at its ends."""
+        if not batch.other_tables:
+            return
+        found = add_seen(self.services, self.entry, batch.other_tables)
+        for other in found.added:
+            self.context.log.info(f"{other.table} was found in topic {other.topic}")
+        for refused in found.refused:
+            self.context.log.error(f"a table in topic {batch.topic} cannot be added: {refused}")
 
     def _remember(self, error: Exception) -> None:
         waiting = self._waiting if isinstance(error, StalledError) else None

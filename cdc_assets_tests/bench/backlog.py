@@ -95,7 +95,8 @@ class Stages:
     def _decode(self) -> DataFrame:
         (source,) = self._accounts.config.sources.values()
         layout = Layout("bare", scheme=Scheme.POSTGRES)
-        spec = ReadSpec(schema=self._schema, layout=layout, target=self._schema)
+        table = self._accounts.entry("stages").table
+        spec = ReadSpec(schema=self._schema, layout=layout, target=self._schema, table=table)
         return decode(self._read(), Reading(format_of(source), (spec,)))
 
     def _observe(self) -> DataFrame:

@@ -15,13 +15,13 @@ class Lines(Format):
     def kind(self, value):
         return TopicKind.CHANGES if _fields(value) else TopicKind.OTHER
 
-    def look(self, records):
+    def look(self, records, table):
         rows = [fields for record in records if (fields := _fields(record.value))]
         images = tuple({"id": id_, "text": text} for _, id_, text in rows)
         keys = tuple({"id": id_} for _, id_, _ in rows)
         return Sample(len(records), len(rows), images, bool(rows), keys, (), dialect="plain")
 
-    def holds_row(self, record):
+    def holds_row(self, record, table):
         return bool(_fields(record.value))
 
     def document(self, spec):
@@ -52,7 +52,7 @@ class Lines(Format):
             ),
             ordinal=nothing,
             reject=F.when(~field(0).isin(*_OPS), "not a line of ours"),
-            is_other=F.lit(False),
+            other_table=no_text(),
             unknown=no_text(),
             absent=F.lit(None).cast("array<string>"),
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdc_assets.changes.json_text import mapping, read_json, read_object
+from cdc_assets.changes.names import TableName
 from cdc_assets.formats.debezium.inline import schema_text, spark_hash
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
@@ -67,7 +68,7 @@ class DebeziumJson(Format):
         event = cast("Mapping[str, Any]", document) if isinstance(document, dict) else None
         return kind_of_event(event)
 
-    def look(self, records: Sequence[RawRecord]) -> Sample:
+    def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """The dialect is that of the first event."""
         documents = [read_object(record.value) for record in records]
         wrapped = [document for document in documents if _is_event(document)]
@@ -86,7 +87,7 @@ class DebeziumJson(Format):
             described=_described(wrapped[0]["schema"], keys) if is_inline else None,
         )
 
-    def holds_row(self, record: RawRecord) -> bool:
+    def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether it has an ``after``."""
         document = read_object(record.value)
         return _is_event(document) and bool(mapping(_bare(document).get("after")))
@@ -103,7 +104,7 @@ class DebeziumJson(Format):
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
-    def writer(self, layout: Layout) -> Expression | None:
+    def writer(self, layout: Layout, table: TableName) -> Expression | None:
         """A hash of the inline schema."""
         from cdc_assets.formats.debezium import json_records
 

@@ -73,7 +73,7 @@ def envelope(
         source=payload.getField("source"),
         ordinal=common.ordinal(payload, spec),
         reject=_rejection(document, op, spec),
-        is_other=F.lit(False),
+        other_table=no_text(),
         unknown=unlike[0],
         absent=unlike[1],
     )

@@ -23,7 +23,7 @@ from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.errors import TransientError
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.record_keys import has_moved
-from cdc_assets.formats.spec import CONTROL, ROW_OPS, TOMBSTONE
+from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, TOMBSTONE
 from cdc_assets.merge.plan.result import UnknownColumn
 
 _REJECTED: Final = "rejected"
@@ -31,12 +31,13 @@ _UNWRITTEN: Final = "of a new schema"
 _IN_DOUBT: Final = "c with a placeholder"
 _REKEYED: Final = "u of another key"
 _REKEYED_IN_DOUBT: Final = "u of another key with a placeholder"
-_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE, CONTROL)
+_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE, CONTROL, OTHER)
 _OPS: Final = (*_SINGLE, _IN_DOUBT, _REKEYED, _REKEYED_IN_DOUBT, _REJECTED, _UNWRITTEN)
 _COUNTED_AS: Final = {_IN_DOUBT: "c", _REKEYED: "u", _REKEYED_IN_DOUBT: "u"}
 _TRACKED: Final = 1 << 16
 _STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
 """Ages are rounded up to these steps, which every bound of the histogram is a multiple of."""
+_MOST_OTHERS: Final = 1000
 _AGES: Final = 100_000
 _UNTIMED: Final = _AGES - 1
 
@@ -58,6 +59,7 @@ class BatchFigures:
         lone_tombstones: whether a record without a value may follow no delete event.
         has_unwritten: whether a record is of a schema that the plan does not know.
         controls: records that are no changes and were passed over.
+        others: changes of other tables in the same topic; ``other_tables`` names some of them.
         suspicious: whether a record may be of a numbering that began again, see
             `cdc_assets.merge.fold.restarts`; asked, like the next three, only where that is
             possible.
@@ -80,6 +82,8 @@ class BatchFigures:
     lone_tombstones: bool
     has_unwritten: bool
     controls: int
+    others: int
+    other_tables: tuple[str, ...]
     suspicious: bool
     newest_told_ms: int | None
     oldest_told_ms: int | None
@@ -97,6 +101,8 @@ class BatchObserver:
         ranges: Sequence[OffsetRange],
         asked_at: datetime,
         suspicion: Expression | None = None,
+        *,
+        has_others: bool = False,
     ) -> None:
         """As given.
 
@@ -105,7 +111,9 @@ class BatchObserver:
             ranges: likewise.
             asked_at: what ages are measured against.
             suspicion: a flag of each record; None if nothing is to be looked for.
+            has_others: whether the topic may hold changes of other tables.
         """
+        self._has_others = has_others
         self._topic = topic
         self._suspicion = suspicion
         self._ranges = ranges
@@ -129,7 +137,8 @@ class BatchObserver:
             *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
         )
         watched = _watched() if self._suspicion is not None else []
-        observed = prepared.observe(self._name, *_metrics(), *watched)
+        others = [_other_tables()] if self._has_others else []
+        observed = prepared.observe(self._name, *_metrics(), *watched, *others)
         return observed.drop("kind", "unknown_at", "paired", "pair", "suspicious")
 
     def _ends_range(self) -> Expression:
@@ -164,7 +173,7 @@ class BatchObserver:
             if age != _UNTIMED:
                 ages[bucket_of(_seconds(age))] += count
         return BatchFigures(
-            records=got["total"] - by_op[TOMBSTONE] - by_op[CONTROL],
+            records=got["total"] - by_op[TOMBSTONE] - by_op[CONTROL] - by_op[OTHER],
             tombstones=by_op[TOMBSTONE],
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
             rejected=by_op[_REJECTED] + by_op[_UNWRITTEN],
@@ -177,6 +186,8 @@ class BatchObserver:
             lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
             has_unwritten=bool(by_op[_UNWRITTEN]),
             controls=by_op[CONTROL],
+            others=by_op[OTHER],
+            other_tables=_named(got.get("other_tables")),
             suspicious=bool(got.get("suspicious")),
             newest_told_ms=got.get("newest_told_ms"),
             oldest_told_ms=got.get("oldest_told_ms"),
@@ -190,6 +201,11 @@ class BatchObserver:
             return None
         at = Coordinate(self._topic, found["partition"], found["offset"])
         return UnknownColumn(found["unknown"], at)
+
+
+def _named(found: Any) -> tuple[str, ...]:
+    names = (row["item"] for row in found or ())
+    return tuple(sorted(name for name in names if name))
 
 
 def _by_reference(value: float) -> Expression:
@@ -228,6 +244,14 @@ def _watched() -> list[Expression]:
         F.min(told_ms).alias("oldest_told_ms"),
         F.min("n0").alias("lowest_commit"),
     ]
+
+
+def _other_tables() -> Expression:
+    """The names of the most frequent ones: what is missing is found in a later batch."""
+    found = F.call_function(
+        "approx_top_k", F.col("other_table"), F.lit(_MOST_OTHERS), F.lit(_TRACKED)
+    )
+    return found.alias("other_tables")
 
 
 def _op_number() -> Expression:

@@ -128,7 +128,7 @@ class Preparation:
 
     def writers(self, plan: BatchPlan, raw: DataFrame) -> dict[int, Writer]:
         """The schemas of the records, as those of the table; none if the records tell none."""
-        if self.format.writer(plan.layout) is None:
+        if self.format.writer(plan.layout, plan.entry.table) is None:
             return {}
         with translated("read schemas", plan.where):
             found = self.written(plan, raw)

@@ -25,8 +25,9 @@ def sample(log: KafkaLog, entry: TableEntry, fmt: Format) -> Sample:
     Raises:
         RejectedRecordError: if there are records, and none of them is a change event.
     """
-    records = log.sample(entry.topic, _ROWS, wanted=fmt.holds_row)
-    found = fmt.look(records)
+    table = entry.table
+    records = log.sample(entry.topic, _ROWS, wanted=lambda each: fmt.holds_row(each, table))
+    found = fmt.look(records, table)
     if records and not found.events:
         raise _no_events(records, entry, fmt)
     return found

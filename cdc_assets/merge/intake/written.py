@@ -74,7 +74,7 @@ def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
 
 
 def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
-    writer = fmt.writer(plan.layout)
+    writer = fmt.writer(plan.layout, plan.entry.table)
     number = F.lit(None).cast("bigint") if writer is None else writer
     return raw.withColumn("writer", number).where("writer IS NOT NULL")
 

@@ -26,6 +26,8 @@ class BatchResult:
         records: change events with a value.
         inserted, updated, deleted: change events of each kind (snapshot rows are inserts).
         tombstones_skipped: records without a value: Debezium sends one after each delete.
+        passed_over: records that are no changes; ``of_others`` those of other tables in the topic,
+            of which ``other_tables`` names the most frequent as ``schema.table``.
         stale: keys whose newest change in the batch was older than what the lake had.
         latency: publish time minus source commit time, of the changes of this batch.
         slo: latencies of all the hours that the SLO looks at, after this batch.
@@ -60,6 +62,9 @@ class BatchResult:
     duration_seconds: float
     published_at: datetime
     steps: Mapping[str, float]
+    passed_over: int = 0
+    of_others: int = 0
+    other_tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

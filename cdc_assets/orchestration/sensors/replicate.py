@@ -15,6 +15,7 @@ import dagster as dg
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.log.rounds import in_rounds
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Clock, Services, utc_now
@@ -98,9 +99,9 @@ def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]
 
 def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> list[Due]:
     """Find for each due table the hour in which reading goes on."""
-    positions = {each.entry.topic: each.position for each in due}
-    hours = hours_to_read(services.log, positions, seen.at) if positions else {}
-    return [Due(each.entry, hours[each.entry.topic], each.lag_changes or 0) for each in due]
+    positions = {each.table: (each.entry.topic, each.position) for each in due}
+    hours = in_rounds(positions, lambda asked: hours_to_read(services.log, asked, seen.at))
+    return [Due(each.entry, hours[each.table], each.lag_changes or 0) for each in due]
 
 
 def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:

@@ -1,0 +1,165 @@
+"""Canal's JSON on Spark: a message to the envelopes of its rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.formats.canal.messages import DELETE, INSERT, ROWS, TRUNCATE, UPDATE, WATERMARK
+from cdc_assets.formats.debezium.envelope import lacks
+from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, ReadSpec
+from cdc_assets.schema.types import Column
+
+_BAD: Final = "__unreadable"
+_OPTIONS: Final = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _BAD,
+    "allowSingleQuotes": "false",
+}
+_OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
+_HEAD: Final = "database STRING, `table` STRING, mysqlType STRING"
+
+
+def writer(table: TableName) -> Expression:
+    """A hash of the message's types; NULL for messages of other tables, and without types."""
+    head = F.from_json(_text(), _HEAD)
+    mine = (head["database"] == table.schema) & (head["table"] == table.name)
+    types = head["mysqlType"]
+    return F.when(mine & types.isNotNull(), F.xxhash64(types))
+
+
+def document(spec: ReadSpec) -> Expression:
+    """``array<struct<message, data, old>>``: an element for each row, one if there is none."""
+    wrapped = F.concat(F.lit('{"message":'), _text(), F.lit("}"))
+    text = F.when(F.spark_partition_id() >= 0, wrapped) if spec.parse_here else wrapped
+    parsed = F.from_json(text, _type(spec), _OPTIONS)
+    message = parsed.getField("message")
+    data, old = message.getField("data"), message.getField("old")
+    is_too_long = F.coalesce(F.size(data) > 2**LINE_BITS, F.lit(False))
+    head = F.struct(
+        *(message.getField(name).alias(name) for name in _FIELDS),
+        message.getField("_tidb").getField("commitTs").alias("commitTs"),
+        (parsed.getField(_BAD).isNotNull() | message.isNull()).alias("is_bad"),
+        is_too_long.alias("is_too_long"),
+    )
+
+    def row(image: Expression, number: Expression) -> Expression:
+        return F.struct(head.alias("head"), image.alias("data"), F.get(old, number).alias("old"))
+
+    none = F.lit(None).cast(_images(spec))
+    nothing = F.array(F.struct(head.alias("head"), none.alias("data"), none.alias("old")))
+    has_rows = data.isNotNull() & (F.size(data) > 0) & ~is_too_long
+    return F.when(has_rows, F.transform(data, row)).otherwise(nothing)
+
+
+_FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType")
+
+
+def _type(spec: ReadSpec) -> StructType:
+    images = ArrayType(_images(spec))
+    message = StructType(
+        [
+            StructField("data", images),
+            StructField("old", images),
+            StructField("database", StringType()),
+            StructField("table", StringType()),
+            StructField("type", StringType()),
+            StructField("isDdl", BooleanType()),
+            StructField("es", LongType()),
+            StructField("mysqlType", StringType()),
+            StructField("_tidb", StructType([StructField("commitTs", LongType())])),
+        ]
+    )
+    return StructType([StructField("message", message), StructField(_BAD, StringType())])
+
+
+def _images(spec: ReadSpec) -> StructType:
+    """All columns as text."""
+    return StructType([StructField(name, StringType()) for name in spec.schema.names])
+
+
+def envelope(document: Expression, spec: ReadSpec) -> Envelope:
+    """What one row of a message says."""
+    head, data, old = (document.getField(name) for name in ("head", "data", "old"))
+    op = _op(head)
+    is_delete = op == "d"
+
+    def before(column: Column) -> Expression:
+        return F.when(is_delete, data.getField(column.name)).otherwise(old.getField(column.name))
+
+    return Envelope(
+        op=op,
+        is_read=F.lit(False),
+        before=Image(F.when(is_delete, data.isNotNull()).otherwise(old.isNotNull()), before),
+        after=Image(data.isNotNull(), lambda column: data.getField(column.name)),
+        # ``old`` holds what has changed; a key is never NULL.
+        unchanged=lambda _: F.lit(True),
+        left_out=lambda _: None,
+        record_key=Image(F.lit(False), lambda _: no_text()),
+        source=_source(head, spec),
+        ordinal=F.lit(None).cast("bigint"),
+        reject=_rejection(head, op),
+        other_table=_other(head, spec.table),
+        unknown=no_text(),
+        absent=F.when(op.isin(*ROW_OPS), lacks(spec)),
+    )
+
+
+def _op(head: Expression) -> Expression:
+    kind = head.getField("type")
+    named = F.when(kind == INSERT, _OPS[INSERT])
+    for name in (UPDATE, DELETE, TRUNCATE):
+        named = named.when(kind == name, _OPS[name])
+    is_ddl = F.coalesce(head.getField("isDdl"), F.lit(False))
+    return named.when(is_ddl | (kind == WATERMARK), CONTROL)
+
+
+def _source(head: Expression, spec: ReadSpec) -> Expression:
+    """The commit's time, in whole seconds of the binlog."""
+    none = F.lit(None).cast("bigint")
+    own = (head.getField(each.name).alias(each.name) for each in spec.order.fields)
+    return F.struct(
+        head.getField("es").alias("ts_ms"),
+        none.alias("ts_us"),
+        no_text().alias("snapshot"),
+        *own,
+    )
+
+
+def _other(head: Expression, table: TableName) -> Expression:
+    """The table that a message is of, if it names one and that is another."""
+    database, name = head.getField("database"), head.getField("table")
+    other = (database != table.schema) | (name != table.name)
+    changes = head.getField("type").isin(*ROWS)
+    named = F.when(changes, F.concat_ws(".", database, name)).otherwise("")
+    return F.when(F.coalesce(other, F.lit(False)), named)
+
+
+def _rejection(head: Expression, op: Expression) -> Expression:
+    changes = op.isin(*ROW_OPS, "d")
+    nameless = head.getField("database").isNull() | head.getField("table").isNull()
+    return (
+        F.when(F.col("value").isNull(), "it has no value")
+        .when(~F.is_valid_utf8(_text()), "its value is not UTF-8")
+        .when(head.getField("is_bad"), "not a JSON object of the expected shape and types")
+        .when(head.getField("is_too_long"), f"it holds more than {2**LINE_BITS:,} rows")
+        .when(op.isNull(), "not a message of Canal, or of a type that is not known")
+        .when(changes & nameless, "it does not name its database and table")
+        .when(changes & head.getField("mysqlType").isNull(), "it does not tell its types")
+    )
+
+
+def _text() -> Expression:
+    return F.col("value").cast("string")

@@ -1,0 +1,91 @@
+"""What single messages of Canal say, as Python values.
+
+https://github.com/alibaba/canal (``FlatMessage``) and, for ``_tidb``,
+https://docs.pingcap.com/tidb/stable/ticdc-canal-json
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cdc_assets.changes.json_text import mapping, natural, read_object
+from cdc_assets.changes.names import TableName
+from cdc_assets.databases.mysql.text_types import describe_text_table
+from cdc_assets.databases.mysql.types import MysqlColumn
+from cdc_assets.formats.sample import JsonObject
+from cdc_assets.log.kinds import TopicKind
+from cdc_assets.schema.described import Described
+
+INSERT, UPDATE, DELETE, TRUNCATE = "INSERT", "UPDATE", "DELETE", "TRUNCATE"
+WATERMARK: Final = "TIDB_WATERMARK"
+ROWS: Final = frozenset({INSERT, UPDATE, DELETE})
+
+Message = Mapping[str, Any]
+
+
+def read(value: bytes | None) -> Message:
+    """A message; empty for what is no JSON object."""
+    return read_object(value)
+
+
+def kind_of(message: Message) -> TopicKind:
+    """Says what a message is."""
+    if not message:
+        return TopicKind.UNREADABLE
+    if message.get("type") == WATERMARK:
+        return TopicKind.WATERMARKS
+    if message.get("isDdl") is True:
+        return TopicKind.SCHEMA_CHANGES
+    if message.get("type") in ROWS and "data" in message:
+        return TopicKind.CHANGES
+    return TopicKind.OTHER
+
+
+def table_of(message: Message, source: str) -> TableName | None:
+    """The table whose rows it changes; None if it changes none, or does not name it."""
+    database, table = message.get("database"), message.get("table")
+    named = isinstance(database, str) and isinstance(table, str) and database and table
+    return TableName(source, database, table) if named and message.get("type") in ROWS else None
+
+
+def rows_of(message: Message) -> tuple[JsonObject, ...]:
+    """The row images after inserts and updates, and before deletes."""
+    data = message.get("data")
+    return tuple(row for row in data if isinstance(row, dict)) if isinstance(data, list) else ()
+
+
+def keys_of(message: Message) -> tuple[str, ...]:
+    """The names of the key's columns; () for a table without a key."""
+    names = message.get("pkNames")
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_list else ()  # type: ignore[arg-type]
+
+
+def source_of(message: Message) -> JsonObject:
+    """Where it comes from, as `cdc_assets.changes.position.scheme_of` asks it."""
+    commit = natural(mapping(message.get("_tidb")).get("commitTs"))
+    return {"connector": "canal"} if commit is None else {"connector": "ticdc", "commitTs": commit}
+
+
+def types_text(message: Message) -> str | None:
+    """``mysqlType`` as Spark prints it; None without one."""
+    types = message.get("mysqlType")
+    if not isinstance(types, dict) or not types:
+        return None
+    return json.dumps(types, separators=(",", ":"), ensure_ascii=False)
+
+
+def described(message: Message, zone: str | None) -> Described | None:
+    """The table by the types in a message; None if it tells none.
+
+    Args:
+        message: of a change.
+        zone: of ``timestamp`` values, see `describe_text_table`.
+    """
+    types = mapping(message.get("mysqlType"))
+    if not types or not all(isinstance(each, str) for each in types.values()):
+        return None
+    columns = (MysqlColumn(name, text) for name, text in types.items())
+    return describe_text_table(columns, keys_of(message), zone=zone)
