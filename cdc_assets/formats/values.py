@@ -26,6 +26,8 @@ from pyspark.sql.types import (
 )
 
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.text_values import TEXT_WIRES, from_text
+from cdc_assets.formats.unsigned_values import from_unsigned
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire
 
 _WIRE_TYPES: Final[dict[Wire, DataType]] = {
@@ -48,6 +50,9 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.EPOCH_NANOS: LongType(),
     Wire.ISO_ZONED: StringType(),
     Wire.MILLIS_OF_DAY: IntegerType(),
+    Wire.UNSIGNED_LONG: LongType(),
+    Wire.BITS: BinaryType(),
+    **dict.fromkeys(TEXT_WIRES, StringType()),
 }
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
 FIRST_MICRO, LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
@@ -67,6 +72,10 @@ def wire_type(column: Column) -> DataType:
 
 def decoded(value: Expression, column: Column) -> Expression:
     """The lake's value of a wire value; NULL where it cannot be represented exactly."""
+    if column.wire in TEXT_WIRES:
+        return _supported(from_text(value, column), column)
+    if column.wire in {Wire.UNSIGNED_LONG, Wire.BITS}:
+        return _supported(from_unsigned(value, column), column)
     match column.type:
         case ListOf(element):
             inner = Column("element", element, column.element_wire or Wire.STRING)
@@ -121,7 +130,7 @@ def _primitive(value: Expression, column: Column, type_: Primitive) -> Expressio
         case (Primitive.LONG, Wire.EPOCH_MICROS):
             return value
         case (Primitive.BINARY, Wire.BYTES_HEX):
-            return F.unhex(value)
+            return F.when(F.length(value) % 2 == 0, F.unhex(value))
         case (Primitive.DATE, Wire.EPOCH_DAYS):
             return F.when(value.between(_FIRST_DAY, _LAST_DAY), F.date_from_unix_date(value))
         case (Primitive.TIMESTAMP, _):
@@ -193,6 +202,12 @@ def _from_text(value: Expression, type_: Decimal) -> Expression:
     """Plain digits with no more of them after the point than the scale; nothing is rounded."""
     fraction = rf"(\.[0-9]{{1,{type_.scale}}}0*)?" if type_.scale else r"(\.0*)?"
     return F.when(value.rlike(rf"^[+-]?[0-9]+{fraction}$"), value.try_cast(str(type_)))
+
+
+def _supported(value: Expression | None, column: Column) -> Expression:
+    if value is None:
+        raise _unsupported(column)
+    return value
 
 
 def _unsupported(column: Column) -> TerminalError:

@@ -53,4 +53,4 @@ def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
 
 
 def _meaning(column: Column) -> tuple[object, ...]:
-    return (column.type, column.wire, column.element_wire, column.unchanged_marker)
+    return (column.type, column.wire, column.element_wire, column.unchanged_marker, column.detail)

@@ -83,7 +83,11 @@ _REFUSED: Final[dict[str, tuple[str, Wire | None]]] = {
     "io.debezium.time.IsoDate": (f"a date as text; {_TEXT_LATER}", Wire.STRING),
     "io.debezium.time.IsoTime": (f"a time as text; {_TEXT_LATER}", Wire.STRING),
     "io.debezium.time.IsoTimestamp": (f"a timestamp as text; {_TEXT_LATER}", Wire.STRING),
-    "io.debezium.data.Bits": ("bit strings arrive as little-endian bytes", None),
+    "io.debezium.data.Bits": (
+        "bits arrive as little-endian bytes; store their number by configuring bigint, of 64 bits "
+        "decimal(20,0)",
+        Wire.BITS,
+    ),
 }
 
 

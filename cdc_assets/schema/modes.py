@@ -39,6 +39,13 @@ class TimeMode(StrEnum):
     NANOSECONDS = "nanoseconds"
 
 
+class UnsignedMode(StrEnum):
+    """``bigint.unsigned.handling.mode`` of the connectors for MySQL and MariaDB."""
+
+    LONG = "long"
+    PRECISE = "precise"
+
+
 class BinaryMode(StrEnum):
     """``binary.handling.mode``."""
 
@@ -49,11 +56,12 @@ class BinaryMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorModes:
-    """The modes of one connector; the defaults are Debezium's."""
+    """The modes of one connector; the defaults are Debezium's, for time PostgreSQL's."""
 
     decimal: DecimalMode = DecimalMode.PRECISE
     time: TimeMode = TimeMode.ADAPTIVE
     binary: BinaryMode = BinaryMode.BYTES
+    unsigned: UnsignedMode = UnsignedMode.LONG
 
 
 @dataclass(frozen=True, slots=True)

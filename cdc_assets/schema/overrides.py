@@ -43,9 +43,24 @@ _STORED_AS: Final[dict[Wire, frozenset[Primitive]]] = {
     Wire.EPOCH_MICROS: frozenset({Primitive.TIMESTAMP}),
     Wire.EPOCH_NANOS: frozenset({Primitive.TIMESTAMP}),
     Wire.ISO_ZONED: frozenset({Primitive.TIMESTAMPTZ}),
+    Wire.BOOLEAN_OR_INT: frozenset({Primitive.BOOLEAN, Primitive.INT, Primitive.LONG}),
+    Wire.UNSIGNED_LONG: frozenset({Primitive.LONG}),
+    Wire.BITS: frozenset({Primitive.LONG}),
+    Wire.INTEGER_TEXT: frozenset({Primitive.INT, Primitive.LONG}),
+    Wire.FLOATING_TEXT: frozenset({Primitive.FLOAT, Primitive.DOUBLE}),
+    Wire.BOOLEAN_TEXT: frozenset({Primitive.BOOLEAN}),
+    Wire.DATE_TEXT: frozenset({Primitive.DATE}),
+    Wire.TIME_TEXT: frozenset({Primitive.LONG}),
+    Wire.TIMESTAMP_TEXT: frozenset({Primitive.TIMESTAMP}),
+    Wire.BYTES_LATIN1: frozenset({Primitive.BINARY}),
 }
 _DECIMALS: Final = frozenset({
-    Wire.DECIMAL_BYTES, Wire.DECIMAL_TEXT, Wire.VARIABLE_SCALE_DECIMAL,
+    Wire.DECIMAL_BYTES, Wire.DECIMAL_TEXT, Wire.VARIABLE_SCALE_DECIMAL, Wire.UNSIGNED_LONG,
+    Wire.BITS, Wire.INTEGER_TEXT,
+})  # fmt: skip
+_OTHER_TEXT: Final = frozenset({
+    Wire.DECIMAL_TEXT, Wire.INTEGER_TEXT, Wire.FLOATING_TEXT, Wire.BOOLEAN_TEXT, Wire.DATE_TEXT,
+    Wire.TIME_TEXT, Wire.TIMESTAMP_TEXT, Wire.BYTES_LATIN1, Wire.ENUM_ORDINAL, Wire.SET_BITS,
 })  # fmt: skip
 
 
@@ -98,6 +113,7 @@ def _typed(
         column.unchanged_marker,
         element_wire,
         column.comment,
+        detail=column.detail if isinstance(column, Column) else None,
     )
 
 
@@ -118,8 +134,8 @@ def _wire(
     wire = column.wire
     if wire is None or not _holds(spec.type, wire):
         raise _unfit(column, spec, _arrival(column), where)
-    # Numeric text that is not read as a decimal stays the text that it is.
-    as_text = wire is Wire.DECIMAL_TEXT and spec.type is Primitive.STRING
+    # Text that is not read as what it stands for stays the text that it is.
+    as_text = wire in _OTHER_TEXT and spec.type is Primitive.STRING
     return (Wire.STRING if as_text else wire), None
 
 
@@ -135,7 +151,7 @@ def _holds(type_: ColumnType, wire: Wire) -> bool:
             return wire in _DECIMALS
         case ListOf():
             return False
-        case Primitive.STRING if wire is Wire.DECIMAL_TEXT:
+        case Primitive.STRING if wire in _OTHER_TEXT:
             return True
         case _:
             return type_ in _STORED_AS.get(wire, frozenset[Primitive]())

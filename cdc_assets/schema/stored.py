@@ -10,7 +10,7 @@ import json
 from typing import Any, cast
 
 from cdc_assets.schema.parse import parse_type, type_text
-from cdc_assets.schema.types import Column, TableSchema, Wire
+from cdc_assets.schema.types import Column, TableSchema, Wire, WireDetail
 
 
 def to_json(schema: TableSchema) -> str:
@@ -55,11 +55,18 @@ def _column_document(column: Column) -> dict[str, object]:
         document["unchanged_marker"] = True
     if column.absent:
         document["absent"] = True
+    if column.detail is not None:
+        document["detail"] = _detail_document(column.detail)
     return document
 
 
+def _detail_document(detail: WireDetail) -> dict[str, object]:
+    given = {"labels": list(detail.labels), "zone": detail.zone, "width": detail.width}
+    return {name: value for name, value in given.items() if value}
+
+
 def _column(document: dict[str, Any]) -> Column:
-    element = document.get("element_wire")
+    element, detail = document.get("element_wire"), document.get("detail")
     return Column(
         name=document["name"],
         type=parse_type(document["type"]),
@@ -68,4 +75,10 @@ def _column(document: dict[str, Any]) -> Column:
         unchanged_marker=document.get("unchanged_marker", False),
         element_wire=Wire(element) if element else None,
         absent=document.get("absent", False),
+        detail=None if detail is None else _detail(detail),
     )
+
+
+def _detail(document: dict[str, Any]) -> WireDetail:
+    labels = tuple(document.get("labels", ()))
+    return WireDetail(labels, document.get("zone", ""), document.get("width", 0))

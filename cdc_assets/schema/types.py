@@ -75,6 +75,36 @@ class Wire(StrEnum):
     ISO_ZONED = "iso_zoned"  # io.debezium.time.ZonedTimestamp
     MILLIS_OF_DAY = "millis_of_day"  # a time of day; stored as microseconds since midnight
     LIST = "list"  # of the element's own wire encoding, see `Column.element_wire`
+    # MySQL and MariaDB, by Debezium
+    BOOLEAN_OR_INT = "boolean_or_int"  # tinyint(1): true and false count as 1 and 0
+    UNSIGNED_LONG = "unsigned_long"  # 64 bits without a sign, written as a signed number
+    BITS = "bits"  # io.debezium.data.Bits: base64 of little-endian bytes; stored as their number
+    # Formats in which every value is text
+    INTEGER_TEXT = "integer_text"
+    FLOATING_TEXT = "floating_text"  # the shortest digits that are this float or double
+    BOOLEAN_TEXT = "boolean_text"  # 0 and 1, or false and true
+    DATE_TEXT = "date_text"  # yyyy-MM-dd
+    TIME_TEXT = "time_text"  # [-]hhh:mm:ss[.ffffff]; stored as microseconds
+    TIMESTAMP_TEXT = "timestamp_text"  # yyyy-MM-dd HH:mm:ss[.ffffff], in `WireDetail.zone` if any
+    BYTES_LATIN1 = "bytes_latin1"  # each byte as the character of its number (ISO-8859-1)
+    ENUM_ORDINAL = "enum_ordinal"  # number of the label, from 1; 0 is the empty text
+    SET_BITS = "set_bits"  # a number with a bit for each label, the first label's lowest
+
+
+@dataclass(frozen=True, slots=True)
+class WireDetail:
+    """What decoding must know beside the wire encoding.
+
+    Attributes:
+        labels: of an enumeration or a set, in the order of their declaration.
+        zone: that a text without an offset is local in: an IANA name or ``+hh:mm``.
+        width: bytes of a value of fixed width, which arrives without its trailing zero bytes;
+            0 if values arrive whole.
+    """
+
+    labels: tuple[str, ...] = ()
+    zone: str = ""
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +124,7 @@ class Column:
     element_wire: Wire | None = None
     comment: str = ""
     absent: bool = False
+    detail: WireDetail | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def test_a_semantic_name_decides_the_unit(given, type_, wire):
         ),
         (field("struct", fields=[]), "nested struct", None),
         (field("map"), "nested map", None),
-        (field("bytes", "io.debezium.data.Bits"), "little-endian", None),
+        (field("bytes", "io.debezium.data.Bits"), "little-endian", Wire.BITS),
         (field("int64", "io.debezium.time.MicroDuration"), "interval", Wire.LONG),
         (field("string", "acme.Thing"), "configuring it as string", Wire.STRING),
         (field("int64", "acme.Thing"), "unknown", None),

@@ -69,8 +69,6 @@ _REFUSED: Final[dict[str, tuple[str, Wire | None]]] = {
         "numeric, configure it as bigint) or as text (string)",
         Wire.LONG,
     ),
-    "bit": ("bit strings arrive as little-endian bytes", None),
-    "varbit": ("bit strings arrive as little-endian bytes", None),
     "hstore": (f"it is a map (JSON text in the default hstore mode); {_TEXT_LATER}", Wire.STRING),
     **dict.fromkeys(_RANGES, (f"a range has no lake type; {_TEXT_LATER}", Wire.STRING)),
     **dict.fromkeys(
@@ -78,6 +76,10 @@ _REFUSED: Final[dict[str, tuple[str, Wire | None]]] = {
         ("geometry arrives as a structure", None),
     ),
 }
+_BITS: Final = (
+    "bit strings arrive as little-endian bytes, of one bit as booleans; store their number by "
+    "configuring bigint, of 64 bits decimal(20,0), of one bit boolean"
+)
 _ARRAYS_LEFT_OUT: Final = frozenset({
     "money", "name", "interval", "varbit", "bit", "xml", "point", "refcursor",
 })  # fmt: skip
@@ -181,6 +183,8 @@ def _scalar(column: PostgresColumn, modes: ConnectorModes) -> _Mapped | _Refused
         case "money":
             reason = "its digits depend on the server's locale; configure it as decimal(19,2)"
             return _Refused(reason, _MONEY[modes.decimal])
+        case "bit" | "varbit":
+            return _Refused(_BITS, Wire.BOOLEAN if column.modifier == 1 else Wire.BITS)
         case _:
             reason = "the connector leaves this type out of its events", None
             return _Refused(*_REFUSED.get(name, reason))

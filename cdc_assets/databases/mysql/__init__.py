@@ -1,0 +1,1 @@
+"""MySQL and MariaDB: their catalog, and their types as connectors write them."""

@@ -1,0 +1,176 @@
+"""Types of MySQL and MariaDB in formats that write every value as text: Canal, TiCDC.
+
+Each rule was read in alibaba/canal (``RowsLogBuffer.fetchValue``, ``LogEventConvert.parseOneRow``,
+which writes what the binlog holds) and in pingcap/tiflow (``canalEntryBuilder.formatValue``,
+``formatColVal``). The type is that of the record (``mysqlType``): it may tell less than the
+catalog does, and what it does not tell is refused, never guessed.
+
+What the two write:
+
+- integers and ``bit``: decimal digits, unsigned values as such; ``decimal``: plain digits;
+- ``float``, ``double``: the shortest digits that are this value (TiCDC without an exponent, and 0
+  for what is no number);
+- ``enum``: the ordinal of the label, ``set``: the bits of the labels as a number;
+- ``binary``, ``varbinary``, ``blob``: each byte as the character of its number. Canal writes
+  ``binary(n)`` without its trailing zero bytes, as the binlog has it;
+- ``date``, ``datetime``, ``time``: as MySQL prints them, zero dates included;
+- ``timestamp``: as MySQL prints it, in the time zone of Canal's Java or of TiCDC's server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from cdc_assets.databases.mysql.type_text import MysqlType
+from cdc_assets.databases.mysql.types import (
+    BYTES,
+    GEOMETRIES,
+    INTEGERS,
+    MICROSECONDS,
+    TEXTS,
+    UNSIGNED_LONG,
+    Mapped,
+    MysqlColumn,
+    Outcome,
+    Refused,
+    as_column,
+    bit_type,
+    decimal_digits,
+)
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.modes import Encoding
+from cdc_assets.schema.types import (
+    Column,
+    ColumnType,
+    Primitive,
+    UnmappedColumn,
+    Wire,
+    WireDetail,
+)
+
+_NO_DIGITS: Final = (
+    "the record does not tell its digits; configure it, decimal(10,2) for example, or let TiCDC "
+    "tell them (content-compatible=true)"
+)
+_NO_LABELS: Final = (
+    "the record tells neither its labels nor their values, only numbers; store these by "
+    "configuring it as {}, or let TiCDC tell the labels (content-compatible=true)"
+)
+_NO_ZONE: Final = (
+    "its text is local to the server that wrote it; say which zone that is "
+    "(connector.time_zone), or store the local time by configuring timestamp"
+)
+_SET_MEMBERS: Final = 64
+_GEOMETRY: Final = "geometry arrives as MySQL stores it; configure binary to keep these bytes"
+_UNREAD: Final = "Canal takes its bytes for characters of an encoding"
+_ALWAYS: Final[dict[str, Outcome]] = {
+    **dict.fromkeys(TEXTS, Mapped(Primitive.STRING, Encoding(Wire.STRING))),
+    **dict.fromkeys(GEOMETRIES, Refused(_GEOMETRY, Wire.BYTES_LATIN1)),
+    "float": Mapped(Primitive.FLOAT, Encoding(Wire.FLOATING_TEXT)),
+    "double": Mapped(Primitive.DOUBLE, Encoding(Wire.FLOATING_TEXT)),
+    "year": Mapped(Primitive.INT, Encoding(Wire.INTEGER_TEXT)),
+    "date": Mapped(Primitive.DATE, Encoding(Wire.DATE_TEXT)),
+    "time": Mapped(Primitive.LONG, Encoding(Wire.TIME_TEXT), MICROSECONDS),
+    "datetime": Mapped(Primitive.TIMESTAMP, Encoding(Wire.TIMESTAMP_TEXT)),
+    "vector": Refused("a vector arrives as text; configure string to keep it", Wire.STRING),
+    **dict.fromkeys(("uuid", "inet4", "inet6"), Refused(_UNREAD)),
+}
+"""Types that arrive in one way, whatever else the record tells of them."""
+
+
+def describe_text_table(
+    columns: Iterable[MysqlColumn],
+    key: tuple[str, ...],
+    *,
+    zone: str | None = None,
+    comment: str = "",
+) -> Described:
+    """A table as a format that writes text writes it.
+
+    Args:
+        columns: with the types that the records tell.
+        key: names of the key columns.
+        zone: in which ``timestamp`` values are written: an IANA name or ``+hh:mm``; None if
+            nobody has said, and such columns are refused.
+        comment: of the table.
+    """
+    mapped = tuple(map_text_column(column, zone) for column in columns)
+    return Described(mapped, key, "types in the records", comment)
+
+
+def map_text_column(column: MysqlColumn, zone: str | None) -> Column | UnmappedColumn:
+    """The lake column of one column, or why there is none."""
+    return as_column(column, lambda parsed: _outcome(parsed, zone))
+
+
+def _outcome(parsed: MysqlType, zone: str | None) -> Outcome:
+    match parsed.name:
+        case name if name in _ALWAYS:
+            return _ALWAYS[name]
+        case name if name in INTEGERS:
+            return _integer(parsed)
+        case name if name in BYTES:
+            return _bytes(parsed)
+        case "decimal":
+            return _decimal(parsed)
+        case "bit":
+            return _bits(parsed)
+        case "enum" | "set":
+            return _labels(parsed)
+        case "timestamp":
+            return _timestamp(zone)
+        case _:
+            return Refused("no lake type is known for it")
+
+
+def _integer(parsed: MysqlType) -> Mapped:
+    """``tinyint(1)`` is an integer: it may hold more than 0 and 1."""
+    type_: ColumnType = INTEGERS[parsed.name]
+    if parsed.unsigned and parsed.name == "bigint":
+        return Mapped(UNSIGNED_LONG, Encoding(Wire.DECIMAL_TEXT))
+    if parsed.unsigned and parsed.name == "int":
+        type_ = Primitive.LONG
+    return Mapped(type_, Encoding(Wire.INTEGER_TEXT))
+
+
+def _decimal(parsed: MysqlType) -> Outcome:
+    if not parsed.arguments:
+        return Refused(_NO_DIGITS, Wire.DECIMAL_TEXT)
+    type_ = decimal_digits(parsed)
+    if isinstance(type_, Refused):
+        return Refused(f"{type_.reason}, or configure it as string", Wire.DECIMAL_TEXT)
+    return Mapped(type_, Encoding(Wire.DECIMAL_TEXT))
+
+
+def _bytes(parsed: MysqlType) -> Mapped:
+    width = parsed.arguments[0] if parsed.name == "binary" and parsed.arguments else 0
+    detail = WireDetail(width=width) if width else None
+    return Mapped(Primitive.BINARY, Encoding(Wire.BYTES_LATIN1), detail=detail)
+
+
+def _bits(parsed: MysqlType) -> Outcome:
+    if not parsed.arguments:
+        reason = "the record does not tell its width; configure bigint or decimal(20,0)"
+        return Refused(reason, Wire.INTEGER_TEXT)
+    type_ = bit_type(parsed)
+    boolean = type_ is Primitive.BOOLEAN
+    return Mapped(type_, Encoding(Wire.BOOLEAN_TEXT if boolean else Wire.INTEGER_TEXT))
+
+
+def _labels(parsed: MysqlType) -> Outcome:
+    enum = parsed.name == "enum"
+    if not parsed.labels:
+        return Refused(_NO_LABELS.format("int" if enum else "decimal(20,0)"), Wire.INTEGER_TEXT)
+    if not enum and len(parsed.labels) > _SET_MEMBERS:
+        return Refused(f"a set has at most {_SET_MEMBERS} members")
+    wire = Wire.ENUM_ORDINAL if enum else Wire.SET_BITS
+    return Mapped(Primitive.STRING, Encoding(wire), detail=WireDetail(parsed.labels))
+
+
+def _timestamp(zone: str | None) -> Outcome:
+    if zone is None:
+        return Refused(_NO_ZONE, Wire.TIMESTAMP_TEXT)
+    return Mapped(
+        Primitive.TIMESTAMPTZ, Encoding(Wire.TIMESTAMP_TEXT), detail=WireDetail(zone=zone)
+    )

@@ -1,0 +1,293 @@
+"""Types of MySQL and MariaDB as Debezium's connectors write them without schemas.
+
+Each rule was read in debezium/debezium 3.x: ``BinlogValueConverters`` (``MySqlValueConverters``,
+``MariaDbValueConverters``), ``JdbcValueConverters.schemaBuilder`` for the rest, the JDBC types
+that ``MySqlAntlrDdlParser`` and ``MariaDbAntlrDdlParser`` give, and ``BinlogConnectorConfig``
+(modes and their defaults). The tests hold them against what 3.6.1.Final (MySQL's) and
+3.5.0.Final (MariaDB's) wrote. A type that is not listed here is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cdc_assets.databases.mysql.type_text import MysqlType, parse_column_type
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.modes import (
+    ConnectorModes,
+    DecimalMode,
+    Encoding,
+    Lossy,
+    TimeMode,
+    UnsignedMode,
+    encoding_of,
+    time_of_day,
+)
+from cdc_assets.schema.parse import MAX_DECIMAL_DIGITS
+from cdc_assets.schema.types import (
+    Column,
+    ColumnType,
+    Decimal,
+    ListOf,
+    Primitive,
+    UnmappedColumn,
+    Wire,
+    WireDetail,
+)
+
+UNSIGNED_LONG: Final = Decimal(20, 0)
+"""Holds 0 to 2^64-1."""
+
+MICROSECONDS: Final = "microseconds, between -838:59:59.999999 and 838:59:59.999999"
+"""How ``time`` is stored; the comment of such columns."""
+
+FLOAT_DIGITS: Final = 24
+"""``float(p)`` is a double from p = 25 on."""
+
+INTEGERS: Final = {
+    "tinyint": Primitive.INT,
+    "smallint": Primitive.INT,
+    "mediumint": Primitive.INT,
+    "int": Primitive.INT,
+    "bigint": Primitive.LONG,
+}
+TEXTS: Final = frozenset({
+    "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json",
+})  # fmt: skip
+BYTES: Final = frozenset({
+    "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob",
+})  # fmt: skip
+GEOMETRIES: Final = frozenset({
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
+    "multipolygon", "geometrycollection",
+})  # fmt: skip
+_UNPARSED: Final = "the connector cannot read a definition with this type, and stops at its table"
+_UUID: Final = (
+    "MariaDB's connector changes values that end with a zero byte (one of 256); keep them in "
+    "char(36) or binary(16), or accept it by configuring string"
+)
+_CONNECT_TIME: Final = (
+    "time.precision.mode=connect makes NULL of times below 0 and above 24 hours; set it to "
+    "adaptive_time_microseconds"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlColumn:
+    """A column as the catalog or a record has it.
+
+    Attributes:
+        name: ``COLUMN_NAME``.
+        type_text: ``COLUMN_TYPE``, or what a record says in its place.
+        not_null: whether it is declared so.
+        comment: ``COLUMN_COMMENT``.
+        is_generated: whether the database computes it, stored or virtual.
+        is_invisible: ``SELECT *`` leaves it out.
+    """
+
+    name: str
+    type_text: str
+    not_null: bool = False
+    comment: str = ""
+    is_generated: bool = False
+    is_invisible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What the lake stores, and how it arrives."""
+
+    type: ColumnType
+    encoding: Encoding
+    comment: str = ""
+    detail: WireDetail | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why no lake column holds the values; their encoding, if a configured type could."""
+
+    reason: str
+    wire: Wire | None = None
+
+
+Outcome = Mapped | Refused
+
+_TEXT: Final = Mapped(Primitive.STRING, Encoding(Wire.STRING))
+_ALWAYS: Final[dict[str, Outcome]] = {
+    **dict.fromkeys((*TEXTS, "enum", "set"), _TEXT),
+    **dict.fromkeys(GEOMETRIES, Refused("geometry arrives as a structure")),
+    "year": Mapped(Primitive.INT, Encoding(Wire.INT)),
+    "timestamp": Mapped(Primitive.TIMESTAMPTZ, Encoding(Wire.ISO_ZONED)),
+    "vector": Mapped(ListOf(Primitive.FLOAT), Encoding(Wire.LIST, Wire.FLOAT)),
+    "uuid": Refused(_UUID, Wire.STRING),
+    **dict.fromkeys(("inet4", "inet6"), Refused(_UNPARSED)),
+}
+"""Types that arrive in one way, whatever the modes."""
+
+
+def describe_table(
+    columns: Iterable[MysqlColumn],
+    key: tuple[str, ...],
+    modes: ConnectorModes,
+    *,
+    comment: str = "",
+) -> Described:
+    """A table of the catalog as a connector with these modes writes it."""
+    mapped = tuple(map_column(column, modes) for column in columns)
+    return Described(mapped, key, "database catalog", comment)
+
+
+def map_column(column: MysqlColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
+    """The lake column that holds every value of a MySQL column exactly, or why none does."""
+    return as_column(column, lambda parsed: _outcome(parsed, modes))
+
+
+def as_column(
+    column: MysqlColumn, outcome_of: Callable[[MysqlType], Outcome]
+) -> Column | UnmappedColumn:
+    """The column of a type's outcome; one whose type is not understood is refused."""
+    parsed = parse_column_type(column.type_text)
+    outcome = unreadable(parsed) or outcome_of(parsed)
+    if isinstance(outcome, Refused):
+        return UnmappedColumn(
+            column.name,
+            column.type_text,
+            outcome.reason,
+            outcome.wire,
+            required=column.not_null,
+            comment=column.comment,
+        )
+    return Column(
+        column.name,
+        outcome.type,
+        outcome.encoding.wire,
+        required=column.not_null,
+        element_wire=outcome.encoding.element_wire,
+        comment="; ".join(part for part in (column.comment, outcome.comment) if part),
+        detail=outcome.detail,
+    )
+
+
+def unreadable(parsed: MysqlType) -> Refused | None:
+    """Why a type's text or storage is not understood; None if it is."""
+    if not parsed.name:
+        return Refused("this is not the text of a type")
+    if "compressed" in parsed.remarks:
+        return Refused("no connector reads compressed columns from MariaDB's binlog")
+    if "mariadb-5.3" in parsed.remarks and not parsed.arguments:
+        return None  # without fractions it is what MySQL 5.5 wrote
+    if parsed.remarks:
+        return Refused(f"its definition is not understood ({', '.join(parsed.remarks)})")
+    return None
+
+
+def _outcome(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
+    digits = seconds_digits(parsed)
+    match parsed.name:
+        case name if name in _ALWAYS:
+            return _ALWAYS[name]
+        case name if name in INTEGERS:
+            return _integer(parsed, modes.unsigned)
+        case name if name in BYTES:
+            return _encoded(Primitive.BINARY, modes)
+        case "decimal":
+            return _decimal(parsed, modes)
+        case "float" | "double":
+            return _encoded(_floating(parsed), modes)
+        case "bit":
+            return _bits(parsed)
+        case "date":
+            return _encoded(Primitive.DATE, modes)
+        case "datetime":
+            return _encoded(Primitive.TIMESTAMP, modes, digits)
+        case "time":
+            return _time(digits, modes.time)
+        case _:
+            return Refused("no lake type is known for it")
+
+
+def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
+    """Unsigned types widen; ``tinyint(1)`` keeps -128 to 127, see `Wire.BOOLEAN_OR_INT`.
+
+    The connector writes ``tinyint(1)`` as a number if it read the table's definition from the
+    server, which has forgotten the word, and as a boolean if it saw ``bool`` in the DDL.
+    """
+    if parsed.name == "tinyint" and parsed.arguments == (1,) and not parsed.unsigned:
+        return Mapped(Primitive.INT, Encoding(Wire.BOOLEAN_OR_INT))
+    if not parsed.unsigned or parsed.name not in {"int", "bigint"}:
+        type_ = INTEGERS[parsed.name]
+        return Mapped(type_, Encoding(Wire.LONG if type_ is Primitive.LONG else Wire.INT))
+    if parsed.name == "int":
+        return Mapped(Primitive.LONG, Encoding(Wire.LONG))
+    if mode is UnsignedMode.PRECISE:
+        return Mapped(UNSIGNED_LONG, Encoding(Wire.DECIMAL_BYTES))
+    return Mapped(Primitive.LONG, Encoding(Wire.UNSIGNED_LONG))
+
+
+def decimal_digits(parsed: MysqlType) -> Decimal | Refused:
+    """The type of a ``decimal`` as far as it is declared: (10,0) if it is not."""
+    precision, scale = (*parsed.arguments, *(10, 0)[len(parsed.arguments) :])[:2]
+    type_ = Decimal(precision or 10, scale)  # decimal(0) is decimal(10)
+    if scale > type_.precision:
+        return Refused("its scale is above its precision, which MySQL does not allow")
+    if type_.precision > MAX_DECIMAL_DIGITS:
+        return Refused(f"the lake holds {MAX_DECIMAL_DIGITS} digits; narrow it in the source")
+    return type_
+
+
+def _decimal(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
+    type_ = decimal_digits(parsed)
+    if isinstance(type_, Decimal):
+        return _encoded(type_, modes)
+    if modes.decimal is DecimalMode.STRING:
+        return Refused(f"{type_.reason}, or configure it as string", Wire.STRING)
+    return replace(type_, wire=Wire.DOUBLE if modes.decimal is DecimalMode.DOUBLE else None)
+
+
+def _floating(parsed: MysqlType) -> Primitive:
+    """``float(m,d)`` arrives as the double that the float is; the others as what they are."""
+    if parsed.name == "float" and parsed.arguments[:1] <= (FLOAT_DIGITS,):
+        return Primitive.FLOAT if len(parsed.arguments) < 2 else Primitive.DOUBLE
+    return Primitive.DOUBLE
+
+
+def bit_type(parsed: MysqlType) -> ColumnType:
+    """``bit(1)`` is a boolean, more bits are the number that they are in MySQL."""
+    width = parsed.arguments[0] if parsed.arguments else 1
+    if width == 1:
+        return Primitive.BOOLEAN
+    return Primitive.LONG if width < 64 else UNSIGNED_LONG
+
+
+def _bits(parsed: MysqlType) -> Mapped:
+    type_ = bit_type(parsed)
+    return Mapped(type_, Encoding(Wire.BOOLEAN if type_ is Primitive.BOOLEAN else Wire.BITS))
+
+
+def seconds_digits(parsed: MysqlType) -> int:
+    """Digits after the second; none if not declared, unlike in PostgreSQL."""
+    return parsed.arguments[0] if parsed.arguments else 0
+
+
+def _time(digits: int, mode: TimeMode) -> Outcome:
+    """``time``, a duration: microseconds, below 0 and above 24 hours too."""
+    match mode:
+        case TimeMode.ADAPTIVE:  # these connectors refuse it; PostgreSQL's default
+            return _time(digits, TimeMode.ADAPTIVE_TIME_MICROSECONDS)
+        case TimeMode.CONNECT:
+            return Refused(_CONNECT_TIME, Wire.MILLIS_OF_DAY)
+        case _:
+            return _usable(Primitive.LONG, time_of_day(digits, mode), MICROSECONDS)
+
+
+def _encoded(type_: ColumnType, modes: ConnectorModes, digits: int | None = None) -> Outcome:
+    return _usable(type_, encoding_of(type_, modes, digits))
+
+
+def _usable(type_: ColumnType, encoding: Encoding | Lossy, comment: str = "") -> Outcome:
+    if isinstance(encoding, Lossy):
+        return Refused(encoding.reason, encoding.wire)
+    return Mapped(type_, encoding, comment)
