@@ -48,6 +48,8 @@ class Pipeline:
     source: dict[str, object] = field(default_factory=dict)
     prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
+    shared: dict[str, str] = field(default_factory=dict)
+    """Tables that lie in a topic of another name."""
 
     def __post_init__(self) -> None:
         brokers = self.base.kafka.bootstrap_servers
@@ -107,7 +109,8 @@ class Pipeline:
     def entry(self, table: str) -> TableEntry:
         name = TableName(self.prefix, *table.split("."))
         target = self.config.source(self.prefix).lake_name(name)
-        return TableEntry(name, self.topic(table), target, datetime.now(UTC))
+        topic = self.topic(self.shared.get(table, table))
+        return TableEntry(name, topic, target, datetime.now(UTC))
 
     def replicator(self) -> Replicator:
         return Replicator(self.config, self.spark)

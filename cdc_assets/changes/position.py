@@ -13,6 +13,7 @@ scheme       numbers before the offset
 `oracle`     epoch and commit SCN, SCN, place in the transaction
 `mongodb`    seconds of the cluster time, ordinal
 `yugabyte`   commit time, term, index, write id
+`tidb`       commit timestamp
 `offset`     none
 ===========  =================================================================================
 
@@ -45,6 +46,7 @@ class Scheme(StrEnum):
     ORACLE = "oracle"
     MONGODB = "mongodb"
     YUGABYTE = "yugabyte"
+    TIDB = "tidb"
     OFFSET = "offset"
 
     @property
@@ -60,6 +62,7 @@ _NUMBERS: Final = {
     Scheme.ORACLE: 4,
     Scheme.MONGODB: 3,
     Scheme.YUGABYTE: 5,
+    Scheme.TIDB: 2,
     Scheme.OFFSET: 1,
 }
 
@@ -380,6 +383,24 @@ def yugabyte(
     return (commit_time, *op, offset)
 
 
+# ── TiDB ──────────────────────────────────────────────────────────────────────────────────
+
+
+def tidb(*, commit_ts: int, offset: int) -> tuple[int, int]:
+    """The position of a TiDB change: ``(commit timestamp, offset)``.
+
+    The timestamp oracle gives each transaction one, in the order of commits over the whole cluster.
+    A transaction leaves one change of each key.
+    https://docs.pingcap.com/tidb/stable/tso
+
+    Args:
+        commit_ts: ``_tidb.commitTs``: milliseconds since 1970 shifted left by 18 bits, and a
+            counter in these.
+        offset: in Kafka.
+    """
+    return (commit_ts, offset)
+
+
 # ── which scheme ──────────────────────────────────────────────────────────────────────────
 
 
@@ -405,6 +426,8 @@ def scheme_of(source: Mapping[str, object]) -> Scheme:
             return Scheme.ORACLE
         case "yugabytedb" if is_read or yugabyte_op(_text(source, "lsn")):
             return Scheme.YUGABYTE if _number(source, "commit_time") else Scheme.OFFSET
+        case "ticdc" if _number(source, "commitTs"):
+            return Scheme.TIDB
         case _:
             return Scheme.OFFSET
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from string import Formatter
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator
 
@@ -20,6 +21,7 @@ from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
 _TEMPLATE_FIELDS = ("source", "schema", "table")
 
 Patterns = Annotated[tuple[str, ...], Field(strict=False)]
+_OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
@@ -128,7 +130,8 @@ class TableOverrides(Strict):
 class ConnectorConfig(Strict):
     """How the connector writes values; the defaults are Debezium's own.
 
-    Needed only when events carry no schema of their own.
+    Needed only when events carry no schema of their own. ``time_zone`` is the one in which a
+    connector writes ``timestamp`` values as local text (Canal, TiCDC).
     """
 
     decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
@@ -142,6 +145,19 @@ class ConnectorConfig(Strict):
     ] = "adaptive"
     binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
     unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
+    time_zone: str | None = None
+
+    @field_validator("time_zone")
+    @classmethod
+    def _exists(cls, zone: str | None) -> str | None:
+        if zone is None or _OFFSET.fullmatch(zone):
+            return zone
+        try:
+            ZoneInfo(zone)
+        except (ValueError, OSError) as error:
+            what = f"{zone!r} is no time zone"
+            raise refuse(what, "write 'UTC', 'Europe/Zurich' or '+08:00', for example") from error
+        return zone
 
     @property
     def modes(self) -> ConnectorModes:

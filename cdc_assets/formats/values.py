@@ -160,10 +160,13 @@ def _instant(value: Expression, column: Column) -> Expression:
 
 
 def _iso_instant(value: Expression) -> Expression:
-    """``yyyy-MM-ddTHH:mm:ss[.f]±…``; Spark alone would also take 'now' and bare years."""
-    shaped = value.rlike(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T.*(Z|[+-][0-9]{2}:[0-9]{2})$")
-    instant = value.try_cast("timestamp")
-    return F.when(shaped & (F.length(value) <= len("2026-01-01T00:00:00.000000+00:00")), instant)
+    """``yyyy-MM-ddTHH:mm[:ss[.f]]±…``, with no digit beyond microseconds but zeros.
+
+    Spark alone would also take 'now' and bare years, and cut off what is beyond microseconds.
+    """
+    time = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?"
+    shaped = value.rlike(rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})$")
+    return F.when(shaped, value.try_cast("timestamp"))
 
 
 def _decimal(value: Expression, column: Column, type_: Decimal) -> Expression:

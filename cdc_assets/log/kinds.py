@@ -16,6 +16,7 @@ class TopicKind(StrEnum):
     MESSAGES = "logical decoding messages"
     SCHEMA_CHANGES = "schema changes"
     SIGNALS = "signals"
+    WATERMARKS = "watermarks"
     OTHER = "JSON that is no change event (does the connector unwrap events?)"
     UNREADABLE = "no JSON objects (is the source's format the connector's?)"
 

@@ -26,6 +26,7 @@ from cdc_assets.changes.position import (
     postgres,
     sqlserver,
     sqlserver_lsn,
+    tidb,
     yugabyte,
     yugabyte_op,
 )
@@ -148,6 +149,12 @@ def of_yugabyte(source: Source, offset: int) -> Expected:
     return yugabyte(commit_time=source["commit_time"], op=op, offset=offset)
 
 
+def of_tidb(source: Source, offset: int) -> Expected:
+    commit = source["commitTs"]
+    commit = int(commit) if commit is not None else 0
+    return tidb(commit_ts=commit, offset=offset) if commit > 0 else None
+
+
 def of_offset(source: Source, offset: int) -> Expected:
     return (offset,)
 
@@ -210,6 +217,7 @@ CASES: dict[Scheme, tuple[Callable[[Source, int], Expected], dict[str, list[Any]
             "commit_time": [None, 0, 7208960000000040960],
         },
     ),
+    Scheme.TIDB: (of_tidb, {"commitTs": [None, 0, 1, 464_000_000_000_000_000, 2**62, "17"]}),
     Scheme.OFFSET: (of_offset, {"file": JUNK}),
 }
 

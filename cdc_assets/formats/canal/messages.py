@@ -46,8 +46,10 @@ def kind_of(message: Message) -> TopicKind:
 def table_of(message: Message, source: str) -> TableName | None:
     """The table whose rows it changes; None if it changes none, or does not name it."""
     database, table = message.get("database"), message.get("table")
-    named = isinstance(database, str) and isinstance(table, str) and database and table
-    return TableName(source, database, table) if named and message.get("type") in ROWS else None
+    if not (isinstance(database, str) and isinstance(table, str)):
+        return None
+    is_change = database and table and message.get("type") in ROWS
+    return TableName(source, database, table) if is_change else None
 
 
 def rows_of(message: Message) -> tuple[JsonObject, ...]:

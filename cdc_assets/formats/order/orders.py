@@ -12,6 +12,7 @@ from cdc_assets.formats.order.oracle import OracleOrder
 from cdc_assets.formats.order.order import Order
 from cdc_assets.formats.order.postgres import PostgresOrder
 from cdc_assets.formats.order.sqlserver import SqlServerOrder
+from cdc_assets.formats.order.tidb import TidbOrder
 from cdc_assets.formats.order.yugabyte import YugabyteOrder
 
 _ORDERS: Final[dict[Scheme, Order]] = {
@@ -23,6 +24,7 @@ _ORDERS: Final[dict[Scheme, Order]] = {
         OracleOrder(),
         MongoDbOrder(),
         YugabyteOrder(),
+        TidbOrder(),
         OffsetOrder(),
     )
 }

@@ -1,0 +1,24 @@
+"""TiDB: the commit timestamp, over the whole cluster."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.order.order import Order, OrderState, Placed
+
+
+class TidbOrder(Order):
+    """The rules of `cdc_assets.changes.position.tidb`."""
+
+    scheme = Scheme.TIDB
+    types: ClassVar = {"commitTs": LongType}
+
+    def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
+        """One number for each transaction."""
+        commit = placed.source.getField("commitTs")
+        return [F.when(commit > 0, commit)]
