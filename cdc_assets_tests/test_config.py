@@ -166,6 +166,56 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         ("kafka/properties", {"group.id": "x"}, "kafka.properties", "cdc_assets itself"),
         ("kafka/properties", {"sasl.mechnism": "PLAIN"}, "kafka.properties", "'sasl.mechanism'"),
         (
+            "sources/shop/schema_registry",
+            {"url": "ftp://x"},
+            "sources.shop.schema_registry.url",
+            "http://127.0.0.1:8081",
+        ),
+        ("sources/shop/schema_registry", {"url": []}, "schema_registry.url", "at least 1"),
+        ("sources/shop/schema_registry", {}, "sources.shop.schema_registry", "url is missing"),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "tokn": {"env": "T"}},
+            "sources.shop.schema_registry.tokn",
+            "did you mean 'token'?",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "username": "me"},
+            "sources.shop.schema_registry",
+            "username and password go together",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "username": "m", "password": {"env": "P"}, "token": {"env": "T"}},
+            "sources.shop.schema_registry",
+            "exclude each other",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "key_file": "k.pem"},
+            "sources.shop.schema_registry",
+            "needs certificate_file",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "api": "apicuro"},
+            "sources.shop.schema_registry.api",
+            "did you mean 'apicurio'?",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "ids": "global"},
+            "sources.shop.schema_registry",
+            "ids is of api: apicurio",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "timeout_seconds": 0},
+            "schema_registry.timeout_seconds",
+            "more than 0",
+        ),
+        (
             "kafka/properties",
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
             "kafka.properties",
@@ -252,6 +302,15 @@ def test_a_document_that_is_no_configuration_is_refused(text, words):
         ("spark", {"memory": SECRET}),
         ("spark", {"conf": {"spark.hadoop.fs.s3a.secret.key": SECRET}}),
         ("alerts", {"webhook": f"https://hooks/{SECRET}"}),
+        ("sources/shop/schema_registry", {"url": f"http://u:{SECRET}@h"}),
+        ("sources/shop/schema_registry", {"url": ["http://a", f"http://u:{SECRET}@h"]}),
+        ("sources/shop/schema_registry", {"url": f"http://h?token={SECRET}"}),
+        ("sources/shop/schema_registry", {"url": f"http://h?a={SECRET}"}),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://h", "username": "me", "password": SECRET},
+        ),
+        ("sources/shop/schema_registry", {"url": "http://h", "token": SECRET}),
         ("sources/shop/slo", {"percent": SECRET}),
         ("sources/shop/bad_records", SECRET),
     ],
@@ -348,6 +407,32 @@ def test_connector_modes_reach_the_core():
     assert config.source("shop").connector.modes == ConnectorModes(
         DecimalMode.STRING, TimeMode.CONNECT, BinaryMode.BYTES
     )
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("url", ["http://r:8081", ["http://r:8081"]], ids=["one", "list"])
+def test_a_schema_registry_has_one_url_or_several(url):
+    config = parse_config(edited("sources/shop/schema_registry", {"url": url}))
+    registry = config.source("shop").schema_registry
+    assert registry is not None
+    assert registry.url == ("http://r:8081",)
+    assert (registry.api, registry.ids, registry.timeout_seconds) == ("confluent", None, 10)
+
+
+@pytest.mark.unit
+def test_a_schema_registry_may_ask_for_anything():
+    given = {
+        "url": [{"env": "URL"}, "https://b/apis"], "api": "apicurio", "ids": "global",
+        "token": {"env": "T"}, "ca_file": "ca.pem", "certificate_file": "/c.pem",
+        "key_file": "k.pem", "timeout_seconds": 2.5,
+    }  # fmt: skip
+    text = edited("sources/shop/schema_registry", given)
+    registry = parse_config(text, Path("/etc/cdc/r.yaml")).source("shop").schema_registry
+    assert registry is not None
+    assert registry.url == (Secret(env="URL"), "https://b/apis")
+    assert registry.ca_file == Path("/etc/cdc/ca.pem")
+    assert registry.certificate_file == Path("/c.pem")
+    assert registry.key_file == Path("/etc/cdc/k.pem")
 
 
 @pytest.mark.unit

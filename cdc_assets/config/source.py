@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.formats import installed
+from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
 from cdc_assets.errors import TerminalError
@@ -227,6 +228,7 @@ class SourceConfig(Strict):
     batch: BatchConfig = BatchConfig()
     transactions: TransactionsConfig = TransactionsConfig()
     connect: ConnectConfig | None = None
+    schema_registry: SchemaRegistryConfig | None = None
 
     @field_validator("format")
     @classmethod

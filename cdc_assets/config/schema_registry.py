@@ -1,0 +1,90 @@
+"""The registry that holds the schemas of a source's Avro records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from cdc_assets.config.paths import absolute_path
+from cdc_assets.config.secret import Secret, SecretUrl
+from cdc_assets.config.strict import Strict, refuse
+
+
+def _as_list(given: object) -> object:
+    """One URL needs no brackets."""
+    return cast("object", given) if isinstance(given, list | tuple) else [given]
+
+
+File = Annotated[Path, Field(strict=False)]
+Urls = Annotated[
+    tuple[SecretUrl, ...], BeforeValidator(_as_list), Field(strict=False, min_length=1)
+]
+
+
+class SchemaRegistryConfig(Strict):
+    """How to reach the registry; of several URLs each is tried in turn.
+
+    ``api: confluent`` is what Confluent's registry, Karapace, Redpanda and (under
+    ``/apis/ccompat/v7``) Apicurio speak; ``apicurio`` is Apicurio's own. Its records have ids of
+    two kinds, which a number alone does not tell: ``ids`` says which of them stands before the
+    data, unless records carry it in their headers.
+    ``timeout_seconds`` is for connecting, and again for the whole reply.
+    """
+
+    url: Urls
+    api: Literal["confluent", "apicurio"] = "confluent"
+    ids: Literal["content", "global"] | None = None
+    username: str | None = Field(default=None, min_length=1)
+    password: Secret | None = None
+    token: Secret | None = None
+    ca_file: File | None = None
+    certificate_file: File | None = None
+    key_file: File | None = None
+    timeout_seconds: float = Field(default=10, gt=0, le=300)
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, urls: tuple[str | Secret, ...]) -> tuple[str | Secret, ...]:
+        for url in urls:
+            if isinstance(url, str) and not is_http(url):
+                what = "is not an http:// or https:// URL"
+                raise refuse(what, "for example http://127.0.0.1:8081")
+        return urls
+
+    @field_validator("ca_file", "certificate_file", "key_file")
+    @classmethod
+    def _absolute(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        return None if file is None else absolute_path(file, info)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> SchemaRegistryConfig:
+        if (self.username is None) != (self.password is None):
+            what = "username and password go together"
+            raise refuse(what, "give both; password: {env: NAME}")
+        if self.username is not None and self.token is not None:
+            what = "username and token exclude each other"
+            raise refuse(what, "keep the one that the registry asks for")
+        if self.key_file is not None and self.certificate_file is None:
+            what = "key_file needs certificate_file"
+            raise refuse(what, "name the file of the client's certificate too")
+        if self.ids is not None and self.api != "apicurio":
+            what = "ids is of api: apicurio"
+            raise refuse(what, "leave it out: Confluent's API has ids of one kind")
+        return self
+
+
+def is_http(url: str) -> bool:
+    """Whether it is the URL of an HTTP server, without query or fragment."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and not (parts.query or parts.fragment)
+            and parts.port != 0
+        )
+    except ValueError:
+        return False
