@@ -200,6 +200,7 @@ class _Sample:
     def add(self, record: RawRecord) -> None:
         """Keep it, if it is wanted, or one of the first others."""
         size = len(record.value or b"") + len(record.key or b"")
+        size += sum(len(name) + len(value or b"") for name, value in record.headers)
         self._looked += 1
         self._looked_bytes += size
         if self._wanted is not None and not self._wanted(record):
@@ -305,6 +306,7 @@ def _record(message: Message) -> RawRecord:
         EPOCH + timedelta(milliseconds=millis),
         _bytes(message.key()),
         _bytes(message.value()),
+        tuple((str(name), _bytes(value)) for name, value in message.headers() or ()),
     )
 
 

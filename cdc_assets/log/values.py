@@ -27,6 +27,10 @@ class Watermarks:
     end: OffsetVector
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Of a record, in their order; a name may occur several times."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawRecord:
     """One record as it lies in the log; ``timestamp`` is aware."""
@@ -35,3 +39,4 @@ class RawRecord:
     timestamp: datetime
     key: bytes | None
     value: bytes | None
+    headers: Headers = ()

@@ -152,6 +152,17 @@ def test_a_position_below_the_log_counts_as_its_beginning(broker, log):
 
 
 @pytest.mark.stack
+def test_records_have_their_headers_in_order(broker, log):
+    topic = broker.topic(partitions=1)
+    headers = [("a", b"1"), ("b", None), ("a", b"\xff")]
+    producer = Producer(broker.conf)
+    producer.produce(topic, b"v", headers=headers)
+    producer.produce(topic, b"v")
+    producer.flush()
+    assert [each.headers for each in log.sample(topic, 2)] == [tuple(headers), ()]
+
+
+@pytest.mark.stack
 def test_a_sample_holds_the_first_records_with_a_value(broker, log):
     topic = broker.topic(2)
     broker.write(topic, [(0, 0, None), (0, 1, b"a"), (0, 2, None), (0, 3, b"b"), (1, 4, b"c")])
