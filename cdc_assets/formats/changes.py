@@ -79,7 +79,8 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     """
     fmt, specs = reading.format, reading.specs
     writer = fmt.writer(specs[-1].layout, specs[-1].table)
-    told = raw.select(*_KEPT) if writer is None else raw.select(*_KEPT, writer.alias("writer"))
+    kept = [*_KEPT, *(["headers"] if fmt.reads_headers(specs[-1].layout) else [])]
+    told = raw.select(*kept, *([] if writer is None else [writer.alias("writer")]))
     which = [None] if writer is None else _which(specs)
     parsed = told.select("*", *_documents(fmt, specs, which))
     if fmt.has_many_rows:

@@ -13,7 +13,7 @@ points of the group ``cdc_assets.formats``: see docs/formats/README.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from cdc_assets.changes.names import TableName
@@ -44,12 +44,15 @@ class Format(ABC):
             array of them then.
         has_many_tables: whether records name their table, so that a topic may hold several.
         has_tombstones: whether each delete is followed by a record without a value.
+        reads_alike: whether records of several schemas may be read by one that has the columns of
+            all; else each schema is read by itself.
     """
 
     name: ClassVar[str]
     has_many_rows: ClassVar[bool] = False
     has_many_tables: ClassVar[bool] = False
     has_tombstones: ClassVar[bool] = False
+    reads_alike: ClassVar[bool] = True
 
     def __init__(self, source: SourceConfig) -> None:
         self.source = source
@@ -62,8 +65,12 @@ class Format(ABC):
         return PlainTopics(self.source.topics)
 
     @abstractmethod
-    def kind(self, value: bytes) -> TopicKind:
-        """Says what a record with a value is."""
+    def kind(self, record: RawRecord) -> TopicKind:
+        """Says what a record with a value is.
+
+        Raises:
+            CdcError: if the place where schemas are kept does not answer, or not as it should.
+        """
 
     @abstractmethod
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
@@ -96,6 +103,10 @@ class Format(ABC):
         return None
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
+
+    def reads_headers(self, layout: Layout) -> bool:
+        """Whether records have to be read with their headers: ``headers`` beside the columns."""
+        return False
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
         """The number of the schema that a change of a table was written with; NULL without one.
@@ -131,8 +142,16 @@ class Format(ABC):
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """What the record says, over its parsed document."""
 
-    def sources(self, raw: DataFrame, layout: Layout, order: Order) -> DataFrame:
+    def sources(
+        self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
+    ) -> DataFrame:
         """``partition offset source`` of records, for orders that have to be scanned.
+
+        Args:
+            raw: the records.
+            layout: of them.
+            order: that needs them.
+            writers: see `ReadSpec`; those that are known.
 
         Raises:
             NotImplementedError: of a format whose changes no such order is for.

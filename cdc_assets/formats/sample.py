@@ -21,11 +21,13 @@ class Written:
         described: the table.
         number: by which Spark tells the records of this schema; None if only Spark can tell it.
         text: what `cdc_assets.formats.spec.ReadSpec.writers` is to have of it.
+        is_of_key: it is the schema of records that have a key alone.
     """
 
     described: Described
     number: int | None = None
     text: str = ""
+    is_of_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,13 @@ class Writer:
         number: by which records are told: a hash of the schema, or a registry's id.
         schema: of the table; None if it is not that of change events.
         text: what the format needs to read its records.
+        is_of_key: its records have a key alone: nothing of it says what columns there are.
     """
 
     number: int
     schema: TableSchema | None
     text: str = ""
+    is_of_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,15 @@ class Alike:
 
     writers: Mapping[int, str]
     schema: TableSchema
+
+
+def read_apart(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
+    """Each schema by itself; those that are not of change events are left out."""
+    return tuple(
+        Alike({number: writer.text}, writer.schema)
+        for number, writer in writers.items()
+        if writer.schema is not None
+    )
 
 
 def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:

@@ -180,7 +180,7 @@ class KafkaLog:
         return self._reader().with_values(topic, starts, limit, wanted)
 
     def kinds(
-        self, topics: Iterable[str], kind_of: Callable[[bytes], TopicKind]
+        self, topics: Iterable[str], kind_of: Callable[[RawRecord], TopicKind]
     ) -> dict[str, TopicKind]:
         """What topics hold, by the first records of each partition, or else by the last.
 
@@ -191,12 +191,12 @@ class KafkaLog:
             kind_of: says it of one record.
         """
         marks = self.watermarks(topics)
-        values: dict[str, list[bytes | None]] = {topic: [] for topic in marks}
+        records: dict[str, list[RawRecord]] = {topic: [] for topic in marks}
         wanted = frozenset(marks)
         for at_end in (False, True):
             for record in self._reader().spans(_edges(marks, wanted, at_end=at_end)):
-                values[record.coordinate.topic].append(record.value)
-            kinds = {topic: kind_of_topic(found, kind_of) for topic, found in values.items()}
+                records[record.coordinate.topic].append(record)
+            kinds = {topic: kind_of_topic(found, kind_of) for topic, found in records.items()}
             wanted = frozenset(t for t, kind in kinds.items() if kind is not TopicKind.CHANGES)
         return kinds
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
+from cdc_assets.log.values import RawRecord
+
 
 class TopicKind(StrEnum):
     """What a topic's records are; the values are words for people."""
@@ -22,7 +24,7 @@ class TopicKind(StrEnum):
 
 
 def kind_of_topic(
-    values: Iterable[bytes | None], kind_of: Callable[[bytes], TopicKind]
+    records: Iterable[RawRecord], kind_of: Callable[[RawRecord], TopicKind]
 ) -> TopicKind:
     """Says what a topic holds by some of its records.
 
@@ -30,10 +32,10 @@ def kind_of_topic(
     said when it is merged. Otherwise it is what its first record with a value is.
 
     Args:
-        values: of records.
-        kind_of: says it of one.
+        records: of it.
+        kind_of: says it of one with a value.
     """
-    kinds = [kind_of(value) for value in values if value is not None]
+    kinds = [kind_of(record) for record in records if record.value is not None]
     if TopicKind.CHANGES in kinds:
         return TopicKind.CHANGES
     return kinds[0] if kinds else TopicKind.EMPTY

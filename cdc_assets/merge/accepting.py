@@ -28,7 +28,7 @@ from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Pending, Planner
 from cdc_assets.merge.intake.preparation import Preparation
-from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
@@ -96,6 +96,8 @@ class RestartDesk:
 
     def _looked(self, plan: BatchPlan, watch: RestartWatch) -> Acceptable | None:
         options = self._config.kafka.spark_options()
+        if self._planner.format(plan.entry).reads_headers(plan.layout):
+            options = {**options, **WITH_HEADERS}
         raw = read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
         decoder = BatchDecoder(
             raw, plan, self._planner.format(plan.entry), self._preparation(plan).writers(plan, raw)

@@ -26,7 +26,7 @@ from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Pending, Planner, spans
 from cdc_assets.merge.intake.preparation import Preparation
-from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued
 from cdc_assets.merge.plan.plan import BatchPlan, limited
@@ -197,7 +197,7 @@ class Attempts:
         entry, plan = request.entry, pending.plan
         fmt, tables = self.planner.format(entry), self.planner.tables(entry)
         types = TypeSource(self._source(entry), self._log, fmt)
-        records = self._read(entry, plan.ranges) if raw is None else raw
+        records = self._read(plan, plan.ranges) if raw is None else raw
         catalog = self._config.lake.catalog.name
         all_of_them = request.all_schemas or raw is not None
         written = partial(self._written, all_of_them=all_of_them)
@@ -220,7 +220,7 @@ class Attempts:
             refusals=work.refusals,
             plan=plan,
             decoder=work.decoder,
-            context=self._read(plan.entry, plan.context) if plan.context else None,
+            context=self._read(plan, plan.context) if plan.context else None,
             clock=self._clock,
             require_whole=work.pending.require_whole,
             require_same_topic=self.planner.require_same_topic,
@@ -235,9 +235,11 @@ class Attempts:
         quarantine = Quarantine(self.session(), catalog, name)
         return KeptApart(quarantine, plan, raw, source.quarantine.max_records, self._clock)
 
-    def _read(self, entry: TableEntry, ranges: tuple[OffsetRange, ...]) -> DataFrame:
+    def _read(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
         options = self._config.kafka.spark_options()
-        return read_ranges(self.session(), entry.topic, ranges, options)
+        if self.planner.format(plan.entry).reads_headers(plan.layout):
+            options = {**options, **WITH_HEADERS}
+        return read_ranges(self.session(), plan.entry.topic, ranges, options)
 
     def _result(
         self,

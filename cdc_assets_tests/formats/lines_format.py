@@ -12,8 +12,8 @@ class Lines(Format):
 
     name = "lines"
 
-    def kind(self, value):
-        return TopicKind.CHANGES if _fields(value) else TopicKind.OTHER
+    def kind(self, record):
+        return TopicKind.CHANGES if _fields(record.value) else TopicKind.OTHER
 
     def look(self, records, table):
         rows = [fields for record in records if (fields := _fields(record.value))]

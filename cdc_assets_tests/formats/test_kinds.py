@@ -1,10 +1,13 @@
 """What a topic holds, by its records."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
+from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
+from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.debezium import debezium_json
 
 pytestmark = pytest.mark.unit
@@ -39,7 +42,9 @@ UNREADABLE = [b"", b"no JSON", b"[1]", b"17", b"\x00\x00\x00\x00\x01avro", b"\xf
 
 
 def kind_of(values):
-    return kind_of_topic(values, KIND)
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    records = [RawRecord(Coordinate("t", 0, n), at, None, v) for n, v in enumerate(values)]
+    return kind_of_topic(records, KIND)
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "inline schema"])

@@ -217,7 +217,7 @@ CASES: dict[Scheme, tuple[Callable[[Source, int], Expected], dict[str, list[Any]
             "commit_time": [None, 0, 7208960000000040960],
         },
     ),
-    Scheme.TIDB: (of_tidb, {"commitTs": [None, 0, 1, 464_000_000_000_000_000, 2**62, "17"]}),
+    Scheme.TIDB: (of_tidb, {"commitTs": [None, 0, 1, 464_000_000_000_000_000, 2**62]}),
     Scheme.OFFSET: (of_offset, {"file": JUNK}),
 }
 

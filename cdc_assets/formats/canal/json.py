@@ -36,9 +36,9 @@ class CanalJson(Format):
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
-    def kind(self, value: bytes) -> TopicKind:
+    def kind(self, record: RawRecord) -> TopicKind:
         """By ``type`` and ``isDdl``."""
-        return messages.kind_of(messages.read(value))
+        return messages.kind_of(messages.read(record.value))
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
         """By ``database`` and ``table``."""

@@ -56,17 +56,16 @@ def ordinal(envelope: Expression, spec: ReadSpec) -> Expression:
 
 
 def left_out(
-    envelope: Expression, column: Column, spec: ReadSpec, placeholder: str
+    value: Expression, column: Column, spec: ReadSpec, placeholder: str
 ) -> Expression | None:
-    """Whether ``after`` holds the placeholder for a column.
+    """Whether a value of ``after`` is the placeholder.
 
     The columns of a configured key may be large, whatever is known of them.
     """
     is_text_of_key = spec.layout.split_keys and column.name in spec.schema.key
     if not (column.unchanged_marker or (is_text_of_key and column.wire is Wire.STRING)):
         return None
-    held = is_placeholder(envelope.getField("after").getField(column.name), column, placeholder)
-    return F.coalesce(held, F.lit(False))
+    return F.coalesce(is_placeholder(value, column, placeholder), F.lit(False))
 
 
 def lacks(spec: ReadSpec) -> Expression:

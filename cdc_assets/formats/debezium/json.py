@@ -60,9 +60,9 @@ class DebeziumJson(Format):
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
-    def kind(self, value: bytes) -> TopicKind:
+    def kind(self, record: RawRecord) -> TopicKind:
         """Schemas around a record do not matter."""
-        document = read_json(value)
+        document = read_json(record.value)
         if isinstance(document, dict) and {"schema", "payload"} <= document.keys():
             document = document["payload"]
         event = cast("Mapping[str, Any]", document) if isinstance(document, dict) else None
@@ -140,7 +140,9 @@ class DebeziumJson(Format):
         is_inline = spec.layout.dialect == INLINE
         return json_records.envelope(document, spec, self.placeholder, is_inline=is_inline)
 
-    def sources(self, raw: DataFrame, layout: Layout, order: Order) -> DataFrame:
+    def sources(
+        self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
+    ) -> DataFrame:
         """``source`` alone is parsed."""
         from cdc_assets.formats.debezium import json_records
 

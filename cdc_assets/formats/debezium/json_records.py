@@ -68,7 +68,9 @@ def envelope(
         before=fields_of(before),
         after=fields_of(after),
         unchanged=lambda column: before.isNotNull() & ~F.array_contains(logged, column.name),
-        left_out=lambda column: common.left_out(payload, column, spec, placeholder),
+        left_out=lambda column: common.left_out(
+            after.getField(column.name), column, spec, placeholder
+        ),
         record_key=record_key(spec),
         source=payload.getField("source"),
         ordinal=common.ordinal(payload, spec),

@@ -17,7 +17,7 @@ from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import OrderState
 from cdc_assets.formats.spec import ReadSpec
-from cdc_assets.formats.writers import Alike, Writer, read_alike
+from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema
 
@@ -81,7 +81,8 @@ class BatchDecoder:
             may_lack=self.may_lack,
         )
         unreadable = tuple(each.number for each in self.writers.values() if each.schema is None)
-        specs = (*(self._of(group, spec) for group in read_alike(self.writers)), spec)
+        grouped = read_alike if self.format.reads_alike else read_apart
+        specs = (*(self._of(group, spec) for group in grouped(self.writers)), spec)
         return decode(self.raw if raw is None else raw, Reading(self.format, specs, unreadable))
 
     def _of(self, group: Alike, spec: ReadSpec) -> ReadSpec:
@@ -94,9 +95,10 @@ class BatchDecoder:
         """By schema, what it has not of these columns; empty if none lacks any."""
         found: dict[int, tuple[str, ...]] = {}
         for number in group.writers:
-            schema = self.writers[number].schema
-            names = set(schema.names) if schema else set[str]()
-            found[number] = tuple(name for name in expected if name not in names)
+            writer = self.writers[number]
+            names = set(writer.schema.names) if writer.schema else set[str]()
+            if not writer.is_of_key:
+                found[number] = tuple(name for name in expected if name not in names)
         return found if any(found.values()) else {}
 
     @property

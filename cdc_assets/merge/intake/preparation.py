@@ -6,7 +6,7 @@ Reads records, changes nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -71,9 +71,9 @@ class Preparation:
             TerminalError: if the table cannot hold what the records have, or would lose what
                 they lack.
         """
-        plan = self._numbered(plan, raw)
         writers = self.writers(plan, raw)
-        readable = [each.schema for each in writers.values() if each.schema is not None]
+        plan = self._numbered(plan, raw, writers)
+        readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         plan = self._widened(plan, readable, unknown)
         decoder = BatchDecoder(raw, plan, self.format, writers)
         names = dict.fromkeys(n for each in readable for n in lacking(plan.schema, each))
@@ -137,17 +137,27 @@ class Preparation:
     def _writer(self, plan: BatchPlan, number: int, written: Written | None) -> Writer:
         if written is None:
             return Writer(number, None)
+        if written.is_of_key:
+            return Writer(number, _of_key(plan.schema), written.text, is_of_key=True)
         schema = self.types.of_record(plan.entry, written.described, plan.schema)
         return Writer(number, schema, written.text)
 
-    def _numbered(self, plan: BatchPlan, raw: DataFrame) -> BatchPlan:
+    def _numbered(
+        self, plan: BatchPlan, raw: DataFrame, writers: Mapping[int, Writer]
+    ) -> BatchPlan:
         """With the epochs of its positions. What was merged before is not looked at again."""
         order = order_of(plan.layout.scheme)
         if not order.is_scanned:
             return replace(plan, epochs=order.epochs(plan.numbering))
         numbering = plan.numbering
         if not plan.replay:
+            texts = {number: each.text for number, each in writers.items() if each.schema}
             with translated("read positions", plan.where):
-                sources = self.format.sources(raw, plan.layout, order)
+                sources = self.format.sources(raw, plan.layout, order, texts)
                 numbering = order.scanned(sources, numbering)
         return replace(plan, numbering=numbering, epochs=order.epochs(numbering))
+
+
+def _of_key(schema: TableSchema) -> TableSchema:
+    """The key's columns, as those of a record that has nothing else."""
+    return replace(schema, columns=tuple(schema.column(name) for name in schema.key))

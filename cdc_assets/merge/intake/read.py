@@ -24,6 +24,10 @@ of 16 MiB take twice as long as these, and the memory of one per task and partit
 that has read to the log's end still waits there for more when its next batch comes: not long."""
 
 
+WITH_HEADERS: Final = {"includeHeaders": "true"}
+"""A column more: ``headers``."""
+
+
 def read_ranges(
     spark: SparkSession, topic: str, ranges: tuple[OffsetRange, ...], options: Mapping[str, str]
 ) -> DataFrame:

@@ -1,0 +1,215 @@
+"""``debezium-avro``: Debezium's envelope in Avro, its schemas in a registry.
+
+Each record names the schema that it was written with; it is read by that one and no other.
+https://debezium.io/documentation/reference/stable/configuration/avro.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.changes.json_text import mapping, read_object
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import SourceConfig
+from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.formats.debezium.avro_events import AvroSchemas
+from cdc_assets.formats.debezium.kinds import kind_of_event
+from cdc_assets.formats.debezium.marks import ended_of, mark_of
+from cdc_assets.formats.debezium.topics import DebeziumTopics
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.names import TopicNames
+from cdc_assets.formats.registry import SchemaRegistry
+from cdc_assets.formats.sample import JsonObject, Sample, Written
+from cdc_assets.formats.wire_id import (
+    Framed,
+    Framing,
+    IdKind,
+    Side,
+    Unframed,
+    framing_of,
+    read_frame,
+)
+from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.connect import describe_envelope, describe_row, is_envelope_schema
+from cdc_assets.schema.described import Described
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
+
+    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.layout import Layout
+    from cdc_assets.formats.order import Order
+    from cdc_assets.formats.spec import ReadSpec
+
+_OPS = frozenset({"c", "u", "d", "r", "t"})
+
+
+class DebeziumAvro(Format):
+    """Dialects are the framings of `cdc_assets.formats.wire_id`."""
+
+    name = "debezium-avro"
+    has_tombstones = True
+    reads_alike = False
+
+    def __init__(self, source: SourceConfig) -> None:
+        super().__init__(source)
+        if source.schema_registry is None:
+            what = "format debezium-avro needs the registry that holds the records' schemas"
+            remedy = "schema_registry: {url: http://…}"
+            raise ConfigError(what, where="sources.*.schema_registry", remedy=remedy)
+        self._schemas = AvroSchemas.of(SchemaRegistry(source.schema_registry))
+
+    @property
+    def topics(self) -> TopicNames:
+        """Debezium's."""
+        return DebeziumTopics(self.source.topics)
+
+    @property
+    def placeholder(self) -> str:
+        """The connector's ``unavailable.value.placeholder``."""
+        return self.source.connector.unavailable_value_placeholder
+
+    # ── few records, in Python ───────────────────────────────────────────────────────────
+
+    def kind(self, record: RawRecord) -> TopicKind:
+        """By the decoded record."""
+        return kind_of_event(self._schemas.event(record))
+
+    def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
+        """The framing is that of all of them.
+
+        Raises:
+            TerminalError: if they are framed in several ways.
+        """
+        read = [(record, self._schemas.event(record) or {}) for record in records]
+        events = [(record, event) for record, event in read if _is_event(event)]
+        images = (each.get("after") or each.get("before") for _, each in events)
+        keys = [key for record in records if (key := self._key(record))]
+        return Sample(
+            count=len(records),
+            events=len(events),
+            rows=tuple(image for image in images if isinstance(image, dict) and image),
+            has_row=any(mapping(each.get("after")) for _, each in events),
+            keys=tuple(keys),
+            sources=tuple(s for _, each in events if (s := mapping(each.get("source")))),
+            dialect=_framing(record for record, _ in events),
+            described=self._described(events[0][0]) if events else None,
+        )
+
+    def _described(self, record: RawRecord) -> Described | None:
+        written = self._of_value(record)
+        frame, topic = read_frame(record, Side.KEY), record.coordinate.topic
+        if written is None or not isinstance(frame, Framed):
+            return written
+        key = self._schemas.connect(frame.schema_id, topic)
+        names = describe_row(key).names if key is not None and key.get("fields") else ()
+        return Described(written.columns, names, written.origin)
+
+    def _of_value(self, record: RawRecord) -> Described | None:
+        frame = read_frame(record, Side.VALUE)
+        if not isinstance(frame, Framed):
+            return None
+        schema = self._schemas.connect(frame.schema_id, record.coordinate.topic)
+        return describe_envelope(schema) if is_envelope_schema(schema) and schema else None
+
+    def _key(self, record: RawRecord) -> JsonObject | None:
+        """In Avro, or else in JSON."""
+        if isinstance(read_frame(record, Side.KEY), Framed):
+            return self._schemas.event(record, Side.KEY)
+        return read_object(record.key) or None
+
+    def holds_row(self, record: RawRecord, table: TableName) -> bool:
+        """Whether it has an ``after``."""
+        event = self._schemas.event(record) or {}
+        return _is_event(event) and bool(mapping(event.get("after")))
+
+    def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
+        """By ``transaction`` and ``source``."""
+        if raw.value is None:
+            return None
+        return mark_of(self._schemas.event(raw) or {}, raw, only_partition=only_partition)
+
+    def ended(self, raw: RawRecord) -> Ended | None:
+        """An ``END`` record."""
+        return ended_of(self._schemas.event(raw) or {})
+
+    # ── the schemas of records ───────────────────────────────────────────────────────────
+
+    def reads_headers(self, layout: Layout) -> bool:
+        """Where they name the schema."""
+        return layout.dialect == Framing.HEADERS
+
+    def writer(self, layout: Layout, table: TableName) -> Expression | None:
+        """The ids of value and key together."""
+        from cdc_assets.formats.debezium import avro_records
+
+        return avro_records.writer(has_headers=self.reads_headers(layout))
+
+    def written(self, record: RawRecord, layout: Layout) -> Written | None:
+        """By the schemas of value and key; of the key alone if there is no value."""
+        topic = record.coordinate.topic
+        value, key = read_frame(record, Side.VALUE), read_frame(record, Side.KEY)
+        texts = {
+            side: self._schemas.wire(frame.schema_id, topic) if isinstance(frame, Framed) else None
+            for side, frame in ((Side.VALUE, value), (Side.KEY, key))
+        }
+        number, text = _number(value, key), json.dumps(texts)
+        if isinstance(value, Framed):
+            described = self._of_value(record)
+            if texts[Side.VALUE] is None or described is None:
+                return None
+            return Written(described, number, text)
+        if record.value is None and texts[Side.KEY] is not None:
+            return Written(Described(()), number, text, is_of_key=True)
+        return None
+
+    # ── all records, on Spark ────────────────────────────────────────────────────────────
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """The value as its schema has it."""
+        from cdc_assets.formats.debezium import avro_records
+
+        has_headers = self.reads_headers(spec.layout)
+        return avro_records.document(spec, has_headers=has_headers)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """Of what the value's schema has."""
+        from cdc_assets.formats.debezium import avro_records
+
+        has_headers = self.reads_headers(spec.layout)
+        return avro_records.envelope(document, spec, self.placeholder, has_headers=has_headers)
+
+    def sources(
+        self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
+    ) -> DataFrame:
+        """``source`` of each record by its schema."""
+        from cdc_assets.formats.debezium import avro_records
+
+        return avro_records.sources(raw, order, writers, has_headers=self.reads_headers(layout))
+
+
+def _is_event(event: Mapping[str, Any]) -> bool:
+    op = event.get("op")
+    return isinstance(op, str) and op in _OPS
+
+
+def _framing(records: Iterable[RawRecord]) -> str:
+    match framing_of(records, Side.VALUE):
+        case Unframed(reason):
+            remedy = "have one converter write the topic, or take those apart"
+            raise TerminalError(reason, remedy=remedy)
+        case found:
+            return found or Framing.CONFLUENT
+
+
+def _number(value: object, key: object) -> int:
+    """What `avro_records.writer` gives; ids are below 2³¹."""
+    of_value = value.schema_id.number if isinstance(value, Framed) else 0
+    of_key = key.schema_id.number if isinstance(key, Framed) else 0
+    is_content = isinstance(value, Framed) and value.schema_id.kind is IdKind.CONTENT
+    return (int(is_content) << 62) | (of_value << 31) | of_key

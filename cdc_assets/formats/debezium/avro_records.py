@@ -1,0 +1,270 @@
+"""Debezium's Avro on Spark: bytes to envelope, each record by the schema that it names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import DataType, LongType, StringType, StructType
+
+from cdc_assets.formats.debezium import envelope as common
+from cdc_assets.formats.debezium.json_records import record_key as json_key
+from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.order import Order
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
+from cdc_assets.formats.values import wire_type
+from cdc_assets.schema.types import Wire
+
+_PERMISSIVE: Final = {"mode": "PERMISSIVE"}
+_LONGEST: Final = 2**31 - 1
+_KEY_BITS: Final = 31
+_CONTENT: Final = 1 << 62
+Schema = Mapping[str, Any]
+
+
+# ── which schema ──────────────────────────────────────────────────────────────────────────
+
+
+def writer(*, has_headers: bool) -> Expression:
+    """The ids of value and key in one number; NULL where there is neither."""
+    value, key = (_id(side, has_headers=has_headers) for side in ("value", "key"))
+    none = F.lit(0).cast("bigint")
+    known = F.coalesce(value, none)
+    number = F.shiftleft(known, _KEY_BITS) + F.coalesce(key, none)
+    if has_headers:
+        is_content = _header("value", "contentId").isNotNull()
+        number = number + F.when(is_content, F.lit(_CONTENT)).otherwise(none)
+    of_key = F.col("value").isNull() & key.isNotNull()
+    return F.when(value.isNotNull() | of_key, number)
+
+
+def _id(side: str, *, has_headers: bool) -> Expression:
+    """The rules of `cdc_assets.formats.wire_id`; NULL for what is no id below 2³¹."""
+    before = F.when(_is_framed(side), F.coalesce(_short(side), _long(side)))
+    if not has_headers:
+        return before
+    named = F.coalesce(_header(side, "contentId"), _header(side, "globalId"))
+    number = F.conv(F.hex(named), 16, 10).try_cast("bigint")
+    return F.when(named.isNotNull(), F.when(number.between(1, _LONGEST), number)).otherwise(before)
+
+
+def _header(side: str, name: str) -> Expression:
+    """The last header of this name; the empty ones count as none."""
+    wanted = f"apicurio.{side}.{name}"
+    found = F.filter(
+        "headers",
+        lambda each: (each.getField("key") == wanted) & (F.octet_length(each["value"]) > 0),
+    )
+    return F.try_element_at(found, F.lit(-1)).getField("value")
+
+
+def _is_framed(side: str) -> Expression:
+    data = F.col(side)
+    return (F.octet_length(data) >= 5) & (F.substring(data, 1, 1) == F.lit(b"\x00"))
+
+
+def _short(side: str) -> Expression:
+    number = _number(side, 2)
+    return F.when(number.between(1, _LONGEST), number)
+
+
+def _long(side: str) -> Expression:
+    """Of an id of eight bytes, of which the first four are zero."""
+    number = _number(side, 6)
+    is_long = (_number(side, 2) == 0) & (F.octet_length(side) >= 9)
+    return F.when(is_long & number.between(1, _LONGEST), number)
+
+
+def _number(side: str, start: int) -> Expression:
+    return F.conv(F.hex(F.substring(F.col(side), start, 4)), 16, 10).cast("bigint")
+
+
+def _data(side: str, *, has_headers: bool) -> Expression:
+    """What follows the id."""
+    start = F.when(_short(side).isNotNull(), 6).otherwise(10)
+    if has_headers:
+        named = F.coalesce(_header(side, "contentId"), _header(side, "globalId"))
+        start = F.when(named.isNotNull(), 1).otherwise(start)
+    return F.substring(F.col(side), start, F.lit(_LONGEST))
+
+
+# ── the shape of a schema ─────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A record type, by the schemas of its fields; empty where there is none."""
+
+    fields: Mapping[str, Any]
+    named: Mapping[str, Schema]
+
+    @classmethod
+    def of(cls, text: str | None) -> Shape:
+        """Of a schema's text."""
+        schema = json.loads(text) if text else None
+        named = {each["name"]: each for each in _named(schema)}
+        return cls({}, named).inner(schema)
+
+    def inner(self, schema: Any) -> Shape:
+        """The record that a schema is, names, or may be beside null."""
+        if isinstance(schema, list):
+            records = (self.inner(each) for each in schema)
+            return next((each for each in records if each.fields), Shape({}, self.named))
+        found = self.named.get(schema) if isinstance(schema, str) else schema
+        if not isinstance(found, Mapping) or found.get("type") != "record":
+            return Shape({}, self.named)
+        return Shape({each["name"]: each["type"] for each in found["fields"]}, self.named)
+
+    def field(self, name: str) -> Shape:
+        """The record that a field holds."""
+        return self.inner(self.fields.get(name))
+
+
+def _named(schema: Any) -> Iterator[Schema]:
+    """The types with a name in a schema."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _named(each)
+    elif isinstance(schema, Mapping):
+        if "name" in schema:
+            yield schema
+        for each in schema.get("fields", ()):
+            yield from _named(each["type"])
+        for inner in ("items", "values", "type"):
+            yield from _named(schema.get(inner))
+
+
+# ── envelopes ─────────────────────────────────────────────────────────────────────────────
+
+
+def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
+    """The value by its schema; NULL if it cannot be read, or has none."""
+    text = _text(spec.writers, "value")
+    if text is None:
+        return F.lit(None).cast(StructType().add("op", StringType()))
+    data = _data("value", has_headers=has_headers)
+    here = F.when(F.spark_partition_id() >= 0, data) if spec.parse_here else data
+    return from_avro(here, text, _PERMISSIVE)
+
+
+def envelope(
+    document: Expression, spec: ReadSpec, placeholder: str, *, has_headers: bool
+) -> Envelope:
+    """What a record says."""
+    shape = Shape.of(_text(spec.writers, "value"))
+    source = _source(document, shape, spec.order)
+    op = _field(document, shape, "op", StringType())
+    told = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(op)
+    before, after = (_image(document, shape, name) for name in ("before", "after"))
+    snapshot = F.coalesce(source.getField("snapshot"), F.lit("false")) != "false"
+    return Envelope(
+        op=told,
+        is_read=(told == "r") | snapshot,
+        before=before,
+        after=after,
+        # The schema of ``before`` is that of the row: what was not logged is NULL in it.
+        unchanged=lambda _: F.lit(False),
+        left_out=lambda column: common.left_out(after.value(column), column, spec, placeholder),
+        record_key=_record_key(spec, has_headers=has_headers),
+        source=source,
+        ordinal=_ordinal(document, shape, spec),
+        reject=_rejection(told, after, before, spec, has_headers=has_headers),
+        other_table=no_text(),
+        unknown=no_text(),
+        absent=F.when(told.isin(*ROW_OPS), common.lacks(spec)),
+    )
+
+
+def sources(
+    raw: DataFrame, order: Order, writers: Mapping[int, str], *, has_headers: bool
+) -> DataFrame:
+    """``partition offset source`` of the records of these schemas."""
+    numbered = raw.withColumn("writer", writer(has_headers=has_headers))
+    case = F.lit(None).cast(common.source_type(order))
+    for number, texts in writers.items():
+        text = json.loads(texts)["value"]
+        if text is None:
+            continue
+        parsed = from_avro(_data("value", has_headers=has_headers), text, _PERMISSIVE)
+        mine = F.when(F.col("writer") == number, _source(parsed, Shape.of(text), order))
+        case = F.coalesce(mine, case)
+    return numbered.select("partition", "offset", case.alias("source"))
+
+
+def _text(writers: Mapping[int, str], side: str) -> str | None:
+    """The schema of the one writer; None of records without."""
+    texts = [json.loads(text)[side] for text in writers.values()]
+    return texts[0] if texts else None
+
+
+def _image(document: Expression, shape: Shape, name: str) -> Image:
+    inner = shape.field(name)
+    if not inner.fields:
+        return Image(F.lit(False), lambda column: F.lit(None).cast(wire_type(column)))
+    row = document.getField(name)
+    return Image(row.isNotNull(), lambda column: _field(row, inner, column.name, wire_type(column)))
+
+
+def _field(record: Expression, shape: Shape, name: str, kind: DataType) -> Expression:
+    """A field as it is wanted; NULL if its record has none of this name."""
+    if name not in shape.fields:
+        return F.lit(None).cast(kind)
+    return record.getField(name).cast(kind)
+
+
+def _source(document: Expression, shape: Shape, order: Order) -> Expression:
+    inner, wanted = shape.field("source"), common.source_type(order)
+    if not inner.fields:
+        return F.lit(None).cast(wanted)
+    source = document.getField("source")
+    return F.struct(
+        *(_field(source, inner, each.name, each.dataType).alias(each.name) for each in wanted)
+    )
+
+
+def _ordinal(document: Expression, shape: Shape, spec: ReadSpec) -> Expression:
+    inner = shape.field("transaction")
+    if not spec.counts_rows or not inner.fields:
+        return F.lit(None).cast("bigint")
+    return _field(document.getField("transaction"), inner, "total_order", LongType())
+
+
+def _record_key(spec: ReadSpec, *, has_headers: bool) -> Image:
+    """In Avro, if its bytes name a schema; else in JSON."""
+    text = _text(spec.writers, "key")
+    if text is None:
+        return json_key(spec)
+    shape = Shape.of(text)
+    key = from_avro(_data("key", has_headers=has_headers), text, _PERMISSIVE)
+    return Image(key.isNotNull(), lambda column: _field(key, shape, column.name, wire_type(column)))
+
+
+def _rejection(
+    op: Expression, after: Image, before: Image, spec: ReadSpec, *, has_headers: bool
+) -> Expression:
+    framed = _id("value", has_headers=has_headers).isNotNull()
+    reject = (
+        F.when((op == TOMBSTONE) & F.col("key").isNull(), _nothing(spec))
+        .when(op == TOMBSTONE, no_text())
+        .when(~framed, "it does not begin with 0x00 and a schema id: is it Avro of a registry?")
+        .when(op.isNull(), "it cannot be read by the schema that it names, or has no op")
+        .when(~op.isin(*ROW_OPS, "d", "t"), "an operation that is not known")
+    )
+    images = [after, before] if spec.counts_rows else [after]
+    broken = [
+        F.when(~F.is_valid_utf8(image.value(column)), f"column {column.name!r}: it is not UTF-8")
+        for image in images
+        for column in spec.schema.columns
+        if column.wire is Wire.STRING
+    ]
+    return F.coalesce(reject, *broken) if broken else reject
+
+
+def _nothing(spec: ReadSpec) -> Expression:
+    return F.lit("neither key nor value") if spec.schema.key else no_text()
