@@ -12,7 +12,7 @@ decimals, and these shapes would end more than their own record:
 - more than 28 levels, see `cdc_assets.schema.avro_parse.MAX_DEPTH`.
 
 A record that is cut off, or of another schema, may still announce a text of two gigabytes: the
-server's JVM has to be started with ``-Dorg.apache.avro.limits.*`` (docs/avro.md).
+server's JVM has to be started with ``-Dorg.apache.avro.limits.*`` (docs/formats/debezium-avro.md).
 """
 
 from __future__ import annotations
