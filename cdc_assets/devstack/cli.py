@@ -28,6 +28,7 @@ _STYLES = {
     PartState.STOPPED: "dim",
     PartState.DIED: "bold red",
 }
+_INSTALLABLE = (*jars.PARTS, *jars.OPTIONAL_PARTS)
 _home_option = click.option(
     "--home",
     type=click.Path(file_okay=False, path_type=Path),
@@ -39,24 +40,28 @@ _home_option = click.option(
 def stack() -> None:
     """Run PostgreSQL, Kafka, Kafka Connect with Debezium and Spark on this machine, no Docker.
 
+    A schema registry is there too, for who asks: `stack install registry`, `stack up registry`.
     Ports and the folder come from the configuration file, where there is one.
     """
     environment.forget_other_databases()
 
 
 @stack.command()
+@click.argument("parts", nargs=-1, metavar="[PART]...", type=click.Choice(_INSTALLABLE))
 @_home_option
 @click.option("--verify", is_flag=True, help="Compare every jar with its recorded checksum.")
 @click.option(
     "--record-checksums", is_flag=True, help="After a change of a manifest: trust what comes."
 )
-def install(home: Path | None, *, verify: bool, record_checksums: bool) -> None:
-    """Download the JVM pieces, once."""
+def install(
+    parts: Sequence[str], home: Path | None, *, verify: bool, record_checksums: bool
+) -> None:
+    """Download the JVM pieces, once: those of all parts but the registry, or of the named ones."""
     layout = chosen_layout(home)
     if record_checksums:
         jars.record_checksums(layout)
         return
-    resolved = install_jars(layout, verify=verify)
+    resolved = install_jars(layout, parts or jars.PARTS, verify=verify)
     click.echo(f"resolved: {', '.join(resolved)}" if resolved else "nothing to do: all in place")
 
 
@@ -143,10 +148,12 @@ def chosen_layout(home: Path | None) -> StackLayout:
     return replace(layout, home=home.absolute()) if home else layout
 
 
-def install_jars(layout: StackLayout, *, verify: bool = False) -> tuple[str, ...]:
+def install_jars(
+    layout: StackLayout, parts: Sequence[str] = jars.PARTS, *, verify: bool = False
+) -> tuple[str, ...]:
     """Resolve what is missing, with a bar per part."""
     with install_progress() as on_progress:
-        return jars.install(layout, verify=verify, on_progress=on_progress)
+        return jars.install(layout, parts, verify=verify, on_progress=on_progress)
 
 
 def start_all(chosen: LocalStack, parts: Sequence[str] = DEFAULT_PARTS) -> StackStatus:
@@ -192,6 +199,7 @@ def _how_to_connect(chosen: LocalStack) -> dict[str, Callable[[], str]]:
             f"sc://localhost:{chosen.spark.endpoint.port}/;token=$(cat "
             f"{os.path.relpath(chosen.layout.secret('spark'))})"
         ),
+        "registry": lambda: f"curl {chosen.registry.confluent_url}/subjects",
     }
 
 

@@ -4,6 +4,9 @@ Each part has a manifest (``jvm/<part>.xml``) and its jars' expected checksums
 (``jvm/checksums.json``). ``<jars>/<part>.lock.json`` records what was put there and from which
 manifest. Resolving again does nothing while manifest, names and sizes agree with that record;
 a changed manifest, or a changed or missing jar, has the part resolved again.
+
+A part may come as one archive (``.tar.gz``): it is checked, unpacked before the folder gets its
+name, and removed; the record then lists what was in it.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +30,9 @@ from cdc_assets.errors import TerminalError, TransientError
 MANIFESTS = Path(__file__).with_name("jvm")
 CHECKSUMS = MANIFESTS / "checksums.json"
 PARTS = ("kafka", "connect", "spark")
+# Large, and started only where somebody asks for them: not installed unless named.
+OPTIONAL_PARTS = ("registry",)
+_ARCHIVE = ".tar.gz"
 _ATTEMPTS = 2
 
 
@@ -88,18 +95,15 @@ def require_installed(layout: StackLayout, part: str) -> None:
     Raises:
         TerminalError: says which command installs them.
     """
-    if part in PARTS and not is_installed(layout, part):
+    if part in (*PARTS, *OPTIONAL_PARTS) and not is_installed(layout, part):
         msg = f"the JVM pieces of {part} are not installed, or not those of its manifest"
-        raise TerminalError(
-            msg, where=str(layout.jars_of(part)), remedy="run `cdc-assets stack install`"
-        )
+        command = f"cdc-assets stack install{f' {part}' if part in OPTIONAL_PARTS else ''}"
+        raise TerminalError(msg, where=str(layout.jars_of(part)), remedy=f"run `{command}`")
 
 
 def record_checksums(layout: StackLayout) -> None:
     """Resolve without expectations and write down what came: for whoever changes a manifest."""
-    for part in PARTS:
-        _install_part(layout, part, lambda _: None, check=False)
-    found = {part: _checksums(layout.jars_of(part)) for part in PARTS}
+    found = {part: _downloaded(layout, part) for part in (*PARTS, *OPTIONAL_PARTS)}
     CHECKSUMS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
@@ -142,13 +146,29 @@ def _install_part(
         staging = folder.with_name(f".{part}.partial")
         shutil.rmtree(staging, ignore_errors=True)
         _retrieve(layout, part, staging, on_progress)
-        found = _checksums(staging)
+        downloaded = _checksums(staging)
         if check:
-            require_expected(part, found, _expected(part))
+            require_expected(part, downloaded, _expected(part))
+        for archive in staging.glob(f"*{_ARCHIVE}"):
+            _unpack(archive)
         record.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         staging.rename(folder)
-        _write_record(record, part, folder, found)
+        _write_record(record, part, folder, downloaded)
+
+
+def _unpack(archive: Path) -> None:
+    """Replace an archive by a folder of its name; ``data`` refuses what would leave it."""
+    with tarfile.open(archive) as opened:
+        opened.extractall(archive.with_name(archive.name.removesuffix(_ARCHIVE)), filter="data")
+    archive.unlink()
+
+
+def _downloaded(layout: StackLayout, part: str) -> dict[str, str]:
+    """Checksums of what a part was installed from, which is installed first."""
+    _install_part(layout, part, lambda _: None, check=False)
+    record = _read(_record_file(layout, part))
+    return record.get("archives") or {name: jar["sha256"] for name, jar in record["jars"].items()}
 
 
 def _retrieve(layout: StackLayout, part: str, staging: Path, on_progress: OnProgress) -> None:
@@ -171,7 +191,7 @@ def _counter(part: str, on_progress: OnProgress) -> Callable[[str], None]:
 
     def count(line: str) -> None:
         nonlocal done
-        done += "\tfound " in line or ("[SUCCESSFUL" in line and ".jar " in line)
+        done += "\tfound " in line or ("[SUCCESSFUL" in line and ".pom " not in line)
         if ":: retrieving ::" in line:
             done = total
         on_progress(JarProgress(part, min(done, total), total))
@@ -179,10 +199,13 @@ def _counter(part: str, on_progress: OnProgress) -> Callable[[str], None]:
     return count
 
 
-def _write_record(record: Path, part: str, folder: Path, found: Mapping[str, str]) -> None:
+def _write_record(record: Path, part: str, folder: Path, downloaded: Mapping[str, str]) -> None:
+    """Remember what lies in the folder; of archives, which are gone, their checksums too."""
     sizes = _sizes(folder)
+    found = _checksums(folder)
     jars = {name: {"sha256": checksum, "bytes": sizes[name]} for name, checksum in found.items()}
-    content = {"manifest_sha256": sha256(_manifest(part)), "jars": jars}
+    archives = {name: checksum for name, checksum in downloaded.items() if name not in found}
+    content = {"manifest_sha256": sha256(_manifest(part)), "archives": archives, "jars": jars}
     record.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
@@ -195,11 +218,18 @@ def _record_file(layout: StackLayout, part: str) -> Path:
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    return {jar.name: sha256(jar) for jar in sorted(folder.glob("*.jar"))}
+    return {name: sha256(file) for name, file in _files(folder)}
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    return {jar.name: jar.stat().st_size for jar in sorted(folder.glob("*.jar"))}
+    return {name: file.stat().st_size for name, file in _files(folder)}
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """What lies there, at any depth, by its path below the folder."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            yield file.relative_to(folder).as_posix(), file
 
 
 def _expected(part: str) -> dict[str, str]:

