@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cdc_assets.devstack.converters import Converter, Json, converter_settings
 from cdc_assets.devstack.layout import HOST, StackLayout
 
 CONNECTOR = "shop"
+JSON = Json()
 
 
 def connector_config(
@@ -12,8 +14,7 @@ def connector_config(
     *,
     database: str = "shop",
     prefix: str = "shop",
-    value_schemas: bool = False,
-    key_schemas: bool = True,
+    converter: Converter = JSON,
 ) -> dict[str, str]:
     """The configuration to register under a name of its own for each database and prefix.
 
@@ -25,10 +26,8 @@ def connector_config(
         layout: of the stack.
         database: which database of the stack's PostgreSQL.
         prefix: first part of the topic names, and of slot and publication.
-        value_schemas: whether each value carries its schema.
-        key_schemas: whether each key carries its schema.
+        converter: how it writes keys and values. Avro needs the stack's part ``registry``.
     """
-    json_converter = "org.apache.kafka.connect.json.JsonConverter"
     password = layout.secret("postgres")
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -49,8 +48,5 @@ def connector_config(
         "poll.interval.ms": "100",
         "topic.creation.default.partitions": "4",
         "topic.creation.default.replication.factor": "1",
-        "key.converter": json_converter,
-        "key.converter.schemas.enable": str(key_schemas).lower(),
-        "value.converter": json_converter,
-        "value.converter.schemas.enable": str(value_schemas).lower(),
+        **converter_settings(layout, converter),
     }
