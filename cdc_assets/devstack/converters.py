@@ -62,7 +62,10 @@ class Avro:
         ids: which id that is.
         references: register record types that a schema contains as subjects of their own, to
             which it refers, as Apicurio's converter does by default; else each schema is whole,
-            as Confluent's converter makes it.
+            as Confluent's converter makes it. With references the converter takes the schema
+            after an ``ALTER TABLE`` for the one before it, because only what it refers to is
+            another, and stops the connector (seen with release 3.0.9); so it is told to
+            remember nothing, and asks the registry for every record.
     """
 
     wire: Wire = Wire.CONFLUENT
@@ -106,6 +109,7 @@ def _avro(layout: StackLayout, avro: Avro) -> dict[str, str]:
         ".apicurio.registry.url": own_url(layout),
         ".apicurio.registry.auto-register": "true",
         ".apicurio.registry.dereference-schema": str(not avro.references).lower(),
+        **({".apicurio.registry.check-period-ms": "0"} if avro.references else {}),
         ".apicurio.registry.use-id": avro.ids.value,
         ".apicurio.registry.id-handler": f"{_HANDLERS}.{handler}",
         ".apicurio.registry.headers.enabled": str(avro.wire is Wire.HEADERS).lower(),
