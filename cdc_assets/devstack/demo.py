@@ -75,7 +75,7 @@ class Demo:
         self._beside: tuple[Part, ...] = (self.load, self.dagster)
         self._leave = threading.Event()
         self._console = Console()
-        parts = (*self.stack.parts, *self._beside)
+        parts = (*self.stack.usual_parts, *self._beside)
         self._watches = (
             Watch(parts, self._say),
             ConnectorWatch(self.stack.connect, CONNECTOR, self._say),

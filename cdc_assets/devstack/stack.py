@@ -71,6 +71,11 @@ class LocalStack:
             self.registry,
         )
 
+    @property
+    def usual_parts(self) -> tuple[Part, ...]:
+        """Those that are started unless others are named."""
+        return tuple(part for part in self.parts if part.name in DEFAULT_PARTS)
+
     def up(
         self, parts: Sequence[str] = DEFAULT_PARTS, progress: Progress | None = None
     ) -> StackStatus:
