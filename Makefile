@@ -31,7 +31,7 @@ dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a st
 unit: .venv/.synced  ## the tests that start nothing: seconds
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
 
-test: install  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
+test: install $(HOME_DIR)/.installed-registry  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
 	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: .venv/.synced  ## ruff and the import rules
@@ -81,6 +81,10 @@ $(UV):
 
 .venv/.synced: uv.lock pyproject.toml | $(UV)
 	$(UV) sync --locked --all-extras --python .uv/bin/python
+	@touch $@
+
+$(HOME_DIR)/.installed-registry: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
+	$(BIN)/cdc-assets stack install registry
 	@touch $@
 
 $(HOME_DIR)/.installed: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
