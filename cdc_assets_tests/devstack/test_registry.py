@@ -27,8 +27,10 @@ SCHEMA = {"type": "record", "name": "Pet", "fields": [{"name": "id", "type": "lo
 
 @pytest.fixture(scope="module")
 def stack(stack_parts):
-    """The tests' stack with its registry, PostgreSQL and Connect."""
-    return stack_parts("postgres", "connect", "registry")
+    """The tests' stack with its registry, which no other module needs."""
+    local = stack_parts("postgres", "connect", "registry")
+    yield local
+    local.registry.stop()
 
 
 @pytest.fixture(scope="module")
