@@ -35,16 +35,22 @@ def stack(stack_parts):
 
 @pytest.fixture(scope="module")
 def records(stack):
-    """Key and value of a row as a connector wrote them in Avro: ``records("pets")``."""
+    """Keys and values of both rows of a table as a connector wrote them in Avro."""
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as server:
         server.execute(f"CREATE DATABASE {NAME}")
     with psycopg.connect(stack.postgres.dsn(NAME), autocommit=True) as database:
-        database.execute("CREATE TABLE pets (id bigint PRIMARY KEY, name text)")
-        database.execute("INSERT INTO pets VALUES (1, 'Rex')")
+        database.execute("CREATE TABLE pets (id bigint PRIMARY KEY, name text DEFAULT 'none')")
+        database.execute("INSERT INTO pets VALUES (1, 'Rex'), (2, NULL)")
     config = connector_config(stack.layout, database=NAME, prefix=NAME, converter=Avro())
     stack.register_connector(NAME, {**config, "topic.creation.default.partitions": "1"})
-    yield lambda table: until(lambda: read(stack, f"{NAME}.public.{table}"), f"a record of {table}")
+    yield both(stack, NAME)
     stack.connect.unregister(NAME)
+
+
+def both(stack, prefix):
+    """The records of both rows, which are waited for."""
+    topic = f"{prefix}.public.pets"
+    return until(lambda: len(found := read(stack, topic)) == 2 and found, f"records of {topic}")
 
 
 def read(stack, topic):
@@ -116,7 +122,7 @@ def test_a_schema_that_it_gave_an_id_survives_a_kill(stack):
 
 @pytest.mark.stack
 def test_a_connectors_record_has_the_magic_byte_and_the_id_of_its_schema(stack, records):
-    ((key, value),) = records("pets")
+    key, value = records[0]
     assert (key[0], value[0]) == (0, 0)
     key_schema = schema_of(stack.registry, int.from_bytes(key[1:5], "big"))
     assert key_schema["connect.name"] == f"{NAME}.public.pets.Key"
@@ -125,19 +131,22 @@ def test_a_connectors_record_has_the_magic_byte_and_the_id_of_its_schema(stack, 
     assert value_schema["connect.name"] == f"{NAME}.public.pets.Envelope"
     after = next(f for f in value_schema["fields"] if f["name"] == "before")["type"][1]
     assert [field["name"] for field in after["fields"]] == ["id", "name"]
-    # No row before, one after: the long 1, and a text that is there, of three bytes.
-    assert value[5:].startswith(b"\x00\x02\x02\x02\x06Rex")
+    # No row before, one after: the long 1, and a text of three bytes (it has a default, which
+    # is of the first type of its union).
+    assert value[5:].startswith(b"\x00\x02\x02\x00\x06Rex")
 
 
 @pytest.mark.stack
-def test_a_connector_that_writes_json_runs_beside_one_that_writes_avro(stack, records):
-    assert records("pets")
+def test_a_connector_that_writes_json_runs_beside_it_and_keeps_the_null_of_a_column_with_a_default(
+    stack, records
+):
+    assert records
     name = f"{NAME}_json"
     config = connector_config(stack.layout, database=NAME, prefix=name)
     try:
         stack.register_connector(name, {**config, "topic.creation.default.partitions": "1"})
-        ((_, value),) = until(lambda: read(stack, f"{name}.public.pets"), "a record in JSON")
-        assert json.loads(value)["after"] == {"id": 1, "name": "Rex"}
+        rows = [json.loads(value)["after"] for _, value in both(stack, name)]
+        assert rows == [{"id": 1, "name": "Rex"}, {"id": 2, "name": None}]
     finally:
         stack.connect.unregister(name)
 
@@ -184,3 +193,10 @@ def test_json_carries_schemas_where_it_is_told(tmp_path):
     settings = converter_settings(StackLayout(tmp_path), Json(value_schemas=True))
     assert settings["value.converter.schemas.enable"] == "true"
     assert settings["key.converter.schemas.enable"] == "true"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("nulls", "replaced"), [(True, "false"), (False, "true")])
+def test_json_keeps_the_null_of_a_column_with_a_default_unless_told(tmp_path, nulls, replaced):
+    settings = converter_settings(StackLayout(tmp_path), Json(nulls=nulls))
+    assert settings["value.converter.replace.null.with.default"] == replaced
