@@ -71,7 +71,8 @@ class Avro:
             as Confluent's converter makes it. With references the converter takes the schema
             after an ``ALTER TABLE`` for the one before it, because only what it refers to is
             another, and stops the connector (seen with release 3.0.9); so it is told to
-            remember nothing, and asks the registry for every record.
+            remember nothing: it asks the registry for every record, which makes a version of
+            the same content each time.
     """
 
     wire: Wire = Wire.CONFLUENT
