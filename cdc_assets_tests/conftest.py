@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # Spark's client takes seconds: the process that deals out te
 
 profiles.load()
 
+MARIADB_VARIABLE = "CDC_ASSETS_TESTS_MARIADB_DSN"
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
 
 
@@ -107,6 +108,15 @@ def stack(_local_stack: LocalStack) -> LocalStack:
 def postgres_dsn(stack_parts: Callable[..., LocalStack]) -> str:
     """A running PostgreSQL's database ``postgres``."""
     return stack_parts("postgres").postgres.dsn()
+
+
+@pytest.fixture(scope="session")
+def mariadb_dsn() -> str:
+    """A running MariaDB with a binlog, for a user who may do everything."""
+    dsn = os.environ.get(MARIADB_VARIABLE)
+    if dsn is None:
+        pytest.skip(f"the local stack has no MariaDB; {MARIADB_VARIABLE} may name one")
+    return dsn
 
 
 @pytest.fixture(scope="session")

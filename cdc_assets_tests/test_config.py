@@ -12,7 +12,13 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import ReplicationConfig, Secret, load_config, parse_config
 from cdc_assets.errors import ConfigError
-from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
+from cdc_assets.schema.modes import (
+    BinaryMode,
+    ConnectorModes,
+    DecimalMode,
+    TimeMode,
+    UnsignedMode,
+)
 from cdc_assets.schema.parse import TypeSpec
 from cdc_assets.schema.types import Decimal, Primitive
 
@@ -407,6 +413,64 @@ def test_connector_modes_reach_the_core():
     assert config.source("shop").connector.modes == ConnectorModes(
         DecimalMode.STRING, TimeMode.CONNECT, BinaryMode.BYTES
     )
+
+
+def database(kind):
+    return {"kind": kind, "dsn": {"env": "SHOP_DSN"}}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("given", "kind", "time"),
+    [
+        ("postgres", "postgres", TimeMode.ADAPTIVE),
+        ("postgresql", "postgres", TimeMode.ADAPTIVE),
+        ("mysql", "mysql", TimeMode.ADAPTIVE_TIME_MICROSECONDS),
+        ("mariadb", "mariadb", TimeMode.ADAPTIVE_TIME_MICROSECONDS),
+    ],
+)
+def test_each_kind_of_database_has_its_connectors_defaults(given, kind, time):
+    source = parse_config(edited("sources/shop/database", database(given))).source("shop")
+    assert source.database is not None
+    assert source.database.kind == kind
+    assert source.modes == ConnectorModes(time=time)
+
+
+@pytest.mark.unit
+def test_without_a_database_the_modes_are_those_of_postgresql_unless_told():
+    assert parse_config(edited("home", ".")).source("shop").modes == ConnectorModes()
+    modes = {"time_precision_mode": "microseconds", "bigint_unsigned_handling_mode": "precise"}
+    assert parse_config(edited("sources/shop/connector", modes)).source("shop").modes == (
+        ConnectorModes(time=TimeMode.MICROSECONDS, unsigned=UnsignedMode.PRECISE)
+    )
+
+
+@pytest.mark.unit
+def test_a_mode_that_mysqls_connector_has_not_is_refused():
+    text = edited("sources/shop/connector", {"time_precision_mode": "adaptive"})
+    document = yaml.safe_load(text)
+    document["sources"]["shop"]["database"] = database("mysql")
+    assert "adaptive_time_microseconds" in error_of(yaml.safe_dump(document)).remedy
+
+
+@pytest.mark.unit
+def test_a_publication_is_postgresqls():
+    error = error_of(edited("sources/shop/database", {**database("mysql"), "publication": "p"}))
+    assert "mysql has none" in error.what
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "+08:00", "-03:30"])
+def test_a_time_zone_is_a_name_or_an_offset(zone):
+    config = parse_config(edited("sources/shop/connector", {"time_zone": zone}))
+    assert config.source("shop").connector.time_zone == zone
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "08:00", "+8", "", "../etc/passwd", "+15:00"])
+def test_a_time_zone_that_nobody_knows_is_refused(zone):
+    error = error_of(edited("sources/shop/connector", {"time_zone": zone}))
+    assert "Europe/Zurich" in error.remedy
 
 
 @pytest.mark.unit

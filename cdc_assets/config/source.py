@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from string import Formatter
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
@@ -16,10 +16,24 @@ from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
 from cdc_assets.errors import TerminalError
-from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
+from cdc_assets.schema.modes import (
+    BinaryMode,
+    ConnectorModes,
+    DecimalMode,
+    TimeMode,
+    UnsignedMode,
+)
 from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
 
 _TEMPLATE_FIELDS = ("source", "schema", "table")
+_KIND_ALIASES = {"postgresql": "postgres"}
+
+
+def _kind(word: object) -> object:
+    return _KIND_ALIASES.get(word, word) if isinstance(word, str) else word
+
+
+DatabaseKind = Annotated[Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind)]
 
 Patterns = Annotated[tuple[str, ...], Field(strict=False)]
 _OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
@@ -54,13 +68,21 @@ class TopicsConfig(Strict):
 class DatabaseConfig(Strict):
     """The source database, for schemas, assessment, snapshots and verification.
 
-    ``publication`` is the connector's ``publication.name``; it is only needed where the
-    database has several that differ.
+    ``mysql`` and ``mariadb`` are read alike. ``publication`` is the connector's
+    ``publication.name``, of PostgreSQL; it is only needed where the database has several that
+    differ.
     """
 
-    kind: Literal["postgres"]
+    kind: DatabaseKind
     dsn: Secret
     publication: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _only_postgres_publishes(self) -> Self:
+        if self.publication is not None and self.kind != "postgres":
+            what = f"database.publication is PostgreSQL's; {self.kind} has none"
+            raise refuse(what, "leave it out")
+        return self
 
 
 class TargetConfig(Strict):
@@ -131,19 +153,24 @@ class TableOverrides(Strict):
 class ConnectorConfig(Strict):
     """How the connector writes values; the defaults are Debezium's own.
 
-    Needed only when events carry no schema of their own. ``time_zone`` is the one in which a
-    connector writes ``timestamp`` values as local text (Canal, TiCDC).
+    Needed only when events carry no schema of their own. ``time_precision_mode`` has another
+    default for each kind of database. ``time_zone`` is that of timestamps which are written as
+    text without one (Canal, TiCDC): an IANA name, or ``+hh:mm``.
     """
 
     decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
-    time_precision_mode: Literal[
-        "adaptive",
-        "adaptive_time_microseconds",
-        "connect",
-        "isostring",
-        "microseconds",
-        "nanoseconds",
-    ] = "adaptive"
+    time_precision_mode: (
+        Literal[
+            "adaptive",
+            "adaptive_time_microseconds",
+            "connect",
+            "isostring",
+            "microseconds",
+            "nanoseconds",
+        ]
+        | None
+    ) = None
+    bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
     unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
     time_zone: str | None = None
@@ -155,18 +182,24 @@ class ConnectorConfig(Strict):
             return zone
         try:
             ZoneInfo(zone)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, LookupError) as error:
             what = f"{zone!r} is no time zone"
             raise refuse(what, "write 'UTC', 'Europe/Zurich' or '+08:00', for example") from error
         return zone
 
     @property
     def modes(self) -> ConnectorModes:
-        """The modes as values of the core."""
+        """The modes as values of the core, of PostgreSQL's connector."""
+        return self.modes_of("postgres")
+
+    def modes_of(self, kind: DatabaseKind | None) -> ConnectorModes:
+        """The modes of the connector of a kind of database; None counts as PostgreSQL's."""
+        usual = "adaptive" if kind in {"postgres", None} else "adaptive_time_microseconds"
         return ConnectorModes(
             DecimalMode(self.decimal_handling_mode),
-            TimeMode(self.time_precision_mode),
+            TimeMode(self.time_precision_mode or usual),
             BinaryMode(self.binary_handling_mode),
+            UnsignedMode(self.bigint_unsigned_handling_mode),
         )
 
 
@@ -247,6 +280,19 @@ class SourceConfig(Strict):
                 what = f"{name!r} is not a table name of the form schema.table"
                 raise refuse(what, f"write 'public.{name.strip('.')}', for example")
         return tables
+
+    @model_validator(mode="after")
+    def _modes_that_the_connector_has(self) -> Self:
+        kind = self.database.kind if self.database is not None else None
+        if kind in {"mysql", "mariadb"} and self.connector.time_precision_mode == "adaptive":
+            what = f"connector.time_precision_mode: {kind}'s connector has no mode adaptive"
+            raise refuse(what, "leave it out, or write adaptive_time_microseconds")
+        return self
+
+    @property
+    def modes(self) -> ConnectorModes:
+        """How the connector of this source's database writes values."""
+        return self.connector.modes_of(self.database.kind if self.database is not None else None)
 
     def lake_name(self, table: TableName) -> LakeName:
         """The Iceberg table of a source table, by the ``target`` templates."""

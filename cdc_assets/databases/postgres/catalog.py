@@ -77,6 +77,11 @@ class CatalogTable:
     partitions: tuple[tuple[str, str], ...] = ()
     by_partition: tuple[str, ...] = ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(column.name for column in self.columns)
+
     def unpublished(self, publication: str | None) -> dict[str, str]:
         """Columns whose changes no event holds, and why.
 

@@ -1,0 +1,118 @@
+"""The databases' catalogs as one: what replication asks of the table that changes come from.
+
+A kind of database (``database.kind``) implements `SourceCatalog` and `SourceTable`;
+`catalog_of` finds it. What a database does not have (publications, partitions under names of
+their own) its tables answer with no, never with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
+from cdc_assets.config.secret import Secret
+from cdc_assets.config.source import DatabaseConfig
+from cdc_assets.databases.mysql import catalog as mysql
+from cdc_assets.databases.postgres import catalog as postgres
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.modes import ConnectorModes
+
+
+class SourceTable(Protocol):
+    """A table as its database has it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns, whether their changes are published or not."""
+        ...
+
+    @property
+    def root(self) -> tuple[str, str] | None:
+        """``(schema, name)`` of the table that it is a partition of."""
+        ...
+
+    @property
+    def partitions(self) -> tuple[tuple[str, str], ...]:
+        """Likewise its own partitions, if the database sends changes under their names."""
+        ...
+
+    def unpublished(self, publication: str | None) -> dict[str, str]:
+        """Columns whose changes no event holds, and why."""
+        ...
+
+    def filters_rows(self, publication: str | None) -> bool:
+        """Whether the database leaves rows out of what it publishes."""
+        ...
+
+    def sent_by_partition(self, publication: str | None) -> bool:
+        """Whether its changes come under its partitions' names."""
+        ...
+
+    def require_told(self, key: tuple[str, ...], where: str) -> None:
+        """Refuse a table whose events do not tell which row they mean, or not all of it.
+
+        Raises:
+            TerminalError: if it is one.
+        """
+        ...
+
+    def described(self, modes: ConnectorModes) -> Described:
+        """All columns, as a connector with these modes writes them."""
+        ...
+
+
+class SourceCatalog(Protocol):
+    """The catalog of one database."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """How positions of its changes are made, as long as no record tells it."""
+        ...
+
+    def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
+        """Reads tables in one query; those that do not exist are left out.
+
+        Raises:
+            UnreachableError: if the database does not answer; names it without the password.
+            TerminalError: if it refuses the login or the query.
+            ConfigError: if the DSN cannot be parsed.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCatalog:
+    """PostgreSQL's."""
+
+    dsn: Secret
+    scheme: Scheme = Scheme.POSTGRES
+
+    def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
+        """See `SourceCatalog`."""
+        return postgres.read_tables(self.dsn.reveal(), tables)
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlCatalog:
+    """MySQL's and MariaDB's."""
+
+    dsn: Secret
+    scheme: Scheme = Scheme.BINLOG
+
+    def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
+        """See `SourceCatalog`."""
+        return mysql.read_tables(self.dsn.reveal(), tables)
+
+
+def catalog_of(database: DatabaseConfig) -> SourceCatalog:
+    """The catalog of a configured database. Nothing is opened before it is read."""
+    match database.kind:
+        case "postgres":
+            return PostgresCatalog(database.dsn)
+        case "mysql" | "mariadb":
+            return MysqlCatalog(database.dsn)
+        case _:
+            assert_never(database.kind)
