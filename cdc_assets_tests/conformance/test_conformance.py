@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from cdc_assets_tests.formats.golden_records import confluent_registry
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
 CASES = Path(
     os.environ.get("CDC_ASSETS_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance")
 )
-FORMATS = {"debezium-json", "canal-json"}
+FORMATS = {"debezium-json", "debezium-avro", "canal-json"}
 SHORT = 7 if profiles.is_soak() else 4
 FILES = sorted(CASES.glob("*.json")) if CASES.is_dir() else []
 
@@ -51,7 +52,12 @@ def _messages(case: dict[str, Any]) -> int:
 def test_messages_in_rows_out(
     case: dict[str, Any], how: str, pipeline: Callable[..., Pipeline]
 ) -> None:
-    ran = Case(case, pipeline)
+    with confluent_registry(case.get("config", {}).get("schema_registry", {})) as registry:
+        run(Case(case, pipeline, registry.url), how)
+
+
+def run(ran: Case, how: str) -> None:
+    case = ran.case
     for index, numbers in enumerate(ran.batches(how)):
         ran.deliver(numbers)
         ran.check(
@@ -63,7 +69,9 @@ def test_messages_in_rows_out(
 class Case:
     """One case at work."""
 
-    def __init__(self, case: dict[str, Any], pipeline: Callable[..., Pipeline]) -> None:
+    def __init__(
+        self, case: dict[str, Any], pipeline: Callable[..., Pipeline], registry: str
+    ) -> None:
         self.case = case
         config = case.get("config", {})
         tables: dict[str, dict[str, Any]] = {}
@@ -72,7 +80,10 @@ class Case:
         for name, types in config.get("column_types", {}).items():
             tables.setdefault(name, {})["columns"] = types
         bad_records = config.get("bad_records", "fail")
-        self.pipeline = pipeline(format=case["format"], tables=tables, bad_records=bad_records)
+        more = {"schema_registry": {"url": registry}} if "avro" in case["format"] else {}
+        self.pipeline = pipeline(
+            format=case["format"], tables=tables, bad_records=bad_records, **more
+        )
         self.tables = {topic: _table(topic) for topic in case["topics"]}
         self.pipeline.shared = _shared(case, self.tables)
         for topic, description in case["topics"].items():

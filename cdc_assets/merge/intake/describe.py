@@ -16,7 +16,7 @@ from typing import Final
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.postgres.catalog import CatalogTable, read_tables
+from cdc_assets.databases.catalog import SourceTable, catalog_of
 from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
@@ -104,9 +104,10 @@ class TypeSource:
     def _scheme(self, samples: Sample) -> Scheme:
         """Of the records; of the database as long as none tells it."""
         found = samples.scheme
-        if found is None:
-            return Scheme.POSTGRES if self._source.database is not None else Scheme.OFFSET
-        return found
+        if found is not None:
+            return found
+        database = self._source.database
+        return Scheme.OFFSET if database is None else catalog_of(database).scheme
 
     def _require_countable(self, entry: TableEntry, layout: Layout) -> None:
         """Rows without a key are counted: a repeated event must be told from a new one.
@@ -152,7 +153,7 @@ class TypeSource:
                 return None
         types = self._source.overrides(entry.table).column_types
         known = {each: spec for each, spec in types.items() if each in described.names}
-        given = apply_overrides(described, known, (), self._source.connector.modes)
+        given = apply_overrides(described, known, (), self._source.modes)
         only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
         found = only.exact(f"table={entry.table}")
         soft = self._source.overrides(entry.table).deletes == "soft"
@@ -160,14 +161,14 @@ class TypeSource:
         return found.columns[0]
 
     def _described(
-        self, entry: TableEntry, samples: Sample, table: CatalogTable | None
+        self, entry: TableEntry, samples: Sample, table: SourceTable | None
     ) -> Described:
         """By the best source; what the database does not publish is left out."""
         unpublished = self._unpublished(table) if table is not None else {}
         if samples.described is not None:
             return samples.described.without(unpublished)
         if table is not None:
-            described = table.described(self._source.connector.modes)
+            described = table.described(self._source.modes)
             return _keyed(described.without(unpublished), samples.key_names)
         return self._inferred(entry, samples)
 
@@ -198,8 +199,7 @@ class TypeSource:
         table = self._catalog_table(entry) if asked else None
         if table is None:
             return Absence(given_up)
-        there = {column.name for column in table.columns}
-        dropped = tuple(name for name in asked if name not in there)
+        dropped = tuple(name for name in asked if name not in table.names)
         why = self._unpublished(table)
         unpublished = {name: why[name] for name in asked if name in why}
         return Absence(given_up, dropped, unpublished, by_catalog=True)
@@ -213,7 +213,7 @@ class TypeSource:
     def _given_up(self, entry: TableEntry) -> tuple[str, ...]:
         return self._source.overrides(entry.table).absent_columns
 
-    def _unpublished(self, table: CatalogTable) -> dict[str, str]:
+    def _unpublished(self, table: SourceTable) -> dict[str, str]:
         return table.unpublished(self._publication)
 
     @property
@@ -221,7 +221,7 @@ class TypeSource:
         database = self._source.database
         return database.publication if database is not None else None
 
-    def _require_sent(self, entry: TableEntry, table: CatalogTable) -> None:
+    def _require_sent(self, entry: TableEntry, table: SourceTable) -> None:
         """Refuse a table whose topic does not hold all of its rows and their changes.
 
         Raises:
@@ -250,13 +250,13 @@ class TypeSource:
 
     def _catalog(self, entry: TableEntry) -> Described | None:
         found = self._catalog_table(entry)
-        return found.described(self._source.connector.modes) if found else None
+        return found.described(self._source.modes) if found else None
 
-    def _catalog_table(self, entry: TableEntry) -> CatalogTable | None:
+    def _catalog_table(self, entry: TableEntry) -> SourceTable | None:
         database = self._source.database
         if database is None:
             return None
-        return read_tables(database.dsn.reveal(), [entry.table]).get(entry.table)
+        return catalog_of(database).read([entry.table]).get(entry.table)
 
     def _exact(
         self, entry: TableEntry, described: Described, *, of_record: bool = False
@@ -271,7 +271,7 @@ class TypeSource:
             described,
             types,
             overrides.primary_key,
-            self._source.connector.modes,
+            self._source.modes,
             where=where,
         )
         schema = given.exact(where)
