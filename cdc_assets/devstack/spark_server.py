@@ -28,6 +28,13 @@ from cdc_assets.devstack.process import Command, RunningProcess, Settings
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _WARM_UP = "spark-warmup"
+_AVRO = "-Dorg.apache.avro.limits"
+_AVRO_LIMITS = (
+    f"{_AVRO}.bytes.maxLength={64 << 20}",
+    f"{_AVRO}.string.maxLength={64 << 20}",
+    f"{_AVRO}.collectionItems.maxLength={16 << 20}",
+)
+"""A record that is cut off may announce a text of two gigabytes, and the server would end of it."""
 _ANY_METHOD = "/spark.connect.SparkConnectService/Config"
 _NOT_READY = (
     grpc.StatusCode.UNAVAILABLE,
@@ -120,6 +127,7 @@ class SparkServer(Part):
             str(find_java().program),
             *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name)),
             *SPARK_OPENS,
+            *_AVRO_LIMITS,
             f"-Dlog4j2.configurationFile={_LOG4J}",
             *("-cp", f"{jars}/*:{self.layout.jars_of(self.name)}/*"),
             *("org.apache.spark.deploy.SparkSubmit", "--class", _SERVER),
