@@ -17,7 +17,8 @@ from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.devstack.part import PartOfOthersError, PartState, PartStatus
 from cdc_assets.devstack.postgres import bin_folder
 from cdc_assets.devstack.progress import install_progress, start_progress
-from cdc_assets.devstack.stack import DEFAULT_PARTS, PLANNED_PARTS, LocalStack, StackStatus
+from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack, StackStatus
+from cdc_assets.errors import TerminalError
 
 if TYPE_CHECKING:
     from cdc_assets.config import ReplicationConfig
@@ -40,7 +41,8 @@ _home_option = click.option(
 def stack() -> None:
     """Run PostgreSQL, Kafka, Kafka Connect with Debezium and Spark on this machine, no Docker.
 
-    A schema registry is there too, for who asks: `stack install registry`, `stack up registry`.
+    MariaDB and a schema registry too, for who asks: `stack up mariadb`, `stack up registry`.
+
     Ports and the folder come from the configuration file, where there is one.
     """
     environment.forget_other_databases()
@@ -56,7 +58,7 @@ def stack() -> None:
 def install(
     parts: Sequence[str], home: Path | None, *, verify: bool, record_checksums: bool
 ) -> None:
-    """Download the JVM pieces, once: those of all parts but the registry, or of the named ones."""
+    """Download the JVM pieces, once: those of all usual parts, or of the named ones."""
     layout = chosen_layout(home)
     if record_checksums:
         jars.record_checksums(layout)
@@ -74,6 +76,7 @@ def up(parts: Sequence[str], home: Path | None) -> None:
 
     config, layout = configuration(), chosen_layout(home)
     chosen = stack_of(config, layout) if config else LocalStack(layout)
+    install_jars(layout, [part for part in parts if part in jars.OPTIONAL_PARTS])
     show(start_all(chosen, parts or DEFAULT_PARTS), chosen)
 
 
@@ -110,10 +113,15 @@ def status(home: Path | None, *, as_json: bool) -> None:
 
 @stack.command()
 @click.argument("database", default="shop")
+@click.option(
+    "--of", "server", type=click.Choice(["postgres", "mariadb"]), default="postgres",
+    show_default=True, help="Which server.",
+)  # fmt: skip
 @_home_option
-def dsn(database: str, home: Path | None) -> None:
-    """Print how to connect to PostgreSQL, password included: export SHOP_DSN=$(…)."""
-    click.echo(LocalStack(chosen_layout(home)).postgres.dsn(database))
+def dsn(database: str, server: str, home: Path | None) -> None:
+    """Print how to connect to a database, password included: export SHOP_DSN=$(…)."""
+    chosen = LocalStack(chosen_layout(home))
+    click.echo((chosen.postgres if server == "postgres" else chosen.mariadb).dsn(database))
 
 
 @stack.command()
@@ -128,6 +136,24 @@ def psql(database: str, arguments: Sequence[str], home: Path | None) -> None:
     host, port = postgres.address.split(":")
     argv = ["psql", "-h", host, "-p", port, "-U", "postgres", *arguments, database]
     os.execve(bin_folder() / "psql", argv, env)  # noqa: S606 - psql takes over this process
+
+
+@stack.command()
+@click.argument("database", default="mysql")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@_home_option
+def mariadb(database: str, arguments: Sequence[str], home: Path | None) -> None:
+    """Open MariaDB's shell on a database; further arguments (after --) go to mariadb."""
+    server = LocalStack(chosen_layout(home)).mariadb
+    env = {**os.environ, "MYSQL_PWD": server.password}
+    host, port = server.address.split(":")
+    where = ("--skip-ssl", "-h", host, "-P", port, "-u", "root")
+    argv = ["mariadb", "--no-defaults", *where, *arguments, database]
+    program = server.programs / "bin" / "mariadb"
+    if not program.exists():
+        msg = "MariaDB has never been started here"
+        raise TerminalError(msg, where=str(program), remedy="cdc-assets stack up mariadb")
+    os.execve(program, argv, env)  # noqa: S606 - mariadb takes over this process
 
 
 def configuration() -> ReplicationConfig | None:
@@ -185,14 +211,13 @@ def _table(parts: Sequence[PartStatus]) -> Table:
         state = f"[{_STYLES[part.state]}]{part.state}[/]"
         log = os.path.relpath(part.log)
         table.add_row(part.name, state, part.address, str(part.pid or ""), memory, log)
-    for name in PLANNED_PARTS:
-        table.add_row(name, "[dim]not built yet[/]")
     return table
 
 
 def _how_to_connect(chosen: LocalStack) -> dict[str, Callable[[], str]]:
     return {
         "postgres": lambda: "cdc-assets stack psql",
+        "mariadb": lambda: "cdc-assets stack mariadb",
         "kafka": lambda: f"bootstrap.servers={chosen.kafka.address}",
         "connect": lambda: f"curl http://{chosen.connect.address}/connectors",
         "spark": lambda: (

@@ -31,7 +31,7 @@ MANIFESTS = Path(__file__).with_name("jvm")
 CHECKSUMS = MANIFESTS / "checksums.json"
 PARTS = ("kafka", "connect", "spark")
 # Large, and started only where somebody asks for them: not installed unless named.
-OPTIONAL_PARTS = ("registry",)
+OPTIONAL_PARTS = ("mariadb", "registry")
 _ARCHIVE = ".tar.gz"
 _ATTEMPTS = 2
 
@@ -68,8 +68,12 @@ def install(
 
     Raises:
         TransientError: a download failed; names the artifacts.
-        TerminalError: a jar is not the one that was expected; names it.
+        TerminalError: a jar is not the one that was expected, or there is no such part; names it.
     """
+    if unknown := [part for part in parts if not _manifest(part).exists()]:
+        msg = f"nothing is to be installed for {', '.join(unknown)}"
+        known = ", ".join((*PARTS, *OPTIONAL_PARTS))
+        raise TerminalError(msg, where=str(MANIFESTS), remedy=f"choose from: {known}")
     stale = [part for part in parts if not is_installed(layout, part, verify=verify)]
     if not stale:
         return ()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +16,7 @@ from cdc_assets.devstack.java import package_folder
 from cdc_assets.devstack.layout import HOST
 from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.process import Command
+from cdc_assets.devstack.unprivileged import give_away, run_once, unprivileged
 from cdc_assets.errors import TerminalError
 
 _SETTINGS = """
@@ -38,9 +36,7 @@ _DIRECTLY = f"hostaddr={HOST}&sslmode=disable&gssencmode=disable&target_session_
 class Postgres(Part):
     """A PostgreSQL server on TCP with a generated password for the user ``postgres``.
 
-    The server refuses to run as root, so root starts it as ``nobody``. Where the home lies
-    below a folder that others may not enter (a checkout under /root), it also gets the
-    capability to pass such folders, and nothing else of root.
+    The server refuses to run as root: see `cdc_assets.devstack.unprivileged`.
     """
 
     name = "postgres"
@@ -76,7 +72,7 @@ class Postgres(Part):
         """The server itself, not pg_ctl: its id is the one to remember."""
         argv = [str(bin_folder() / "postgres"), "-D", str(self.data), *self._settings()]
         # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for every client to leave.
-        command = _unprivileged(argv, self.layout.home, stop_signal=signal.SIGINT)
+        command = unprivileged(argv, self.layout.home, stop_signal=signal.SIGINT)
         return replace(command, env=self.environment())
 
     def ready(self) -> bool:
@@ -151,16 +147,15 @@ class Postgres(Part):
         partial.mkdir(parents=True, mode=0o700)
         password_file = self.layout.tmp(self.name) / "password"
         secrets_file.write_private(password_file, self.password)
-        if os.geteuid() == 0:
-            for path in (partial, password_file):
-                os.chown(path, *_nobody())
+        give_away(partial, password_file)
         argv = [
             *(str(bin_folder() / "initdb"), "-D", str(partial), "-U", "postgres"),
             *("--auth=scram-sha-256", f"--pwfile={password_file}"),
             *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
         ]
         # Named as a part, so that one that outlives a killed start is stopped by the next.
-        _run_once(replace(_unprivileged(argv, self.layout.home), env=self.environment()))
+        initdb = replace(unprivileged(argv, self.layout.home), env=self.environment())
+        run_once(initdb, "initdb of PostgreSQL")
         password_file.unlink()
         partial.rename(self.data)
 
@@ -180,67 +175,3 @@ def bin_folder() -> Path:
             remedy="install the extra that brings them: pip install 'cdc-assets[stack]'",
         )
     return folder / "pginstall18" / "bin"
-
-
-def _run_once(command: Command) -> None:
-    user, group = command.run_as or (None, None)
-    done = subprocess.run(
-        list(command.argv),
-        check=False,
-        capture_output=True,
-        text=True,
-        user=user,
-        group=group,
-        extra_groups=[] if command.run_as else None,
-        cwd="/",
-        env=dict(command.env),
-    )
-    if done.returncode:
-        msg = f"initdb failed with exit code {done.returncode}"
-        raise TerminalError(
-            msg,
-            where="postgres",
-            remedy=(done.stderr or done.stdout)[-2000:],
-        )
-
-
-def _unprivileged(
-    argv: list[str], home: Path, *, stop_signal: signal.Signals = signal.SIGTERM
-) -> Command:
-    """The same command as somebody who is not root, if root asks."""
-    cwd = Path("/")
-    if os.geteuid() != 0:
-        return Command(argv, cwd=cwd, stop_signal=stop_signal)
-    if all(_open_to_all(path) for path in (home, Path(argv[0]).parent)):
-        return Command(argv, cwd=cwd, run_as=_nobody(), stop_signal=stop_signal)
-    return Command([*_setpriv(home), *argv], cwd=cwd, stop_signal=stop_signal)
-
-
-def _nobody() -> tuple[int, int]:
-    entry = pwd.getpwnam("nobody")
-    return entry.pw_uid, entry.pw_gid
-
-
-def _open_to_all(path: Path) -> bool:
-    """Whether everybody may pass each folder on the way to a path."""
-    resolved = path.resolve()
-    return all(each.stat().st_mode & 0o001 for each in (resolved, *resolved.parents))
-
-
-def _setpriv(home: Path) -> list[str]:
-    program = shutil.which("setpriv")
-    if program is None:
-        msg = "PostgreSQL does not run as root, and its unprivileged user cannot reach this folder"
-        raise TerminalError(
-            msg,
-            where=f"home={home}",
-            remedy="work as a normal user, install setpriv (util-linux), or choose a --home "
-            "whose parent folders everybody may enter",
-        )
-    user, group = _nobody()
-    # dac_read_search, not dac_override: it may pass and read, and writes only what it owns.
-    capability = "+dac_read_search"
-    return [
-        *(program, f"--reuid={user}", f"--regid={group}", "--clear-groups"),
-        *(f"--inh-caps={capability}", f"--ambient-caps={capability}"),
-    ]

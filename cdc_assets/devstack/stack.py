@@ -11,6 +11,7 @@ from pathlib import Path
 from cdc_assets.devstack.connect import Connect
 from cdc_assets.devstack.kafka import Kafka
 from cdc_assets.devstack.layout import StackLayout
+from cdc_assets.devstack.mariadb import MariaDB
 from cdc_assets.devstack.part import Part, PartState, PartStatus, Progress, stop_recorded
 from cdc_assets.devstack.postgres import Postgres
 from cdc_assets.devstack.process import RunningProcess
@@ -19,8 +20,6 @@ from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.errors import TerminalError
 
 DEFAULT_PARTS = ("postgres", "kafka", "connect", "spark")
-# Its port is reserved in `Ports`; the part itself is not built yet.
-PLANNED_PARTS = ("mariadb",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class StackStatus:
 
 
 class LocalStack:
-    """PostgreSQL, Kafka, Kafka Connect and a Spark Connect server on this machine.
+    """PostgreSQL, Kafka, Kafka Connect and Spark Connect on this machine; MariaDB if asked for.
 
     A schema registry is one more part, which is started only where it is asked for.
 
@@ -65,10 +64,11 @@ class LocalStack:
         self.kafka = Kafka(layout)
         self.connect = Connect(layout)
         self.spark = SparkServer(layout, spark_conf, spark_memory)
+        self.mariadb = MariaDB(layout)
         self.registry = Registry(layout)
         self.parts: tuple[Part, ...] = (
             *(self.postgres, self.kafka, self.connect, self.spark),
-            self.registry,
+            *(self.mariadb, self.registry),
         )
 
     @property
@@ -159,8 +159,7 @@ class LocalStack:
         for name in names:
             if name not in known:
                 built = ", ".join(known)
-                later = " (not built yet)" if name in PLANNED_PARTS else ""
-                msg = f"no part is called {name}{later}"
+                msg = f"no part is called {name}"
                 raise TerminalError(msg, where="stack", remedy=f"choose from: {built}")
         wanted = {*names, *(need for name in names for need in known[name].needs)}
         return [part for part in self.parts if part.name in wanted]
