@@ -23,6 +23,7 @@ from cdc_assets.devstack.process import Command
 from cdc_assets.errors import TerminalError, TransientError
 
 _PROVIDERS = "org.apache.kafka.common.config.provider"
+_PLUGINS = ("connect-postgres", "connect-mariadb")
 _RESTARTS = 3
 _RESTART_SHOWS_SECONDS = 3.0
 
@@ -52,9 +53,18 @@ class Connect(Part):
         """The worker's properties."""
         return self.layout.home / "run" / "connect.properties"
 
+    @property
+    def plugins(self) -> Path:
+        """The folder with a folder for each connector that gets a class loader of its own."""
+        return self.layout.tmp(self.name) / "plugins"
+
     def prepare(self) -> None:
         """Write the worker's settings; it refuses a folder of secrets that does not exist."""
-        require_installed(self.layout, self.name)
+        for part in (self.name, *_PLUGINS):
+            require_installed(self.layout, part)
+        self.plugins.mkdir()
+        for part in _PLUGINS:
+            (self.plugins / part).symlink_to(self.layout.jars_of(part))
         secrets_file.read_or_create(self.layout.secret("postgres"))
         self.settings_file.write_text(properties(self._settings()))
 
@@ -192,6 +202,7 @@ class Connect(Part):
             "offset.flush.interval.ms": 1000,
             "scheduled.rebalance.max.delay.ms": 0,
             "plugin.discovery": "service_load",
+            "plugin.path": self.plugins,
             # Connectors name secrets as ${directory:PATH:FILE}; REST never shows their values.
             "config.providers": "directory",
             "config.providers.directory.class": f"{_PROVIDERS}.DirectoryConfigProvider",

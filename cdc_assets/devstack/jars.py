@@ -29,7 +29,7 @@ from cdc_assets.errors import TerminalError, TransientError
 
 MANIFESTS = Path(__file__).with_name("jvm")
 CHECKSUMS = MANIFESTS / "checksums.json"
-PARTS = ("kafka", "connect", "spark")
+PARTS = ("kafka", "connect", "connect-postgres", "connect-mariadb", "spark")
 # Large, and started only where somebody asks for them: not installed unless named.
 OPTIONAL_PARTS = ("mariadb", "registry")
 _ARCHIVE = ".tar.gz"

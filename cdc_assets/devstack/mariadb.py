@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pymysql
@@ -202,7 +202,7 @@ class MariaDB(Part):
         )
 
 
-def connect(dsn: str, **settings: object) -> pymysql.Connection:
+def connect(dsn: str, **settings: Any) -> pymysql.Connection:
     """Connect to ``mysql://user:password@host:port/database``.
 
     Raises:
@@ -219,7 +219,7 @@ def connect(dsn: str, **settings: object) -> pymysql.Connection:
         password=unquote(parts.password or ""),
         database=unquote(parts.path.removeprefix("/")) or None,
         charset="utf8mb4",
-        **settings,  # pyright: ignore[reportArgumentType] - whatever its settings take
+        **settings,
     )
 
 

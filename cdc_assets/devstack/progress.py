@@ -16,7 +16,7 @@ from cdc_assets.devstack.part import Progress as OnPart
 @contextmanager
 def install_progress() -> Iterator[OnProgress]:
     """A bar per part while its jars are resolved."""
-    columns = (TextColumn("{task.description:8}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:15}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
