@@ -27,7 +27,9 @@ from cdc_assets.devstack.unprivileged import give_away, run_once, unprivileged
 from cdc_assets.errors import TerminalError
 
 CAPTURING_USER: Final = "debezium"
-_RIGHTS_TO_CAPTURE = "RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR"
+CAPTURING_FILE: Final = "mariadb-debezium"
+"""The secret with its password."""
+_RIGHTS_TO_CAPTURE: Final = "RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR"
 """All but SELECT, which `MariaDB.let_capture` gives for one database."""
 
 _USERS = """
@@ -62,12 +64,7 @@ class MariaDB(Part):
     @property
     def password(self) -> str:
         """Of ``root``."""
-        return secrets_file.read_or_create(self.layout.secret("mariadb"))
-
-    @property
-    def capturing_secret(self) -> Path:
-        """The file with the password of Debezium's user."""
-        return self.layout.secret("mariadb-debezium")
+        return secrets_file.read_or_create(self.layout.secret(self.name))
 
     def dsn(self, database: str = "mysql") -> str:
         """How to connect as ``root``, password included."""
@@ -156,7 +153,7 @@ class MariaDB(Part):
         msg = "MariaDB does not take the password of the local stack"
         return TerminalError(
             msg,
-            where=f"user=root file={self.layout.secret('mariadb')}",
+            where=f"user=root file={self.layout.secret(self.name)}",
             remedy="put the user's password into that file, or start anew without any data: "
             "make clean",
         )
@@ -197,7 +194,9 @@ class MariaDB(Part):
             host=HOST,
             password=escape_string(self.password),
             capturing=CAPTURING_USER,
-            capturing_password=escape_string(secrets_file.read_or_create(self.capturing_secret)),
+            capturing_password=escape_string(
+                secrets_file.read_or_create(self.layout.secret(CAPTURING_FILE))
+            ),
             rights=_RIGHTS_TO_CAPTURE,
         )
 

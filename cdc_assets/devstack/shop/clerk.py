@@ -1,4 +1,7 @@
-"""What customers, clerks and jobs of the shop do: one duty is one transaction's statements."""
+"""What customers, clerks and jobs of the shop do: one duty is one transaction's statements.
+
+In the SQL that all of the shop's databases have in common.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from psycopg.types.json import Jsonb
-
-from cdc_assets.devstack.shop.database import WAREHOUSES, Connection, money, random_uuid
+from cdc_assets.devstack.shop.dialect import Session
+from cdc_assets.devstack.shop.stock import WAREHOUSES, money, random_uuid
 
 
 @dataclass(slots=True)
@@ -30,8 +32,8 @@ class LoadTotals:
 class Clerk:
     """Somebody at one connection, who does duties and counts the rows that they change."""
 
-    def __init__(self, connection: Connection, rng: random.Random) -> None:
-        self._connection = connection
+    def __init__(self, session: Session, rng: random.Random) -> None:
+        self._session = session
         self._rng = rng
         self.done = LoadTotals()
 
@@ -40,7 +42,7 @@ class Clerk:
         total = money(self._rng, 5, 2_000)
         placed = self._insert(
             "INSERT INTO orders (customer_id, total, note, promised_for) "
-            "SELECT id, %s, %s, current_date + 3 FROM customers "
+            "SELECT id, %s, %s, current_date + INTERVAL '3' DAY FROM customers "
             "WHERE id >= %s ORDER BY id LIMIT 1 RETURNING id",
             *(total, self._rng.choice((None, "please ring", "leave at the door")), self._pick(200)),
         )
@@ -67,50 +69,54 @@ class Clerk:
             self._some_order(),
         )
         self._update(
-            "UPDATE orders SET status = 'paid' FROM payments "
-            "WHERE orders.id = payments.order_id AND orders.status = 'placed' AND NOT settled"
+            "UPDATE orders SET status = 'paid' WHERE status = 'placed' "
+            "AND id IN (SELECT order_id FROM payments WHERE NOT settled)"
         )
         self._update(
-            "UPDATE payments SET settled = true, settled_at = localtimestamp WHERE NOT settled"
+            "UPDATE payments SET settled = true, settled_at = localtimestamp(6) WHERE NOT settled"
         )
 
     def ship(self) -> None:
         """A parcel leaves or arrives."""
-        self._update(
-            "UPDATE orders SET status = CASE status WHEN 'paid' THEN 'shipped' ELSE 'delivered' END"
-            "::order_status, note = NULL WHERE id = (SELECT id FROM orders WHERE id >= %s "
-            "AND status IN ('paid', 'shipped') ORDER BY id LIMIT 1)",
+        found = self._session.first(
+            "SELECT id, status FROM orders WHERE id >= %s AND status IN ('paid', 'shipped') "
+            "ORDER BY id LIMIT 1",
             self._some_order(),
         )
+        if found is not None:
+            moved = "shipped" if found[1] == "paid" else "delivered"
+            self._update(
+                "UPDATE orders SET status = %s, note = NULL WHERE id = %s", moved, found[0]
+            )
 
     def cancel(self) -> None:
         """An order is removed, with its lines and payments; its stock comes back."""
         victim = self._some_order()
         self._update(
-            "UPDATE inventory SET on_hand = on_hand + quantity FROM order_items i "
-            "WHERE order_id = %s AND inventory.product_id = i.product_id AND warehouse = 'north'",
-            victim,
+            "UPDATE inventory SET on_hand = on_hand + (SELECT sum(quantity) FROM order_items "
+            "WHERE order_id = %s AND product_id = inventory.product_id) WHERE warehouse = 'north' "
+            "AND product_id IN (SELECT product_id FROM order_items WHERE order_id = %s)",
+            *(victim, victim),
         )
         for statement in (
             "DELETE FROM order_items WHERE order_id = %s",
             "DELETE FROM payments WHERE order_id = %s",
             "DELETE FROM orders WHERE id = %s",
         ):
-            self.done.deletes += self._connection.execute(statement, (victim,)).rowcount
+            self.done.deletes += self._session.change(statement, victim)
 
     def reprice(self) -> None:
         """A product gets another price and other attributes."""
         self._update(
-            "UPDATE products SET price = %s, attributes = attributes || %s, active = NOT active "
-            "WHERE id = %s",
-            *(money(self._rng, 1, 500), Jsonb({"size": self._pick(48)}), self._pick(100)),
+            "UPDATE products SET price = %s, attributes = %s, active = NOT active WHERE id = %s",
+            *(money(self._rng, 1, 500), {"size": self._pick(48)}, self._pick(100)),
         )
 
     def count(self) -> None:
         """A shelf is counted."""
         self._update(
-            "UPDATE inventory SET on_hand = %s, counted_at = now() WHERE (product_id, warehouse) = "
-            "(%s, %s)",
+            "UPDATE inventory SET on_hand = %s, counted_at = current_timestamp(6) "
+            "WHERE (product_id, warehouse) = (%s, %s)",
             *(self._rng.randrange(50, 500), self._pick(100), self._rng.choice(WAREHOUSES)),
         )
 
@@ -126,28 +132,28 @@ class Clerk:
         self._update(
             "UPDATE customers SET email = CASE WHEN %s THEN NULL ELSE email END, "
             "newsletter = NOT newsletter, preferences = %s WHERE id = %s",
-            *(forgotten, None if forgotten else Jsonb({"dark": forgotten}), self._pick(200)),
+            *(forgotten, None if forgotten else {"dark": forgotten}, self._pick(200)),
         )
 
     def _insert(self, statement: str, *values: object) -> object:
         """Insert one row, unless its SELECT finds none; the returned id."""
-        found = self._connection.execute(statement.encode(), values).fetchone()
+        found = self._session.first(statement, *values)
         self.done.inserts += found is not None
         return found[0] if found else None
 
     def _update(self, statement: str, *values: object) -> None:
-        self.done.updates += self._connection.execute(statement.encode(), values).rowcount
+        self.done.updates += self._session.change(statement, *values)
 
     def _pick(self, most: int) -> int:
         return self._rng.randint(1, most)
 
     def _some_order(self) -> object:
         """An order that exists, the newer the likelier; None in an empty shop."""
-        row = self._connection.execute(
+        row = self._session.first(
             "SELECT id FROM orders WHERE id >= (SELECT max(id) * %s FROM orders) "
             "ORDER BY id LIMIT 1",
-            (self._rng.random() ** 0.3,),
-        ).fetchone()
+            self._rng.random() ** 0.3,
+        )
         return row[0] if row else None
 
 

@@ -1,11 +1,16 @@
-"""Debezium's PostgreSQL connector for the shop."""
+"""Debezium's connectors for the shop."""
 
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
+
 from cdc_assets.devstack.converters import Converter, Json, converter_settings
 from cdc_assets.devstack.layout import HOST, StackLayout
+from cdc_assets.devstack.mariadb import CAPTURING_FILE, CAPTURING_USER
 
 CONNECTOR = "shop"
+MARIADB_CONNECTOR = "shopmy"
 JSON = Json()
 
 
@@ -13,14 +18,13 @@ def connector_config(
     layout: StackLayout,
     *,
     database: str = "shop",
-    prefix: str = "shop",
+    prefix: str = CONNECTOR,
     converter: Converter = JSON,
 ) -> dict[str, str]:
-    """The configuration to register under a name of its own for each database and prefix.
+    """PostgreSQL's: to register under a name of its own for each database and prefix.
 
     The publication covers all tables, so that a table created later is captured too (the
-    `filtered` mode lists the tables of the moment the connector starts). The password stays
-    in its file: Connect reads it there, and shows only the reference.
+    `filtered` mode lists the tables of the moment the connector starts).
 
     Args:
         layout: of the stack.
@@ -28,20 +32,57 @@ def connector_config(
         prefix: first part of the topic names, and of slot and publication.
         converter: how it writes keys and values. Avro needs the stack's part ``registry``.
     """
-    password = layout.secret("postgres")
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "plugin.name": "pgoutput",
-        "database.hostname": HOST,
         "database.port": str(layout.ports.postgres),
         "database.user": "postgres",
-        "database.password": f"${{directory:{password.parent}:{password.name}}}",
+        "database.password": _reference(layout.secret("postgres")),
         "database.dbname": database,
-        "topic.prefix": prefix,
         "slot.name": f"cdc_assets_{prefix}",
         "publication.name": f"cdc_assets_{prefix}",
         "publication.autocreate.mode": "all_tables",
         "schema.include.list": "public",
+        **_common(layout, prefix, converter),
+    }
+
+
+def mariadb_connector_config(
+    layout: StackLayout,
+    *,
+    database: str = "shop",
+    prefix: str = MARIADB_CONNECTOR,
+    converter: Converter = JSON,
+) -> dict[str, str]:
+    """MariaDB's: to register under a name of its own for each database and prefix.
+
+    Its user must have been allowed to read the database (`MariaDB.let_capture`). Topics are
+    ``<prefix>.<database>.<table>``.
+
+    Args:
+        layout: of the stack.
+        database: which database of the stack's MariaDB.
+        prefix: first part of the topic names, and name of the schema history.
+        converter: how it writes keys and values.
+    """
+    return {
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "database.port": str(layout.ports.mariadb),
+        "database.user": CAPTURING_USER,
+        "database.password": _reference(layout.secret(CAPTURING_FILE)),
+        # Of all that read one server's binlog, as replicas do, each needs a number of its own.
+        "database.server.id": str(1000 + zlib.crc32(prefix.encode()) % 2**31),
+        "database.include.list": database,
+        "schema.history.internal.kafka.bootstrap.servers": f"{HOST}:{layout.ports.kafka}",
+        "schema.history.internal.kafka.topic": f"schema-history.{prefix}",
+        **_common(layout, prefix, converter),
+    }
+
+
+def _common(layout: StackLayout, prefix: str, converter: Converter) -> dict[str, str]:
+    return {
+        "database.hostname": HOST,
+        "topic.prefix": prefix,
         "provide.transaction.metadata": "true",
         "skipped.operations": "none",  # by default truncates are not sent
         "heartbeat.interval.ms": "5000",
@@ -50,3 +91,8 @@ def connector_config(
         "topic.creation.default.replication.factor": "1",
         **converter_settings(layout, converter),
     }
+
+
+def _reference(secret: Path) -> str:
+    """A password stays in its file: Connect reads it there, and shows only this."""
+    return f"${{directory:{secret.parent}:{secret.name}}}"

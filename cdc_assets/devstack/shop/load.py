@@ -20,20 +20,15 @@ from collections.abc import Callable
 from types import FrameType
 
 import click
-import psycopg
-from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.devstack import environment
 from cdc_assets.devstack.shop.clerk import DUTIES, Clerk, Duty, LoadTotals
-from cdc_assets.devstack.shop.database import Connection
-from cdc_assets.devstack.shop.trouble import Troubles, describe
+from cdc_assets.devstack.shop.database import shop_at
+from cdc_assets.devstack.shop.dialect import Session
+from cdc_assets.devstack.shop.trouble import Troubles
 
 _LONGEST_DEBT_SECONDS = 1.0
 _RECONNECT_SECONDS = 0.5
-_OPTIONS = "-c lock_timeout=2s -c statement_timeout=30s"
-_USUAL = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
-"""What several that work on one database do to each other."""
 
 Say = Callable[[str], None]
 
@@ -56,13 +51,12 @@ class ShopLoad:
     def __init__(
         self, dsn: str, rate: float = 20, seed: int = 7, say: Say = lambda _: None
     ) -> None:
-        self._dsn = dsn
+        self._shop = shop_at(dsn)
         self._rate = rate
         self._seed = seed
         self._troubles = Troubles(say)
         self._rng: random.Random | None = None
         self.totals = LoadTotals()
-        conninfo_to_dict(dsn)  # a wrong DSN is an error, and not a database to wait for
 
     def run(
         self, stop: threading.Event | None = None, transactions: int | None = None
@@ -71,11 +65,11 @@ class ShopLoad:
         stop = stop or threading.Event()
         enough = None if transactions is None else self._tried + transactions
         while not stop.is_set() and self._tried != enough:
-            connection = self._connected(stop)
-            if connection is None:
+            session = self._connected(stop)
+            if session is None:
                 break
-            with contextlib.closing(connection):
-                self._work(connection, stop, enough)
+            with contextlib.closing(session):
+                self._work(session, stop, enough)
             if self._tried != enough:
                 stop.wait(_RECONNECT_SECONDS)
         return self.totals
@@ -84,63 +78,69 @@ class ShopLoad:
     def _tried(self) -> int:
         return self.totals.commits + self.totals.rollbacks
 
-    def _connected(self, stop: threading.Event) -> Connection | None:
-        """A connection, once the database gives one; None if there is no use for it any more."""
+    def _connected(self, stop: threading.Event) -> Session | None:
+        """A session, once the database gives one; None if there is no use for it any more."""
         while not stop.is_set():
             try:
-                connection = _connect(self._dsn)
-                self._rng = self._rng or _rng_of(connection, self._seed)
-            except psycopg.Error as error:
-                self._troubles.lost(describe(error))
+                session = self._shop.connect()
+                self._rng = self._rng or self._rng_of(session)
+            except self._shop.error as error:
+                self._troubles.lost(self._shop.describe(error))
                 stop.wait(_RECONNECT_SECONDS)
             else:
                 self._troubles.found()
-                return connection
+                return session
         return None
 
-    def _work(self, connection: Connection, stop: threading.Event, enough: int | None) -> None:
-        """Do duties at the rate until there is no use for more, or the connection is lost."""
+    def _rng_of(self, session: Session) -> random.Random:
+        """Random choices that follow from the seed and from how many orders there were."""
+        newest = session.newest_order()
+        session.commit()
+        return random.Random(f"{self._seed}:{newest}")  # noqa: S311 - a workload, no secret
+
+    def _work(self, session: Session, stop: threading.Event, enough: int | None) -> None:
+        """Do duties at the rate until there is no use for more, or the session is lost."""
         rng = self._rng or random.Random(self._seed)  # noqa: S311 - a workload, no secret
         due = time.monotonic()
-        while not (stop.is_set() or connection.closed or self._tried == enough):
+        while not (stop.is_set() or session.closed or self._tried == enough):
             due = max(due, time.monotonic() - _LONGEST_DEBT_SECONDS)
             able = self._troubles.able(DUTIES)
             if not able:
                 stop.wait(_RECONNECT_SECONDS)
                 continue
             (duty,) = rng.choices(able, [each.weight for each in able])
-            changes = self._transaction(connection, duty, rng)
+            changes = self._transaction(session, duty, rng)
             # What changes nothing takes its time too: else an emptied shop is asked without end.
             due += max(1, changes) / self._rate if self._rate else 0
             stop.wait(max(0.0, due - time.monotonic()))
 
-    def _transaction(self, connection: Connection, duty: Duty, rng: random.Random) -> int:
+    def _transaction(self, session: Session, duty: Duty, rng: random.Random) -> int:
         """One transaction; the number of its row changes, also if it was rolled back."""
-        clerk = Clerk(connection, rng)
+        clerk = Clerk(session, rng)
         try:
             duty.work(clerk)
             changed_its_mind = rng.random() < 0.05
-            (connection.rollback if changed_its_mind else connection.commit)()
-        except psycopg.Error as error:
+            (session.rollback if changed_its_mind else session.commit)()
+        except self._shop.error as error:
             changed_its_mind = True
-            self._failed(connection, duty, error)
+            self._failed(session, duty, error)
         else:
             self._troubles.done(duty)
         self._count(clerk.done, committed=not changed_its_mind)
         return clerk.done.changes
 
-    def _failed(self, connection: Connection, duty: Duty, error: psycopg.Error) -> None:
-        """Take note of it and leave the transaction; a lost connection is closed."""
-        if connection.closed:
-            self._troubles.lost(describe(error))
+    def _failed(self, session: Session, duty: Duty, error: Exception) -> None:
+        """Take note of it and leave the transaction; a lost session is closed."""
+        if session.closed:
+            self._troubles.lost(self._shop.describe(error))
             return
-        if not isinstance(error, _USUAL):
-            self._troubles.refused(duty, error)
+        if not self._shop.is_usual(error):
+            self._troubles.refused(duty, self._shop.describe(error))
         try:
-            connection.rollback()
-        except psycopg.Error as lost:
-            connection.close()
-            self._troubles.lost(describe(lost))
+            session.rollback()
+        except self._shop.error as lost:
+            session.close()
+            self._troubles.lost(self._shop.describe(lost))
 
     def _count(self, done: LoadTotals, *, committed: bool) -> None:
         if not committed:
@@ -150,24 +150,6 @@ class ShopLoad:
         self.totals.inserts += done.inserts
         self.totals.updates += done.updates
         self.totals.deletes += done.deletes
-
-
-def _connect(dsn: str) -> Connection:
-    """A connection that waits neither for locks nor for a statement without end.
-
-    Nothing is prepared: a prepared statement would go on failing after its table was altered
-    and altered back.
-    """
-    return psycopg.connect(dsn, connect_timeout=5, prepare_threshold=None, options=_OPTIONS)
-
-
-def _rng_of(connection: Connection, seed: int) -> random.Random:
-    """Random choices that follow from the seed and from how many orders there were."""
-    newest = connection.execute(
-        "SELECT pg_sequence_last_value(to_regclass('public.orders_id_seq'))"
-    ).fetchone()
-    connection.commit()
-    return random.Random(f"{seed}:{newest}")  # noqa: S311 - a workload, no secret
 
 
 @click.command()

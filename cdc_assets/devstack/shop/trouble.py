@@ -6,15 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import psycopg
-
 from cdc_assets.devstack.shop.clerk import Duty
 
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 15.0
 STEADY_SECONDS = 30.0
 """How long a trouble must not have come back to be over."""
-_NAMES_ONLY = "42"
-"""Class of SQLSTATEs whose messages name tables and columns, and never hold a value."""
 
 
 @dataclass(slots=True)
@@ -53,9 +49,9 @@ class Troubles:
         resting = {name for name, each in self._troubles.items() if each.rests_until > now}
         return [each for each in duties if each.name not in resting]
 
-    def refused(self, duty: Duty, error: psycopg.Error) -> None:
+    def refused(self, duty: Duty, reason: str) -> None:
         """The database refused a duty: let it rest, longer each time."""
-        now, reason = self._clock(), describe(error)
+        now = self._clock()
         trouble = self._troubles.setdefault(duty.name, _Trouble(set(), 0.0, now, now))
         doubled = max(FIRST_REST_SECONDS, 2 * trouble.rest_seconds)
         trouble.rest_seconds = min(doubled, LONGEST_REST_SECONDS)
@@ -88,18 +84,3 @@ class Troubles:
         if self._said_lost:
             self._say("the shop's database is back")
         self._is_lost = self._said_lost = False
-
-
-def describe(error: psycopg.Error) -> str:
-    """What the database refuses, by names and never by values."""
-    diagnosis = error.diag
-    state = diagnosis.sqlstate or ""
-    if state.startswith(_NAMES_ONLY) and diagnosis.message_primary:
-        return diagnosis.message_primary
-    places = {
-        "table": diagnosis.table_name,
-        "column": diagnosis.column_name,
-        "constraint": diagnosis.constraint_name,
-    }
-    named = ", ".join(f"{kind} {name}" for kind, name in places.items() if name)
-    return " ".join(part for part in (type(error).__name__, state, named) if part)
