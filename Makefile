@@ -12,6 +12,8 @@ PYTEST_ARGS ?=
 STACKS ?= 2
 KILLS ?= 300
 SECONDS_AT_MOST ?= 7200
+# Where the demo's shop is: postgres, or mariadb, which is installed when it is first asked for.
+SOURCE ?= postgres
 
 .PHONY: help demo dev unit test lint type bench soak install stack-up stack-down clean
 
@@ -19,8 +21,8 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
 	  | while IFS='|' read -r name text; do printf '  \033[1m%-12s\033[0m %s\n' "$$name" "$$text"; done
 
-demo: install  ## start everything: a shop database under load, replicated live; Ctrl-C stops it
-	@exec $(BIN)/cdc-assets demo
+demo: install  ## start everything: a shop under load, replicated live; SOURCE=mariadb for MariaDB's
+	@exec $(BIN)/cdc-assets demo --source $(SOURCE)
 
 dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a stack that runs or not
 	@mkdir -p $(HOME_DIR)/dagster && cp dagster.yaml $(HOME_DIR)/dagster/
@@ -31,7 +33,7 @@ dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a st
 unit: .venv/.synced  ## the tests that start nothing: seconds
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
 
-test: install $(HOME_DIR)/.installed-registry  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
+test: install $(HOME_DIR)/.installed-optional  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
 	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: .venv/.synced  ## ruff and the import rules
@@ -47,6 +49,7 @@ bench: install  ## speed, on this machine: prints figures, fails on none
 
 soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every part, and every fault
 ifdef STACK
+	$(BIN)/cdc-assets stack install mariadb
 	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
 	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/stack/test_truth.py \
 	  cdc_assets_tests/merge/test_faults.py \
@@ -83,8 +86,8 @@ $(UV):
 	$(UV) sync --locked --all-extras --python .uv/bin/python
 	@touch $@
 
-$(HOME_DIR)/.installed-registry: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
-	$(BIN)/cdc-assets stack install registry
+$(HOME_DIR)/.installed-optional: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
+	$(BIN)/cdc-assets stack install mariadb registry
 	@touch $@
 
 $(HOME_DIR)/.installed: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)

@@ -24,27 +24,35 @@ import click
 from rich.console import Console
 
 from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE
 from cdc_assets.devstack import environment, jars
 from cdc_assets.devstack.configured import stack_of
 from cdc_assets.devstack.demo_lock import only_demo
 from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
+from cdc_assets.devstack.demo_source import DemoSource, Server, demo_source
 from cdc_assets.devstack.demo_watch import ConnectorWatch, Follow, Watch
 from cdc_assets.devstack.layout import HOST
 from cdc_assets.devstack.part import Part, StartInterruptedError
 from cdc_assets.devstack.progress import install_progress, start_progress
-from cdc_assets.devstack.shop.connector import CONNECTOR, connector_config
-from cdc_assets.devstack.shop.database import prepare_shop
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import ConfigError
+
+_MARIADB_FILE = Path("replication-mariadb.yaml")
 
 
 @click.command()
 @click.option("--rate", default=20.0, show_default=True, help="Row changes per second.")
 @click.option("--port", default=3000, show_default=True, help="Port of Dagster's webserver.")
-def demo(rate: float, port: int) -> None:
+@click.option(
+    "--source", "server", type=click.Choice([each.value for each in Server]),
+    default=Server.POSTGRES.value, show_default=True,
+    help=f"Where the shop is; MariaDB's configuration is {_MARIADB_FILE}, unless one is named.",
+)  # fmt: skip
+def demo(rate: float, port: int, server: str) -> None:
     """Run a shop database under load and replicate it live; Ctrl-C stops all of it."""
-    config = load_config()
-    shown = Demo(config, rate, port)
+    is_named = CONFIG_VARIABLE in os.environ or server == Server.POSTGRES
+    config = load_config() if is_named else load_config(_MARIADB_FILE)
+    shown = Demo(config, rate, port, Server(server))
     environment.forget_other_databases()
     with _call_on_signals(shown.interrupt):
         shown.run()
@@ -57,28 +65,31 @@ class Demo:
         config: the replication; its stack is the one that is started.
         rate: row changes per second.
         port: of Dagster's webserver.
+        server: which one has the shop.
     """
 
-    def __init__(self, config: ReplicationConfig, rate: float, port: int) -> None:
+    def __init__(
+        self, config: ReplicationConfig, rate: float, port: int, server: Server = Server.POSTGRES
+    ) -> None:
         self.config = config
         self.stack = stack_of(config)
+        self.source = demo_source(server, self.stack)
         layout = self.stack.layout
-        dsn = self.stack.postgres.dsn("shop")
-        self.load = ShopLoadProcess(layout, dsn, rate)
+        self.load = ShopLoadProcess(layout, self.source.dsn, rate)
         file = _config_file(config)
         env = {
             **environment.named_in(file),
-            **_database_variables(config, dsn),
+            **_database_variables(config, self.source.dsn),
             "CDC_ASSETS_CONFIG": str(file),
         }
         self.dagster = Dagster(layout, port, file.with_name("dagster.yaml"), env)
         self._beside: tuple[Part, ...] = (self.load, self.dagster)
         self._leave = threading.Event()
         self._console = Console()
-        parts = (*self.stack.usual_parts, *self._beside)
+        needed = [part for part in self.stack.parts if part.name in self.source.parts]
         self._watches = (
-            Watch(parts, self._say),
-            ConnectorWatch(self.stack.connect, CONNECTOR, self._say),
+            Watch((*needed, *self._beside), self._say),
+            ConnectorWatch(self.stack.connect, self.source.connector, self._say),
             Follow(layout.log(self.load.name), self._say),
         )
 
@@ -116,11 +127,10 @@ class Demo:
         for part in self._beside:
             part.require_startable()
         with install_progress() as on_jars:
-            jars.install(self.stack.layout, on_progress=on_jars)
+            jars.install(self.stack.layout, self.source.jars, on_progress=on_jars)
         with start_progress() as on_part:
-            self.stack.up(progress=on_part)
-            missing = prepare_shop(self.stack.postgres.dsn("shop"))
-            self.stack.register_connector(CONNECTOR, connector_config(self.stack.layout))
+            self.stack.up(self.source.parts, on_part)
+            missing = self.source.prepare(self.stack)
             for part in self._beside:
                 part.bring_up(on_part)
         if missing:
@@ -149,19 +159,19 @@ class Demo:
     def _show_guide(self) -> None:
         """Unwrapped, so that its lines can be copied."""
         self._console.rule("cdc_assets demo")
-        guide = _guide(self.dagster.url, self.stack, self.config)
+        guide = _guide(self.dagster.url, self.stack, self.config, self.source)
         self._console.print(guide, soft_wrap=True, highlight=False)
         self._console.rule()
 
 
-def _guide(url: str, stack: LocalStack, config: ReplicationConfig) -> str:
-    home, program = os.path.relpath(stack.layout.home), _program()
-    catalog = config.lake.catalog.uri
+def _guide(url: str, stack: LocalStack, config: ReplicationConfig, source: DemoSource) -> str:
+    home, program = os.path.relpath(stack.layout.home), _program(config)
+    catalog, namespace = config.lake.catalog.uri, f"{source.connector}_{source.schema}"
     return f"""\
 [bold]Dagster[/]      {url}   assets, checks, runs; each table of the shop is an asset
-[bold]Shop[/]         {program} stack psql shop   PostgreSQL at {stack.postgres.address}
-[bold]Kafka[/]        {stack.kafka.address}   topics shop.public.*
-[bold]Debezium[/]     http://{stack.connect.address}/connectors/{CONNECTOR}/status
+[bold]Shop[/]         {program} {source.opened_by}   {source.address}
+[bold]Kafka[/]        {stack.kafka.address}   topics {source.connector}.{source.schema}.*
+[bold]Debezium[/]     http://{stack.connect.address}/connectors/{source.connector}/status
 [bold]Logs, data[/]   {home}/logs   {home}
 
 [bold]Look at the replication[/]
@@ -170,20 +180,26 @@ def _guide(url: str, stack: LocalStack, config: ReplicationConfig) -> str:
 [bold]Query the lake[/] with PyIceberg
   from pyiceberg.catalog import load_catalog
   lake = load_catalog("lake", type="sql", uri="{catalog}", warehouse="{config.lake.warehouse}")
-  lake.load_table("shop_public.orders").scan(limit=10).to_pandas()
+  lake.load_table("{namespace}.orders").scan(limit=10).to_pandas()
 or with Spark
   from pyspark.sql import SparkSession
   token = open("{home}/secrets/spark").read()
   spark = SparkSession.builder.remote(
       f"sc://localhost:{stack.spark.endpoint.port}/;token={{token}}").getOrCreate()
-  spark.sql("SELECT status, count(*) FROM lake.shop_public.orders GROUP BY status").show()
+  spark.sql("SELECT status, count(*) FROM lake.{namespace}.orders GROUP BY status").show()
 
 Ctrl-C stops everything; the data stays."""  # noqa: S608 - text for a person
 
 
-def _program() -> str:
+def _program(config: ReplicationConfig) -> str:
     """How to call this program from here: by name only if the shell would find it."""
-    return "cdc-assets" if shutil.which("cdc-assets") else os.path.relpath(sys.argv[0])
+    name = "cdc-assets" if shutil.which("cdc-assets") else os.path.relpath(sys.argv[0])
+    is_usual = config.path == Path(DEFAULT_FILE).absolute()
+    return (
+        name
+        if is_usual or config.path is None
+        else f"{name} --config {os.path.relpath(config.path)}"
+    )
 
 
 def _config_file(config: ReplicationConfig) -> Path:

@@ -12,6 +12,8 @@ from cdc_assets.devstack.mariadb import CAPTURING_FILE, CAPTURING_USER
 CONNECTOR = "shop"
 MARIADB_CONNECTOR = "shopmy"
 JSON = Json()
+WITH_SCHEMAS = Json(value_schemas=True)
+"""Records tell the types of their columns, so that no catalog has to be asked."""
 
 
 def connector_config(
@@ -52,7 +54,7 @@ def mariadb_connector_config(
     *,
     database: str = "shop",
     prefix: str = MARIADB_CONNECTOR,
-    converter: Converter = JSON,
+    converter: Converter = WITH_SCHEMAS,
 ) -> dict[str, str]:
     """MariaDB's: to register under a name of its own for each database and prefix.
 

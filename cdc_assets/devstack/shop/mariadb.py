@@ -28,6 +28,8 @@ _NAMES_ONLY: Final = (
 )
 """Errors whose messages name tables and columns, and never hold a value."""
 
+_NAMES: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
+
 _Connection = pymysql.Connection
 
 
@@ -124,7 +126,7 @@ class MariaDBShop:
         number = _number(error)
         if number in _NAMES_ONLY and len(error.args) > 1:
             return str(error.args[1])
-        return f"{type(error).__name__} {number or ''}".rstrip()
+        return " ".join(filter(None, (type(error).__name__, _NAMES.get(number or 0))))
 
 
 def _make(connection: _Connection, seed: int) -> None:

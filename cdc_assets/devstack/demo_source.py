@@ -1,0 +1,97 @@
+"""Which database the demo's shop is in, and what else depends on that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import assert_never
+
+from cdc_assets.devstack import jars
+from cdc_assets.devstack.shop.connector import (
+    CONNECTOR,
+    MARIADB_CONNECTOR,
+    connector_config,
+    mariadb_connector_config,
+)
+from cdc_assets.devstack.shop.database import prepare_shop
+from cdc_assets.devstack.stack import LocalStack
+
+SHOP = "shop"
+
+
+class Server(StrEnum):
+    """The part that has the shop."""
+
+    POSTGRES = "postgres"
+    MARIADB = "mariadb"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSource:
+    """A shop, its server and its connector.
+
+    Attributes:
+        server: the name of the part.
+        address: of it.
+        dsn: of the shop.
+        connector: name of the connector, of its source and of its topics' prefix.
+        settings: of the connector.
+        schema: of the shop's tables, as topics and assets name it.
+        opened_by: the arguments of the command that opens the server's shell.
+    """
+
+    server: Server
+    address: str
+    dsn: str = field(repr=False)
+    connector: str
+    settings: Mapping[str, str]
+    schema: str
+    opened_by: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the stack that it needs."""
+        return (self.server.value, "kafka", "connect", "spark")
+
+    @property
+    def jars(self) -> tuple[str, ...]:
+        """What must be installed."""
+        return (*jars.PARTS, *(part for part in jars.OPTIONAL_PARTS if part == self.server))
+
+    def prepare(self, stack: LocalStack) -> tuple[str, ...]:
+        """Make the shop and register its connector; the shop's tables that are missing."""
+        missing = prepare_shop(self.dsn)
+        if self.server is Server.MARIADB:
+            stack.mariadb.let_capture(SHOP)
+        stack.register_connector(self.connector, self.settings)
+        return missing
+
+
+def demo_source(server: Server, stack: LocalStack) -> DemoSource:
+    """The demo's source in a server of the stack."""
+    layout = stack.layout
+    match server:
+        case Server.POSTGRES:
+            return DemoSource(
+                server=server,
+                address=f"PostgreSQL at {stack.postgres.address}",
+                dsn=stack.postgres.dsn(SHOP),
+                connector=CONNECTOR,
+                settings=connector_config(layout),
+                schema="public",
+                opened_by=f"stack psql {SHOP}",
+            )
+        case Server.MARIADB:
+            return DemoSource(
+                server=server,
+                address=f"MariaDB at {stack.mariadb.address}",
+                dsn=stack.mariadb.dsn(SHOP),
+                connector=MARIADB_CONNECTOR,
+                # With schemas: there is no catalog yet that tells MariaDB's types exactly.
+                settings=mariadb_connector_config(layout, value_schemas=True),
+                schema=SHOP,
+                opened_by=f"stack mariadb {SHOP}",
+            )
+        case _:
+            assert_never(server)
