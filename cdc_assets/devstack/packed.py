@@ -10,26 +10,32 @@ from pathlib import Path, PurePosixPath
 from cdc_assets.errors import TerminalError
 
 
-def unpack_once(jar: Path, folder: Path, *, runnable: Collection[str]) -> None:
-    """Have the programs of a jar in a folder; what lies beside that, of other jars, is removed.
+def place(jar: Path, into: Path) -> Path:
+    """The folder in ``into`` that has, or will have, the programs of a jar."""
+    return into / jar.stem
+
+
+def unpack_once(jar: Path, into: Path, *, runnable: Collection[str]) -> None:
+    """Have the programs of a jar at their `place`; those of its other versions go.
 
     The folder is made beside its place and renamed, so that an interrupted call leaves nothing
     there. No other process may do the same at the same time.
 
     Args:
         jar: of programs that lie in one folder ``…/bin``, beside others.
-        folder: will have ``bin`` and those others.
+        into: a folder that holds nothing but what this function made: all else is removed.
         runnable: the names of those whose files get their run bits.
 
     Raises:
         TerminalError: there is no such folder in the jar.
     """
+    folder = place(jar, into)
     if folder.exists():
         return
-    shutil.rmtree(folder.parent, ignore_errors=True)
     partial = folder.with_name(f"{folder.name}.partial")
     with zipfile.ZipFile(jar) as archive:
         top = _top(archive, jar)
+        shutil.rmtree(into, ignore_errors=True)
         for each in archive.infolist():
             path = PurePosixPath(each.filename)
             if path.is_relative_to(top) and not each.is_dir():

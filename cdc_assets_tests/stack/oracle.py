@@ -2,23 +2,15 @@
 
 Rows of tables without a key are counted: so many equal ones here, so many there.
 
-PostgreSQL is read by psycopg and Iceberg by PyIceberg: neither takes the way of the
-replication. Values are compared as the types of the source mean them.
+The source is read by its own driver (`postgres_side`, `mariadb_side`) and Iceberg by PyIceberg:
+neither takes the way of the replication. Values are compared as the types of the source mean them.
 """
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-
-import psycopg
-from psycopg import sql
-from psycopg.types.json import set_json_loads
-from psycopg.types.range import Range
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
@@ -29,52 +21,34 @@ SHOWN = 3
 Row = Mapping[str, object]
 Rows = Mapping[tuple[object, ...], Row]
 
-_COLUMNS = """
-SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
-WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
-"""
-_KEY = """
-SELECT attname FROM pg_index, unnest(indkey::int2[]) WITH ORDINALITY AS part (number, place)
-JOIN pg_attribute ON attnum = number
-WHERE indrelid = %s::regclass AND attrelid = indrelid AND indisprimary ORDER BY place
-"""
-
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A table of PostgreSQL at one moment."""
+    """A table of a source at one moment.
+
+    Attributes:
+        types: of each column, as the source names them.
+        key: the columns of the primary key; none if there is none.
+        rows: with plain values.
+        plain: a value by the meaning of its type, whichever side it was read from.
+    """
 
     types: Mapping[str, str]
     key: tuple[str, ...]
     rows: Sequence[Row]
-
-
-def source_table(dsn: str, name: str) -> SourceTable:
-    """Read ``schema.name``, types and key included, in one transaction."""
-    with psycopg.connect(dsn) as connection:
-        set_json_loads(_text, connection)
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        types = dict(connection.execute(_COLUMNS, (name,)).fetchall())
-        key = tuple(column for (column,) in connection.execute(_KEY, (name,)).fetchall())
-        everything = sql.SQL("SELECT * FROM {}").format(sql.Identifier(*name.split(".")))
-        found = [
-            {column: _plain(value, types[column]) for column, value in zip(types, row, strict=True)}
-            for row in connection.execute(everything)
-        ]
-    return SourceTable(types, key, found)
+    plain: Callable[[object, str], object]
 
 
 def difference(
-    dsn: str, table: str, config: ReplicationConfig, target: LakeName, ignoring: Sequence[str] = ()
+    source: SourceTable, config: ReplicationConfig, target: LakeName, ignoring: Sequence[str] = ()
 ) -> str:
     """In which keys and columns the lake differs from the source; empty if in none."""
-    source = source_table(dsn, table)
     found = read_rows(config, target)
     raw = [{c: value for c, value in row.items() if c not in ignoring} for row in found]
     foreign = sorted({column for row in raw for column in row} - source.types.keys())
     if foreign:
         return f"{target}: columns that the source has not: {foreign}"
-    plain = [{c: _plain(value, source.types[c]) for c, value in row.items()} for row in raw]
+    plain = [{c: source.plain(value, source.types[c]) for c, value in row.items()} for row in raw]
     differing = _by_key(source, plain) if source.key else _by_count(source, plain)
     return "; ".join(f"{target}: {what}" for what in differing if what)
 
@@ -140,40 +114,3 @@ def _keyed(
 
 def _same(left: object, right: object) -> bool:
     return type(left) is type(right) and left == right
-
-
-def _plain(value: object, source_type: str) -> object:
-    """A value by the meaning of its PostgreSQL type, whichever side it was read from."""
-    match value, source_type:
-        case None, _:
-            return None
-        case list(), _:
-            return [_plain(each, source_type.removesuffix("[]")) for each in value]
-        case Range(), _:
-            return str(value).replace(" ", "")
-        case str(), "hstore":
-            return json.loads(value if value.startswith("{") else _as_json(value))
-        case uuid.UUID(), _:
-            return str(value)
-        case bytes(), "uuid":
-            return str(uuid.UUID(bytes=value))
-        case str(), "json" | "jsonb":
-            return json.loads(value)
-        case bytes() | bytearray() | memoryview(), _:
-            return bytes(value)
-        case datetime(tzinfo=None), "timestamp with time zone":
-            return f"without a zone: {value}"
-        case datetime(), "timestamp with time zone":
-            return value.astimezone(UTC)
-        case _:
-            return value
-
-
-def _as_json(pairs: str) -> str:
-    """``"k"=>"v", …`` without anything that needs an escape."""
-    return "{" + pairs.replace('"=>"', '": "') + "}"
-
-
-def _text(document: str | bytes) -> str:
-    """JSON as its text, like the lake has it: a text in it cannot be told from a document."""
-    return document if isinstance(document, str) else document.decode()

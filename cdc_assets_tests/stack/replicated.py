@@ -21,7 +21,6 @@ from psycopg.conninfo import make_conninfo
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake, Published
 from cdc_assets.log.kafka import KafkaLog
@@ -29,14 +28,10 @@ from cdc_assets.registry import TableEntry
 from cdc_assets_tests.configuration import beside, database_of
 from cdc_assets_tests.configuration import source as source_of
 from cdc_assets_tests.stack.oracle import difference
-from cdc_assets_tests.waiting import until
+from cdc_assets_tests.stack.side import Side, side_of
 
 NOW = datetime.now(UTC)
 CHECKOUT = Path(__file__).parents[2]
-_DELIVERED = """
-SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s
-"""
-_STREAMS = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
 
 
 @dataclass(frozen=True)
@@ -44,31 +39,33 @@ class Replicated:
     """A source that is named like its database and its connector.
 
     Attributes:
-        stack: where PostgreSQL, Kafka and Debezium run.
+        stack: where the database, Kafka and Debezium run.
         config: the replication; its home may differ from the stack's.
-        dsn: of the database.
+        side: its database.
         instance: the Dagster instance of its runs.
     """
 
     stack: LocalStack
     config: ReplicationConfig
     name: str
-    dsn: str = field(repr=False)
+    side: Side
     instance: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
+    @property
+    def dsn(self) -> str:
+        """Of the database."""
+        return self.side.dsn
+
     def entry(self, table: str) -> TableEntry:
-        """A table of schema ``public``."""
-        name = TableName(self.name, "public", table)
-        return TableEntry(
-            name, f"{self.name}.public.{table}", self.config.source(self.name).lake_name(name), NOW
-        )
+        """A table of the database's usual schema."""
+        name = TableName(self.name, self.side.schema, table)
+        topic = f"{self.name}.{name.qualified}"
+        return TableEntry(name, topic, self.config.source(self.name).lake_name(name), NOW)
 
     def execute(self, *statements: str) -> None:
         """One transaction."""
-        with psycopg.connect(self.dsn) as connection:
-            for statement in statements:
-                connection.execute(statement.encode())
+        self.side.execute(*statements)
 
     @property
     def env(self) -> dict[str, str]:
@@ -123,37 +120,13 @@ class Replicated:
         return self.log.read_text(errors="replace")[-3000:]
 
     def wait_until_delivered(self) -> None:
-        """Until Kafka has everything that was committed before this call.
-
-        The connector confirms a position to its slot after Kafka has acknowledged the records
-        up to it. Transactions on a table that it does not capture move it on when the others
-        rest.
-        """
-        slot = connector_config(self.stack.layout, prefix=self.name)["slot.name"]
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            # A slot that was made a moment ago is ahead of a snapshot that is still to be sent.
-            until(
-                lambda: connection.execute(_STREAMS, (slot,)).fetchone() == (True,),
-                "Debezium streams",
-                every_seconds=0.5,
-            )
-            here = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-            assert here is not None
-            connection.execute("CREATE SCHEMA IF NOT EXISTS elsewhere")
-            connection.execute("CREATE TABLE IF NOT EXISTS elsewhere.nudges (id int PRIMARY KEY)")
-
-            def delivered() -> bool:
-                connection.execute(
-                    "INSERT INTO elsewhere.nudges SELECT count(*) FROM elsewhere.nudges"
-                )
-                return connection.execute(_DELIVERED, (here[0], slot)).fetchone() == (True,)
-
-            until(delivered, f"Debezium delivers up to {here[0]}", every_seconds=0.5)
+        """Until Kafka has everything that was committed before this call."""
+        self.side.wait_until_delivered(self.stack, self.name)
 
     def differences(self, *tables: str, ignoring: Sequence[str] = ()) -> list[str]:
         """Where the lake is not what the database is; not in columns that this has dropped."""
         found = (
-            difference(self.dsn, f"public.{table}", self.config, self.entry(table).target, ignoring)
+            difference(self.side.table(table), self.config, self.entry(table).target, ignoring)
             for table in tables
         )
         return [each for each in found if each]
@@ -197,16 +170,15 @@ def replicated(
         debezium: settings of the connector to replace.
         source: keys of the source to add.
     """
-    config = write_config(base, name, document, **source)
+    side = side_of(dsn)
+    config = write_config(base, name, document, **{**side.configured(_variable(name)), **source})
     instance = Path(config.registry.removeprefix("file://")).parent
     instance.mkdir(parents=True, exist_ok=True)
     shutil.copy(CHECKOUT / "dagster.yaml", instance)
-    database = psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]
-    connector = connector_config(stack.layout, database=str(database), prefix=name)
-    stack.register_connector(name, {**connector, **debezium})
+    stack.register_connector(name, {**side.connector(stack, name), **debezium})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(_variable(name), dsn)
-        shop = Replicated(stack, config, name, dsn, instance)
+        shop = Replicated(stack, config, name, side, instance)
         try:
             yield shop
         finally:
@@ -220,7 +192,10 @@ def write_config(
     document: Mapping[str, Any] = MappingProxyType({}),
     **source: object,
 ) -> ReplicationConfig:
-    """A configuration file beside the stack's, with one source and a registry of its own."""
+    """A configuration file beside the stack's, with one source and a registry of its own.
+
+    The source has a PostgreSQL behind it, unless its ``database`` says otherwise.
+    """
     described = source_of(name, **{**database_of(_variable(name)), **source})
     rest = {"registry": f"{name}/registry.json", **document, "sources": {name: described}}
     return beside(base, name, **rest)

@@ -23,6 +23,7 @@ from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated, write_config
+from cdc_assets_tests.stack.side import side_of
 
 pytestmark = pytest.mark.stack
 
@@ -48,7 +49,7 @@ def past(
     with replicated(stack, stack_config, "present", dsn) as present:
         database = {"kind": "postgres", "dsn": {"env": "PRESENT_DSN"}}
         config = write_config(stack_config, "past", database=database)
-        copied = Replicated(stack, config, "past", dsn, tmp_path_factory.mktemp("past"))
+        copied = Replicated(stack, config, "past", side_of(dsn), tmp_path_factory.mktemp("past"))
         copy = Copy(present, copied)
         for phase, hour in zip(PHASES, hours(), strict=True):
             present.execute(phase)

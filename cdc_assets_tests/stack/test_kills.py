@@ -29,7 +29,7 @@ from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
-from cdc_assets_tests.stack.workload import MAKE, TABLES, Workload
+from cdc_assets_tests.stack.workload import MAKE, TABLES, WHOLE_ROWS, Workload
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
@@ -56,7 +56,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replicated]
               "provide.transaction.metadata": "true", "errors.max.retries": "-1"}  # fmt: skip
     try:
         stack.up()
-        dsn = new_database(stack, "kills", *MAKE)
+        dsn = new_database(stack, "kills", *MAKE, WHOLE_ROWS)
         with replicated(stack, base, "kills", dsn, debezium=inline) as found:
             yield found
     finally:

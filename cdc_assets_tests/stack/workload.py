@@ -5,23 +5,48 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
+import pymysql
+
+from cdc_assets.devstack.shop.database import shop_at
+from cdc_assets.devstack.shop.dialect import Session
 
 TABLES = ("people", "parts", "bag")
 MAKE = (
     "CREATE TABLE people (id int PRIMARY KEY, name text, big text)",
     "CREATE TABLE parts (a int, b int, v text, big text, PRIMARY KEY (a, b))",
     "CREATE TABLE bag (n int, word text)",
-    "ALTER TABLE bag REPLICA IDENTITY FULL",
 )
-_LARGE = "(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 150))"
+WHOLE_ROWS = "ALTER TABLE bag REPLICA IDENTITY FULL"
+"""What PostgreSQL needs for a table without a key."""
+_LOST = (psycopg.OperationalError, pymysql.OperationalError, pymysql.InterfaceError)
 _SOME = 400
 _PAUSE = 0.1
 """Seconds between transactions: a run catches up beside them, and is killed at other work too."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a database says what others say otherwise.
+
+    Attributes:
+        insert_new: a row, unless its key is taken; the table and the values are to be put in.
+        one_of_bag: after WHERE, one of the rows with a number, which is to be put in.
+    """
+
+    insert_new: str
+    one_of_bag: str
+
+
+POSTGRES = Words(
+    "INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING",
+    "ctid = (SELECT min(ctid) FROM bag WHERE n = {})",
+)
+MARIADB = Words("INSERT IGNORE INTO {} VALUES ({})", "n = {} LIMIT 1")
 
 
 @dataclass
@@ -29,12 +54,14 @@ class Workload:
     """One writer.
 
     Attributes:
+        words: of its database.
         done: how often it has done what.
         dropped: columns that the tables have no longer.
     """
 
     dsn: str
     seed: int
+    words: Words = POSTGRES
     done: Counter[str] = field(default_factory=Counter)
     dropped: list[str] = field(default_factory=list)
     _added: int = 0
@@ -54,63 +81,72 @@ class Workload:
         assert not worker.is_alive()
 
     def _run(self, stop: threading.Event) -> None:
-        rng = random.Random(self.seed + sum(self.done.values()))
+        rng, shop = random.Random(self.seed + sum(self.done.values())), shop_at(self.dsn)
         while not stop.is_set():
             try:
-                with psycopg.connect(self.dsn, connect_timeout=5) as connection:
+                with closing(shop.connect()) as session:
                     while not stop.wait(_PAUSE):
-                        self._transaction(connection, rng)
-            except psycopg.OperationalError:  # it was killed: what was not committed is not there
+                        self._transaction(session, rng, shop.is_usual)
+            except _LOST:  # it was killed: what was not committed is not there
                 self.done["connections lost"] += 1
                 stop.wait(0.5)
 
-    def _transaction(self, connection: psycopg.Connection, rng: random.Random) -> None:
+    def _transaction(
+        self, session: Session, rng: random.Random, is_usual: Callable[[Exception], bool]
+    ) -> None:
         if rng.random() < 0.01:  # every ten seconds or so
-            self._alter(connection, rng)
+            self._alter(session, rng)
             return
         try:
             for _ in range(rng.randint(1, 6)):
                 what, statement = self._statement(rng)
-                connection.execute(statement.encode())
+                session.change(statement)
                 self.done[what] += 1
             if rng.random() < 0.05:
-                connection.rollback()
+                session.rollback()
             else:
-                connection.commit()
-        except psycopg.IntegrityError:  # the new key is taken
-            connection.rollback()
+                session.commit()
+        except (psycopg.Error, pymysql.MySQLError) as error:
+            if not is_usual(error):
+                raise
+            session.rollback()  # the new key is taken
 
     def _statement(self, rng: random.Random) -> tuple[str, str]:
         n, other, half = rng.randrange(_SOME), rng.randrange(_SOME), rng.randrange(20)
-        extra = f", {self._columns[-1]} = md5(random()::text)" if self._columns else ""
+        name, large = f"'u{rng.random()}'", f"'{rng.randbytes(2400).hex()}'"
+        extra = f", {self._columns[-1]} = {name}" if self._columns else ""
         of_part = f"a = {half} AND b = {n % 20}"
-        return rng.choice((
-            ("insert", f"INSERT INTO people VALUES ({n}, 'n{other}', {_LARGE}) ON CONFLICT DO NOTHING"),  # noqa: E501
-            ("insert", f"INSERT INTO parts VALUES ({half}, {n % 20}, 'v', {_LARGE}) ON CONFLICT DO NOTHING"),  # noqa: E501
-            ("insert", f"INSERT INTO bag VALUES ({n % 7}, 'w{other % 3}')"),
-            ("update", f"UPDATE people SET name = 'u{rng.random()}'{extra} WHERE id = {n}"),
-            ("update", f"UPDATE people SET name = 'u{rng.random()}'{extra} WHERE id < {n % 9}"),
-            ("update large", f"UPDATE people SET big = {_LARGE} WHERE id = {n}"),
-            ("update", f"UPDATE parts SET v = 'u{rng.random()}' WHERE {of_part}"),
-            ("update", f"UPDATE bag SET n = n + 1 WHERE ctid = (SELECT min(ctid) FROM bag WHERE n = {n % 7})"),  # noqa: E501
-            ("delete", f"DELETE FROM people WHERE id = {n}"),
-            ("delete", f"DELETE FROM parts WHERE {of_part}"),
-            ("delete", f"DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag WHERE n = {n % 7})"),  # noqa: E501
-            ("change key", f"UPDATE people SET id = {other} WHERE id = {n}"),
-            ("change key", f"UPDATE parts SET b = {other % 20} WHERE {of_part}"),
-        ))  # fmt: skip
+        of_bag = self.words.one_of_bag.format(n % 7)
+        new = self.words.insert_new
+        return rng.choice(
+            (
+                ("insert", new.format("people (id, name, big)", f"{n}, 'n{other}', {large}")),
+                ("insert", new.format("parts", f"{half}, {n % 20}, 'v', {large}")),
+                ("insert", f"INSERT INTO bag VALUES ({n % 7}, 'w{other % 3}')"),
+                ("update", f"UPDATE people SET name = {name}{extra} WHERE id = {n}"),
+                ("update", f"UPDATE people SET name = {name}{extra} WHERE id < {n % 9}"),
+                ("update large", f"UPDATE people SET big = {large} WHERE id = {n}"),
+                ("update", f"UPDATE parts SET v = {name} WHERE {of_part}"),
+                ("update", f"UPDATE bag SET n = n + 1 WHERE {of_bag}"),
+                ("delete", f"DELETE FROM people WHERE id = {n}"),
+                ("delete", f"DELETE FROM parts WHERE {of_part}"),
+                ("delete", f"DELETE FROM bag WHERE {of_bag}"),
+                ("change key", f"UPDATE people SET id = {other} WHERE id = {n}"),
+                ("change key", f"UPDATE parts SET b = {other % 20} WHERE {of_part}"),
+            )
+        )
 
-    def _alter(self, connection: psycopg.Connection, rng: random.Random) -> None:
+    def _alter(self, session: Session, rng: random.Random) -> None:
         if self._columns and rng.random() < 0.4:
             name = self._columns[0]
-            connection.execute(f"ALTER TABLE people DROP COLUMN {name}".encode())
-            connection.commit()
+            session.change(f"ALTER TABLE people DROP COLUMN {name}")
+            session.commit()
             self._columns.remove(name)
             self.dropped.append(name)
             self.done["drop column"] += 1
         else:
             name, self._added = f"x{self._added}", self._added + 1
-            connection.execute(f"ALTER TABLE people ADD COLUMN {name} text".encode())
-            connection.commit()
+            session.change(f"ALTER TABLE people ADD COLUMN {name} text")
+            session.commit()
             self._columns.append(name)
             self.done["add column"] += 1
