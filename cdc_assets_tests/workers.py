@@ -27,6 +27,7 @@ SHOP: Final = "shop"
 _SHOP: Final = frozenset({"devstack", "live"})
 LONGEST_FIRST: Final = (
     "stack/test_kills",
+    "stack/test_truth_mariadb",
     "stack/test_truth",
     SHOP,
     "stack/semantics",

@@ -89,7 +89,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 dsn=stack.mariadb.dsn(SHOP),
                 connector=MARIADB_CONNECTOR,
                 # With schemas: there is no catalog yet that tells MariaDB's types exactly.
-                settings=mariadb_connector_config(layout, value_schemas=True),
+                settings=mariadb_connector_config(layout),
                 schema=SHOP,
                 opened_by=f"stack mariadb {SHOP}",
             )
