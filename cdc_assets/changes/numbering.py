@@ -221,12 +221,22 @@ class _Counting:
         is_newest = serial == known and newest is not None and newest.lineage == lineage
         first, last = newest[1:] if is_newest and newest else (record.place, record.place)
         is_outside = is_newest and not first <= record.place <= last
-        if not self._advance(record) and (is_new or is_outside):
+        at_a_read = self._is_at_a_read(record)
+        if not self._advance(record) and (is_new or is_outside) and not at_a_read:
             self._restart(record)
             first = last = record.place
         if is_new or is_newest:
             first, last = min(first, record.place), max(last, record.place)
             self._transaction = Transaction(lineage, first, last)
+
+    def _is_at_a_read(self, record: BinlogRecord) -> bool:
+        """Whether the highest place is a snapshot's, and the record's too: the offset is higher.
+
+        MariaDB from 11.4 on gives all changes of a transaction the place where it begins, unless
+        ``binlog_legacy_event_pos`` is on: the first one after a snapshot has the snapshot's.
+        """
+        is_there = record.base == self._base and record.place == self._highest
+        return is_there and (self._transaction is None or self._transaction.last != record.place)
 
     def _advance(self, record: BinlogRecord) -> bool:
         """Whether the record lies above all before it; takes its place into account."""

@@ -173,6 +173,20 @@ def test_rows_of_a_later_snapshot_are_new_and_a_row_delivered_again_is_not():
 
 
 @pytest.mark.unit
+def test_the_first_change_after_a_snapshot_may_have_its_place():
+    """As recorded from MariaDB 11.4.5: a transaction's changes have the place of its begin."""
+    row = change(2, None, (1, 266313, 0), server_id=0, ts_ms=1_795_347_117_000, is_snapshot=True)
+    log = [
+        row,
+        change(3, "0-7-25", (1, 266313, 0)),
+        change(4, "0-7-26", (1, 270001, 0)),
+        change(5, "0-7-26", (1, 270001, 1)),
+    ]
+    assert restarts_of(*log) == []
+    assert restarts_of(log[1], replace(log[2], place=log[1].place)) == [(4, 1)]
+
+
+@pytest.mark.unit
 def test_rows_of_an_incremental_snapshot_between_changes_raise_nothing():
     """They carry GTID and place of the watermark, and the time at which they were read."""
     mark = change(1, f"{UUIDS[0]}:8", (3, 50, 0), ts_ms=900, is_snapshot=True)
