@@ -29,12 +29,15 @@ def messages(records: list, table: str) -> list[Message]:
 
 
 def _message(record: dict) -> Message:
-    headers = tuple((name, _bytes(value) or b"") for name, value in record["headers"])
+    """JSON is kept as text, everything else in base64."""
+    headers = tuple((name, base64.b64decode(value or "")) for name, value in record["headers"])
     return Message(_bytes(record["key"]), _bytes(record["value"]), record["partition"], headers)
 
 
 def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
+    if text is None:
+        return None
+    return text.encode() if text.startswith("{") else base64.b64decode(text)
 
 
 @contextmanager
