@@ -23,6 +23,7 @@ import psutil
 from cdc_assets.devstack import environment
 
 _POLL_SECONDS = 0.02
+_ROUNDS = 5
 _started_here: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -212,7 +213,10 @@ def stop_strays(home: Path, part: str) -> bool:
         Whether there were any.
     """
     found = strays(home, part)
-    _kill(found)
+    left, rounds = found, 0
+    while left and rounds < _ROUNDS:  # a script starts others while it is looked for
+        _kill(left)
+        left, rounds = strays(home, part), rounds + 1
     return bool(found)
 
 
