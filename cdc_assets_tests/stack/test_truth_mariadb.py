@@ -58,7 +58,7 @@ def test_through_rotated_killed_and_forgotten_binlogs_every_table_equals_its_sou
         rotate(truth, work)
         kill_the_server(truth)
         rotate(truth, work)
-        assert run.wait(300) == 0, truth.last_words()
+        assert run.wait(600) == 0, truth.last_words()
     require_equal(truth, work)
 
     with loaded(truth, SEED + 1) as second, work.running():
@@ -84,7 +84,11 @@ def require_equal(shop: Replicated, work: Workload) -> None:
 
 def goes_on(work: Workload, statements: int = 60) -> None:
     before = sum(work.done.values())
-    until(lambda: sum(work.done.values()) > before + statements, "the load goes on")
+    until(
+        lambda: sum(work.done.values()) > before + statements,
+        "the load goes on",
+        within_seconds=120,
+    )
 
 
 def rotate(shop: Replicated, work: Workload) -> None:
