@@ -155,7 +155,8 @@ class ConnectorConfig(Strict):
 
     Needed only when events carry no schema of their own. ``time_precision_mode`` has another
     default for each kind of database. ``time_zone`` is that of timestamps which are written as
-    text without one (Canal, TiCDC): an IANA name, or ``+hh:mm``.
+    text without one (Canal, TiCDC): an IANA name, or ``+hh:mm``. ``record_type: full`` says
+    that every update holds the whole row, for formats whose records do not tell it.
     """
 
     decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
@@ -173,6 +174,7 @@ class ConnectorConfig(Strict):
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
     unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
+    record_type: Literal["partial", "full"] = "partial"
     time_zone: str | None = None
 
     @field_validator("time_zone")

@@ -177,7 +177,7 @@ def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expres
         "key": key_of(envelope, spec),
         "old_key": old_key(envelope, spec),
         "row": F.when(has_row, _row(envelope, spec)),
-        "unset": _unset(envelope, spec),
+        "unset": _unset(envelope, spec, fmt),
         "old_row": _old_row(envelope, spec),
         "ordinal": envelope.ordinal,
         "pair": _pair(op) if fmt.has_tombstones else F.lit(None).cast("bigint"),
@@ -303,7 +303,7 @@ def _value(image: Image, target: Column, column: Column | None) -> Expression:
     return value if column.type == target.type else value.cast(str(target.type))
 
 
-def _unset(envelope: Envelope, spec: ReadSpec) -> Expression:
+def _unset(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
     """Only an update can leave a column out, and a create that is one of a changed key.
 
     In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`).
@@ -312,7 +312,9 @@ def _unset(envelope: Envelope, spec: ReadSpec) -> Expression:
     arriving = {column.name: column for column in spec.schema.columns}
 
     def is_unset(name: str) -> Expression:
-        held = envelope.left_out(arriving[name]) if name in arriving else None
+        if name not in arriving:
+            return F.coalesce(F.lit(fmt.leaves_out) & (envelope.op == "u"), F.lit(False))
+        held = envelope.left_out(arriving[name])
         if held is None:
             return F.lit(False)
         return F.coalesce(envelope.op.isin(*ops) & held, F.lit(False))

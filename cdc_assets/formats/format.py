@@ -57,6 +57,14 @@ class Format(ABC):
     def __init__(self, source: SourceConfig) -> None:
         self.source = source
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether an update may leave out any column but the key's, which is unchanged then.
+
+        `Envelope.left_out` tells of each; a column that a record's schema lacks is left out too.
+        """
+        return False
+
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     @property

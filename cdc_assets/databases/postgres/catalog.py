@@ -31,12 +31,13 @@ _REFUSALS: Final = (
 
 
 class ReplicaIdentity(StrEnum):
-    """What of the old row PostgreSQL logs (``pg_class.relreplident``)."""
+    """What of the old row PostgreSQL logs (``pg_class.relreplident``); CHANGE is YugabyteDB's."""
 
     DEFAULT = "d"
     NOTHING = "n"
     FULL = "f"
     INDEX = "i"
+    CHANGE = "c"
 
 
 @dataclass(frozen=True, slots=True)

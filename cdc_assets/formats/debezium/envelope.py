@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -21,17 +21,21 @@ _SOURCE: Final = (
 )
 
 
+RowType = Callable[[tuple[Column, ...]], StructType]
+"""How the columns of a row, or of a key, lie in a record."""
+
+
 def source_type(order: Order) -> StructType:
     """What is read of an envelope's ``source``."""
     return StructType([*_SOURCE, *order.fields])
 
 
-def envelope_type(spec: ReadSpec) -> StructType:
+def envelope_type(spec: ReadSpec, row: RowType = wire_struct) -> StructType:
     """What is read of an envelope."""
     envelope = StructType(
         [
-            StructField("before", wire_struct(spec.before_columns)),
-            StructField("after", wire_struct(spec.schema.columns)),
+            StructField("before", row(spec.before_columns)),
+            StructField("after", row(spec.schema.columns)),
             StructField("source", source_type(spec.order)),
             StructField("op", StringType()),
         ]

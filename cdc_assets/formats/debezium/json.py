@@ -96,11 +96,11 @@ class DebeziumJson(Format):
         """By ``transaction`` and ``source``."""
         if raw.value is None:
             return None
-        return mark_of(_payload(raw.value), raw, only_partition=only_partition)
+        return mark_of(payload_of(raw.value), raw, only_partition=only_partition)
 
     def ended(self, raw: RawRecord) -> Ended | None:
         """An ``END`` record."""
-        return ended_of(_payload(raw.value or b""))
+        return ended_of(payload_of(raw.value or b""))
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
@@ -173,7 +173,7 @@ def _bare(document: JsonObject) -> JsonObject:
     return payload if "schema" in document and isinstance(payload, dict) else document
 
 
-def _payload(value: bytes) -> Mapping[str, Any]:
+def payload_of(value: bytes) -> Mapping[str, Any]:
     """Empty for what cannot be read."""
     document = read_object(value)
     return mapping(document["payload"]) if {"schema", "payload"} <= set(document) else document

@@ -30,15 +30,15 @@ _OPTIONS: Final = {
 }
 
 
-def document(spec: ReadSpec, *, is_inline: bool) -> Expression:
+def document(spec: ReadSpec, *, is_inline: bool, row: common.RowType = wire_struct) -> Expression:
     """``{"payload": envelope}``, and the text of what cannot be read."""
     # Within an object of ours, whatever follows the record's own object makes it unreadable.
     wrapped = _payload_text() if is_inline else F.concat(F.lit('{"payload":'), _text(), F.lit("}"))
-    return F.from_json(_once(wrapped) if spec.parse_here else wrapped, _type(spec), _OPTIONS)
+    return F.from_json(_once(wrapped) if spec.parse_here else wrapped, _type(spec, row), _OPTIONS)
 
 
-def _type(spec: ReadSpec) -> StructType:
-    payload = StructField("payload", common.envelope_type(spec))
+def _type(spec: ReadSpec, row: common.RowType) -> StructType:
+    payload = StructField("payload", common.envelope_type(spec, row))
     return StructType([payload, StructField(_BAD, StringType())])
 
 
@@ -190,9 +190,9 @@ def _has_half_a_character(text: Expression) -> Expression:
 # ── text ──────────────────────────────────────────────────────────────────────────────────
 
 
-def record_key(spec: ReadSpec) -> Image:
+def record_key(spec: ReadSpec, row: common.RowType = wire_struct) -> Image:
     """The Kafka key, with or without a schema around it."""
-    bare = wire_struct(spec.key_columns)
+    bare = row(spec.key_columns)
     wrapped = StructType([StructField("payload", bare)])
     text = _key_text()
     is_wrapped = text.startswith(SCHEMA)

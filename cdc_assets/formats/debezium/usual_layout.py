@@ -27,6 +27,7 @@ def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None
     array = rf'\[(?:{text}|[^"\[\]{{}}]++)*+\]'
     flat = rf'\{{(?:{text}|[^"{{}}]++)*+\}}'
     value = f"(?:{text}|{scalar}|{array}|{flat})"
+    nested = rf'\{{(?:{text}|{flat}|[^"{{}}]++)*+\}}'
     required = set(names if expected is None else expected)
 
     def field(name: str) -> str:
@@ -36,7 +37,7 @@ def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None
     fields = [field(name) for name in names]
     groups = (fields[at : at + _TOGETHER] for at in range(0, len(fields), _TOGETHER))
     row = "".join(f"(?>{''.join(group)})" for group in groups)
-    return rf'^\{{(?:"before":(?:null|{flat}),)?+"after":\{{{row}\}}'
+    return rf'^\{{(?:"before":(?:null|{nested}),)?+"after":\{{{row}\}}'
 
 
 def _in_regex(literal: str) -> str:

@@ -42,7 +42,9 @@ class BatchDecoder:
 
     @property
     def unset_able(self) -> tuple[str, ...]:
-        """Columns that updates may leave out, by any of the schemas."""
+        """Columns that updates may leave out, by any of the schemas, or by the format."""
+        if self.format.leaves_out:
+            return tuple(n for n in self.plan.schema.names if n not in self.plan.schema.key)
         schemas = (self.plan.schema, *self.readable)
         marked = {c.name for schema in schemas for c in schema.columns if c.unchanged_marker}
         return tuple(name for name in self.plan.schema.names if name in marked)

@@ -1,0 +1,143 @@
+"""Cells on Spark: Debezium's envelope, with each column taken out of its cell.
+
+What an update does not hold has no cell and is unchanged; a create and a row of a snapshot hold
+the whole row, and what has no cell there is NULL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.debezium import json_records
+from cdc_assets.formats.envelope import Envelope, Image
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.spec import ROW_OPS, ReadSpec, wire_struct
+from cdc_assets.formats.values import wire_type
+from cdc_assets.schema.types import Column
+
+_PLAIN: Final = (
+    "its columns are plain values without cells, so that NULL and unchanged look alike: remove "
+    "the transformation (PGCompatible), or set connector.record_type: full if every update "
+    "holds the whole row"
+)
+_LIKE_PLAIN: Final = r'"(?:before|after)":\{"(?:[^"\\]|\\.)*":[^{n]'
+_NO_SET: Final = "a cell that does not say whether it is set"
+_TOO_LATE: Final = (
+    "its commit time needs more than 63 bits (hybrid times from the year 2041 on): it has no "
+    "place in the order"
+)
+
+
+def document(spec: ReadSpec, *, is_inline: bool) -> Expression:
+    """As `json_records.document`, with cells."""
+    return json_records.document(spec, is_inline=is_inline, row=_cells)
+
+
+def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: bool) -> Envelope:
+    """What a record says.
+
+    Args:
+        plain: the same, as if columns had no cells.
+        document: the parsed record.
+        spec: how it is read.
+        is_full: whether updates hold the whole row.
+    """
+    payload = document.getField("payload")
+    after, before = payload.getField("after"), payload.getField("before")
+    is_update = plain.op == "u"
+
+    def left_out(column: Column) -> Expression | None:
+        is_held = is_full or column.name in spec.schema.key
+        return None if is_held else is_update & ~_is_set(after.getField(column.name))
+
+    cells = (
+        *(after.getField(column.name) for column in spec.schema.columns),
+        *(before.getField(column.name) for column in spec.before_columns),
+    )
+    lacking = _lacking(after, is_update, spec) if is_full else ()
+    like_plain = F.col("value").cast("string").rlike(_LIKE_PLAIN)
+    return replace(
+        plain,
+        before=Image(plain.before.is_there, lambda column: _value(before, column)),
+        after=Image(plain.after.is_there, lambda column: _value(after, column)),
+        unchanged=lambda column: before.isNotNull() & ~_is_set(before.getField(column.name)),
+        left_out=left_out,
+        record_key=_record_key(spec),
+        reject=F.coalesce(
+            F.when(plain.reject.isNotNull() & like_plain, _PLAIN),
+            plain.reject,
+            F.when(
+                any_of(each.isNotNull() & each.getField("set").isNull() for each in cells), _NO_SET
+            ),
+            *_unplaced(plain, spec),
+            *lacking,
+        ),
+        absent=plain.absent if is_full else F.when(~is_update, plain.absent),
+    )
+
+
+def refused(plain: Envelope) -> Envelope:
+    """A record whose columns have no cells, of which nobody says that it holds the whole row."""
+    is_change = plain.op.isin(*ROW_OPS, "d")
+    return replace(
+        plain,
+        left_out=lambda _: None,
+        reject=F.coalesce(plain.reject, F.when(is_change, _PLAIN)),
+    )
+
+
+def _cells(columns: tuple[Column, ...]) -> StructType:
+    if not columns:
+        return wire_struct(columns)
+    cell = ((column.name, wire_type(column)) for column in columns)
+    is_set = StructField("set", BooleanType())
+    return StructType(
+        [
+            StructField(name, StructType([StructField("value", type_), is_set]))
+            for name, type_ in cell
+        ]
+    )
+
+
+def _is_set(cell: Expression) -> Expression:
+    return F.coalesce(cell.getField("set"), F.lit(False))
+
+
+def _value(image: Expression, column: Column) -> Expression:
+    cell = image.getField(column.name)
+    return F.when(cell.getField("set"), cell.getField("value"))
+
+
+def _record_key(spec: ReadSpec) -> Image:
+    """A key without cells is read as well: transformations may have taken them out of it."""
+    cells, plain = json_records.record_key(spec, _cells), json_records.record_key(spec)
+
+    def value(column: Column) -> Expression:
+        cell = cells.value(column)
+        held = F.when(cell.getField("set"), cell.getField("value"))
+        return F.coalesce(held, plain.value(column))
+
+    return Image(plain.is_there, value)
+
+
+def _unplaced(plain: Envelope, spec: ReadSpec) -> list[Expression]:
+    if spec.layout.scheme is not Scheme.YUGABYTE:
+        return []
+    return [F.when(plain.source.getField("commit_time") < 0, _TOO_LATE)]
+
+
+def _lacking(after: Expression, is_update: Expression, spec: ReadSpec) -> list[Expression]:
+    """Columns of an update without a cell, though updates are said to hold the whole row."""
+    return [
+        F.when(
+            is_update & ~_is_set(after.getField(column.name)),
+            f"an update without column {column.name!r}, though connector.record_type is full",
+        )
+        for column in spec.schema.columns
+    ]

@@ -1,0 +1,117 @@
+"""``yugabyte-debezium``: what YugabyteDB's connectors write, gRPC and logical replication.
+
+https://docs.yugabyte.com/stable/additional-features/change-data-capture/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from cdc_assets.changes.json_text import mapping
+from cdc_assets.changes.names import TableName
+from cdc_assets.formats.debezium.inline import schema_text, spark_hash
+from cdc_assets.formats.debezium.json import BARE, INLINE, DebeziumJson, payload_of
+from cdc_assets.formats.debezium.marks import mark_of
+from cdc_assets.formats.sample import Sample, Written
+from cdc_assets.formats.yugabyte.cells import has_cells, without_cells
+from cdc_assets.log.marks import LogRecord
+from cdc_assets.log.values import RawRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
+
+    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.layout import Layout
+    from cdc_assets.formats.order import Order
+    from cdc_assets.formats.spec import ReadSpec
+
+CELLS: Final = "cells"
+INLINE_CELLS: Final = "cells-inline"
+_WITH_CELLS: Final = {BARE: CELLS, INLINE: INLINE_CELLS}
+_GRPC: Final = "yugabytedb"
+
+
+class YugabyteDebezium(DebeziumJson):
+    """Dialects: ``cells`` and ``cells-inline``; without cells, those of ``debezium-json``.
+
+    Without cells, a column that is NULL and one that an update leaves out look alike: such records
+    are rejected, unless the configuration says that updates leave nothing out.
+    """
+
+    name = "yugabyte-debezium"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every update holds the whole row, by the configuration."""
+        return self.source.connector.record_type == "full"
+
+    @property
+    def leaves_out(self) -> bool:
+        """As long as nobody says otherwise."""
+        return not self.is_full
+
+    # ── few records, in Python ───────────────────────────────────────────────────────────
+
+    def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
+        """The dialect is that of the first event with a row image."""
+        found = super().look([without_cells(record) for record in records], table)
+        told = (has_cells(payload_of(record.value or b"")) for record in records)
+        if next((each for each in told if each is not None), True):
+            return replace(found, dialect=_WITH_CELLS[found.dialect])
+        return found
+
+    def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
+        """Of the gRPC connector without its transactions: each tablet counts its own part."""
+        if raw.value is None:
+            return None
+        event = payload_of(raw.value)
+        if mapping(event.get("source")).get("connector") == _GRPC:
+            event = {**event, "transaction": None}
+        return mark_of(event, raw, only_partition=only_partition)
+
+    # ── the schemas of records ───────────────────────────────────────────────────────────
+
+    def writer(self, layout: Layout, table: TableName) -> Expression | None:
+        """A hash of the inline schema."""
+        return super().writer(_plain(layout), table)
+
+    def written(self, record: RawRecord, layout: Layout) -> Written | None:
+        """By the inline schema of the value, told by its text as it is."""
+        if layout.dialect != INLINE_CELLS:
+            return super().written(record, layout)
+        found = super().written(without_cells(record), layout)
+        text = schema_text(record.value)
+        number = None if text is None else spark_hash(text)
+        return None if found is None else replace(found, number=number)
+
+    # ── all records, on Spark ────────────────────────────────────────────────────────────
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """The envelope as a struct, each column a struct in it."""
+        from cdc_assets.formats.yugabyte import cell_records
+
+        if spec.layout.dialect not in _WITH_CELLS.values():
+            return super().document(spec)
+        return cell_records.document(spec, is_inline=spec.layout.dialect == INLINE_CELLS)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """As Debezium's, with the columns taken out of their cells."""
+        from cdc_assets.formats.yugabyte import cell_records
+
+        plain = super().envelope(document, replace(spec, layout=_plain(spec.layout)))
+        if spec.layout.dialect in _WITH_CELLS.values():
+            return cell_records.envelope(plain, document, spec, is_full=self.is_full)
+        return plain if self.is_full else cell_records.refused(plain)
+
+    def sources(self, raw: DataFrame, layout: Layout, order: Order) -> DataFrame:
+        """``source`` alone is parsed."""
+        return super().sources(raw, _plain(layout), order)
+
+
+def _plain(layout: Layout) -> Layout:
+    """The layout of the same records without cells."""
+    dialects = {cells: plain for plain, cells in _WITH_CELLS.items()}
+    return replace(layout, dialect=dialects.get(layout.dialect, layout.dialect))
