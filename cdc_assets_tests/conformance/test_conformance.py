@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.config.formats import installed
 from cdc_assets_tests.formats.golden_records import confluent_registry
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
@@ -21,7 +22,6 @@ from cdc_assets_tests.toy import profiles
 CASES = Path(
     os.environ.get("CDC_ASSETS_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance")
 )
-FORMATS = {"debezium-json", "debezium-avro", "canal-json"}
 SHORT = 7 if profiles.is_soak() else 4
 FILES = sorted(CASES.glob("*.json")) if CASES.is_dir() else []
 
@@ -36,7 +36,7 @@ def cases() -> list[Any]:
     return [
         pytest.param(case, how, id=f"{case['name']}-{how}")
         for case in loaded
-        if case["format"] in FORMATS
+        if case["format"] in installed()
         for how in ("whole", "batches", "single")
         if how == "whole"
         or (how == "batches" and "batches" in case)
