@@ -124,6 +124,12 @@ def test_records_without_cells_have_the_dialects_of_debezium_json():
     assert fmt.look([record({"id": 1}, event("d", 1))], TABLE).dialect == "cells"
 
 
+def test_cells_of_cassandra_are_told_by_its_connector():
+    written = {"value": 1, "deletion_ts": None, "set": True}
+    update = {"op": "u", "after": {"id": written}, "source": {"connector": "cassandra"}}
+    assert yugabyte().look([record({"id": 1}, update)], TABLE).dialect == "cassandra"
+
+
 def test_a_record_is_told_by_the_text_of_its_own_schema():
     raw = record(KEY, wrapped(UPDATE))
     found = yugabyte().written(raw, Layout("cells-inline"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import TerminalError
-from cdc_assets_tests.formats.yugabyte import cells, event, text
+from cdc_assets_tests.formats.yugabyte import cells, event, schema_of, text
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -38,6 +39,17 @@ def start(pipeline: Make, *batches: Iterable[Message], tables: Row = TYPES) -> P
         made.produce(TABLE, batch)
         made.merge(TABLE)
     return made
+
+
+def inline(columns: dict[str, str], messages: Iterable[Message]) -> list[Message]:
+    """The same with a schema around value and key."""
+    value = schema_of(columns)
+    key = {**value, "fields": value["fields"][0]["fields"][:1]}
+    return [Message(_around(each.key, key), _around(each.value, value)) for each in messages]
+
+
+def _around(payload: bytes | None, schema: Row) -> bytes | None:
+    return text({"schema": schema, "payload": json.loads(payload)}) if payload else None
 
 
 CREATE = message("c", 1, {"id": 1, "name": "one", "n": 1})
@@ -72,6 +84,35 @@ def test_soft_deletes_keep_what_updates_left(pipeline: Make) -> None:
     gone = message("d", 5, {"id": 1, "name": ..., "n": ...})
     made = start(pipeline, [*CREATE, *NAMED], [*COUNTED, *gone], NAMED, tables=SOFT)
     assert made.rows(TABLE) == [{"id": 1, "name": "two", "n": 3}]
+
+
+def test_a_column_that_the_schema_of_an_update_lacks_is_unchanged(pipeline: Make) -> None:
+    older, usual = (
+        {"id": "int32", "name": "string"},
+        {"id": "int32", "name": "string", "n": "int64"},
+    )
+    newer = {**usual, "more": "int32"}
+    made = start(
+        pipeline,
+        inline(usual, [*CREATE, *COUNTED]),
+        inline(older, message("u", 4, {"id": 1, "name": "older"})),
+        inline(newer, message("u", 5, {"id": 1, "name": ..., "n": ..., "more": 5})),
+        [*inline(older, message("u", 6, {"id": 1, "name": "late"})),
+         *inline(usual, message("u", 7, {"id": 1, "name": ..., "n": 7}))],
+        tables={},
+    )  # fmt: skip
+    assert made.rows(TABLE) == [{"id": 1, "name": "late", "n": 7, "more": 5}]
+
+
+def test_a_field_that_an_update_lacks_is_unchanged(pipeline: Make) -> None:
+    made = start(pipeline, [*CREATE, *NAMED], message("u", 3, {"id": 1, "n": 3}))
+    assert made.rows(TABLE) == [{"id": 1, "name": "two", "n": 3}]
+
+
+def test_records_without_cells_are_refused_with_the_remedy(pipeline: Make) -> None:
+    key, value = text({"id": 1}), text({**event("u", 1), "after": {"id": 1, "name": None, "n": 1}})
+    with pytest.raises(TerminalError, match=r"connector\.record_type: full"):
+        start(pipeline, [Message(key, value)])
 
 
 @pytest.mark.parametrize("seed", SEEDS)

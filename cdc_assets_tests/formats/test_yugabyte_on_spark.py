@@ -76,7 +76,7 @@ def _said(change: dict[str, Any], numbers: int) -> dict[str, Any]:
     return {
         **said,
         **({"in_doubt": True} if in_doubt else {}),
-        **({"position": position} if position[0] is not None else {}),
+        **({"position": position} if position and position[0] is not None else {}),
     }
 
 

@@ -27,6 +27,10 @@ _PLAIN: Final = (
     "holds the whole row"
 )
 _LIKE_PLAIN: Final = r'"(?:before|after)":\{"(?:[^"\\]|\\.)*":[^{n]'
+_CASSANDRA: Final = (
+    "a write to Cassandra: the record tells neither the write times of its cells, by which "
+    "Cassandra itself decides between writes, nor whether it begins a row"
+)
 _NO_SET: Final = "a cell that does not say whether it is set"
 _TOO_LATE: Final = (
     "its commit time needs more than 63 bits (hybrid times from the year 2041 on): it has no "
@@ -80,6 +84,12 @@ def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: 
         ),
         absent=plain.absent if is_full else F.when(~is_update, plain.absent),
     )
+
+
+def of_cassandra(plain: Envelope) -> Envelope:
+    """A record of Cassandra, which cannot be applied exactly."""
+    reject = F.when(F.col("value").isNotNull(), _CASSANDRA)
+    return replace(plain, left_out=lambda _: None, reject=F.coalesce(reject, plain.reject))
 
 
 def refused(plain: Envelope) -> Envelope:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CELLS: Final = "cells"
 INLINE_CELLS: Final = "cells-inline"
 _WITH_CELLS: Final = {BARE: CELLS, INLINE: INLINE_CELLS}
+CASSANDRA: Final = "cassandra"
 _GRPC: Final = "yugabytedb"
 
 
@@ -38,7 +39,9 @@ class YugabyteDebezium(DebeziumJson):
     """Dialects: ``cells`` and ``cells-inline``; without cells, those of ``debezium-json``.
 
     Without cells, a column that is NULL and one that an update leaves out look alike: such records
-    are rejected, unless the configuration says that updates leave nothing out.
+    are rejected, unless the configuration says that updates leave nothing out. Debezium's connector
+    for Cassandra writes cells too; its records are all rejected (``cassandra``), see
+    docs/formats/yugabyte-debezium.md.
     """
 
     name = "yugabyte-debezium"
@@ -58,6 +61,8 @@ class YugabyteDebezium(DebeziumJson):
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """The dialect is that of the first event with a row image."""
         found = super().look([without_cells(record) for record in records], table)
+        if any(source.get("connector") == CASSANDRA for source in found.sources):
+            return replace(found, dialect=CASSANDRA)
         told = (has_cells(payload_of(record.value or b"")) for record in records)
         if next((each for each in told if each is not None), True):
             return replace(found, dialect=_WITH_CELLS[found.dialect])
@@ -102,6 +107,8 @@ class YugabyteDebezium(DebeziumJson):
         from cdc_assets.formats.yugabyte import cell_records
 
         plain = super().envelope(document, replace(spec, layout=_plain(spec.layout)))
+        if spec.layout.dialect == CASSANDRA:
+            return cell_records.of_cassandra(plain)
         if spec.layout.dialect in _WITH_CELLS.values():
             return cell_records.envelope(plain, document, spec, is_full=self.is_full)
         return plain if self.is_full else cell_records.refused(plain)
