@@ -5,7 +5,7 @@ https://docs.yugabyte.com/stable/additional-features/change-data-capture/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -113,9 +113,11 @@ class YugabyteDebezium(DebeziumJson):
             return cell_records.envelope(plain, document, spec, is_full=self.is_full)
         return plain if self.is_full else cell_records.refused(plain)
 
-    def sources(self, raw: DataFrame, layout: Layout, order: Order) -> DataFrame:
+    def sources(
+        self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
+    ) -> DataFrame:
         """``source`` alone is parsed."""
-        return super().sources(raw, _plain(layout), order)
+        return super().sources(raw, _plain(layout), order, writers)
 
 
 def _plain(layout: Layout) -> Layout:
