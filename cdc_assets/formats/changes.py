@@ -53,6 +53,10 @@ from cdc_assets.schema.types import Column, Wire
 
 _NO_SCHEMA: Final = "its schema is not that of a change event"
 _UNWRITTEN: Final = "its schema is not known yet"
+_MOST_COLUMNS: Final = 120
+"""Of all schemas that one plan reads. Three schemas of forty columns each were too many for code
+that Java compiles."""
+
 _KEPT: Final = ("key", "value", "partition", "offset")
 
 
@@ -81,7 +85,35 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     writer = fmt.writer(specs[-1].layout, specs[-1].table)
     kept = [*_KEPT, *(["headers"] if fmt.reads_headers(specs[-1].layout) else [])]
     told = raw.select(*kept, *([] if writer is None else [writer.alias("writer")]))
-    which = [None] if writer is None else _which(specs)
+    if writer is None or _is_small(specs):
+        return _judged(_decoded(told, reading, specs), specs[-1])
+    which = _which(specs)
+    is_of_others = any_of(each for each in which if each is not None)
+    mine = [told.where(~is_of_others if each is None else each) for each in which]
+    found = [_decoded(m, reading, (spec,)) for m, spec in zip(mine, specs, strict=True)]
+    return _judged(_united(found), specs[-1])
+
+
+def _is_small(specs: Sequence[ReadSpec]) -> bool:
+    """Whether one plan can read records of all these schemas: the code for a row has its limits.
+
+    A plan for each reads the log once for each.
+    """
+    return sum(len(spec.schema.columns) for spec in specs if spec.has_rows) <= _MOST_COLUMNS
+
+
+def _united(frames: Sequence[DataFrame]) -> DataFrame:
+    """By halves: a union has two sides, and a chain of them would be as deep as it is long."""
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return _united(frames[:half]).unionByName(_united(frames[half:]))
+
+
+def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> DataFrame:
+    """Records that have one of these schemas, in one plan."""
+    fmt, has_writer = reading.format, "writer" in told.columns
+    which = _which(specs)
     parsed = told.select("*", *_documents(fmt, specs, which))
     if fmt.has_many_rows:
         parsed = parsed.select("*", F.posexplode_outer("documents").alias("line", "document0"))
@@ -91,12 +123,11 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
         for name, spec in zip(names, specs, strict=True)
     ]
     named = {name: _case(which, [each[name] for each in changes]) for name in changes[0]}
-    if writer is not None:
+    if has_writer:
         named |= _of_writers(named, reading)
     if fmt.has_many_tables:
         named = _mine(named)
-    found = parsed.select(*(each.alias(name) for name, each in named.items()))
-    return _judged(found, specs[-1])
+    return parsed.select(*(each.alias(name) for name, each in named.items()))
 
 
 def _documents(
@@ -176,7 +207,7 @@ def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expres
         "ts": F.when(~envelope.is_read, F.timestamp_micros(_commit_micros(source))),
         "key": key_of(envelope, spec),
         "old_key": old_key(envelope, spec),
-        "row": F.when(has_row, _row(envelope, spec)),
+        "row": F.when(has_row if spec.has_rows else F.lit(False), _row(envelope, spec)),
         "unset": _unset(envelope, spec, fmt),
         "old_row": _old_row(envelope, spec),
         "ordinal": envelope.ordinal,
@@ -259,8 +290,9 @@ def _commit_micros(source: Expression) -> Expression:
 def _old_row(envelope: Envelope, spec: ReadSpec) -> Expression:
     if not spec.counts_rows:
         return F.lit(None).cast("struct<none:string>")
+    is_there = envelope.op.isin("u", "d") if spec.has_rows else F.lit(False)
     values = (_value(envelope.before, *each).alias(each[0].name) for each in spec.pairs)
-    return F.when(envelope.op.isin("u", "d"), F.struct(*values))
+    return F.when(is_there, F.struct(*values))
 
 
 def _pair(op: Expression) -> Expression:
@@ -309,9 +341,11 @@ def _unset(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
     In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`).
     """
     ops = ("u", "c") if spec.schema.key and spec.order.types else ("u",)
-    arriving = {column.name: column for column in spec.schema.columns}
+    arriving = {c.name: c for c in spec.schema.columns} if spec.has_rows else {}
 
     def is_unset(name: str) -> Expression:
+        if not spec.has_rows:
+            return F.lit(False)
         if name not in arriving:
             return F.coalesce(F.lit(fmt.leaves_out) & (envelope.op == "u"), F.lit(False))
         held = envelope.left_out(arriving[name])
@@ -331,8 +365,8 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
         .when(op.isin(*ROW_OPS) & ~after.is_there, "no row image (after)")
         .when(_is_beyond_time(envelope), "its commit time (source.ts_ms) is beyond the year 9999")
     )
-    images = [after]
-    if spec.counts_rows:
+    images = [after] if spec.has_rows else []
+    if spec.counts_rows and spec.has_rows:
         images.append(before)
         reason = "no row image before the change: without a key it needs REPLICA IDENTITY FULL"
         shape = shape.when(op.isin("u", "d") & ~before.is_there, reason)

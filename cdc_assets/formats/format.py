@@ -44,6 +44,8 @@ class Format(ABC):
             array of them then.
         has_many_tables: whether records name their table, so that a topic may hold several.
         has_tombstones: whether each delete is followed by a record without a value.
+        names_schemas: whether each change tells its schema, in a layout that has a `writer`: a
+            record that tells none is refused then.
         reads_alike: whether records of several schemas may be read by one that has the columns of
             all; else each schema is read by itself.
     """
@@ -52,6 +54,7 @@ class Format(ABC):
     has_many_rows: ClassVar[bool] = False
     has_many_tables: ClassVar[bool] = False
     has_tombstones: ClassVar[bool] = False
+    names_schemas: ClassVar[bool] = False
     reads_alike: ClassVar[bool] = True
 
     def __init__(self, source: SourceConfig) -> None:

@@ -40,6 +40,8 @@ class ReadSpec:
         may_lack: columns that need not be in a row image, beside those marked in ``target``.
         writers: of which schemas the records are, by their numbers, each with its text; those
             without a schema if there are none.
+        has_rows: whether records of these schemas may hold rows; else they hold a key at most, or
+            are refused.
         lacks: by writer which expected columns its schema has not, though ``schema`` may. Empty
             if all have the same.
     """
@@ -54,6 +56,7 @@ class ReadSpec:
     parse_here: bool = False
     may_lack: frozenset[str] = frozenset()
     writers: Mapping[int, str] = field(default_factory=dict[int, str])
+    has_rows: bool = True
     lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
 
     @property

@@ -63,5 +63,14 @@ def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
     return tuple(Alike(texts, TableSchema((*known.values(),))) for texts, known in groups)
 
 
+def reads_as(schema: TableSchema, table: TableSchema) -> bool:
+    """Whether a schema has all columns of a table, and gives each the same meaning."""
+    columns = {column.name: column for column in schema.columns}
+    return all(
+        each.name in columns and _meaning(columns[each.name]) == _meaning(each)
+        for each in table.columns
+    )
+
+
 def _meaning(column: Column) -> tuple[object, ...]:
     return (column.type, column.wire, column.element_wire, column.unchanged_marker, column.detail)

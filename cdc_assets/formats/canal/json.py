@@ -33,6 +33,7 @@ class CanalJson(Format):
     name = "canal-json"
     has_many_rows = True
     has_many_tables = True
+    names_schemas = True
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 

@@ -54,6 +54,7 @@ class DebeziumAvro(Format):
 
     name = "debezium-avro"
     has_tombstones = True
+    names_schemas = True
     reads_alike = False
 
     def __init__(self, source: SourceConfig) -> None:

@@ -17,7 +17,7 @@ from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import OrderState
 from cdc_assets.formats.spec import ReadSpec
-from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart
+from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart, reads_as
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema
 
@@ -83,15 +83,30 @@ class BatchDecoder:
             may_lack=self.may_lack,
         )
         unreadable = tuple(each.number for each in self.writers.values() if each.schema is None)
-        grouped = read_alike if self.format.reads_alike else read_apart
-        specs = (*(self._of(group, spec) for group in grouped(self.writers)), spec)
+        specs = self._specs(spec)
         return decode(self.raw if raw is None else raw, Reading(self.format, specs, unreadable))
+
+    def _specs(self, spec: ReadSpec) -> tuple[ReadSpec, ...]:
+        """One for each group of schemas, and for records without one.
+
+        These are read along with a group that reads the table's own columns as the table does.
+        """
+        if not self.format.reads_alike:
+            groups = [self._of(group, spec) for group in read_apart(self.writers)]
+        else:
+            groups = [self._of(group, spec) for group in read_alike(self.writers)]
+            same = [group for group in groups if reads_as(group.schema, self.plan.schema)]
+            if same and not self.format.names_schemas:
+                return (*(group for group in groups if group is not same[0]), same[0])
+        alone = self.format.names_schemas and bool(groups)
+        return (*groups, replace(spec, has_rows=not alone))
 
     def _of(self, group: Alike, spec: ReadSpec) -> ReadSpec:
         """How the records of these schemas are read."""
         schema = replace(group.schema, key=spec.target.key)
         lacks = self._lacks(group, spec.expected)
-        return replace(spec, schema=schema, writers=group.writers, lacks=lacks)
+        has_rows = any(not self.writers[number].is_of_key for number in group.writers)
+        return replace(spec, schema=schema, writers=group.writers, lacks=lacks, has_rows=has_rows)
 
     def _lacks(self, group: Alike, expected: Sequence[str]) -> dict[int, tuple[str, ...]]:
         """By schema, what it has not of these columns; empty if none lacks any."""
