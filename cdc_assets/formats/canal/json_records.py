@@ -29,15 +29,16 @@ _OPTIONS: Final = {
     "allowSingleQuotes": "false",
 }
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
-_HEAD: Final = "database STRING, `table` STRING, mysqlType STRING"
+_HEAD: Final = "database STRING, `table` STRING, `type` STRING, mysqlType STRING"
 
 
 def writer(table: TableName) -> Expression:
-    """A hash of the message's types; NULL for messages of other tables, and without types."""
+    """A hash of the types of a message of the table's rows; NULL for others, and without types."""
     head = F.from_json(_text(), _HEAD)
     mine = (head["database"] == table.schema) & (head["table"] == table.name)
     types = head["mysqlType"]
-    return F.when(mine & types.isNotNull(), F.xxhash64(types))
+    changes = head["type"].isin(*ROWS)
+    return F.when(mine & changes & types.isNotNull(), F.xxhash64(types))
 
 
 def document(spec: ReadSpec) -> Expression:

@@ -42,16 +42,20 @@ class WrittenSchemas:
         Raises:
             CdcError: if Kafka, or a registry, does not answer.
         """
-        found: Schemas = {}
+        table, found = plan.entry.table, self._met(plan, fmt)
         for record in log.first_of(plan.entry.topic, plan.ranges):
-            if record.value is None:
+            if record.value is None or not _is_of(record, table, fmt):
                 continue
             written = fmt.written(record, plan.layout)
             if written is None or written.number is None:
                 return None
             found[written.number] = written
-        self._known[plan.entry.table] |= found
-        return found
+        self._known[table] |= found
+        return found if found or not fmt.has_many_tables else None
+
+    def _met(self, plan: BatchPlan, fmt: Format) -> Schemas:
+        """Where the first records are mostly of other tables, those of the batches before."""
+        return dict(self._known[plan.entry.table]) if fmt.has_many_tables else {}
 
     def of_all(self, plan: BatchPlan, fmt: Format, raw: DataFrame) -> Schemas:
         """Those of all records of a batch.
@@ -66,6 +70,10 @@ class WrittenSchemas:
             for number, record in _first_records(plan, fmt, raw, new).items():
                 known[number] = fmt.written(record, plan.layout)
         return {number: known[number] for number in numbers}
+
+
+def _is_of(record: RawRecord, table: TableName, fmt: Format) -> bool:
+    return not fmt.has_many_tables or table in fmt.tables([record], table.source)
 
 
 def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
