@@ -171,4 +171,4 @@ def test_a_row_counts_outside_of_the_transaction_of_its_tablet():
     ids=["change", "with schema", "transaction", "heartbeat", "flattened"],
 )
 def test_kinds(value, kind):
-    assert yugabyte().kind(text(value)) is kind
+    assert yugabyte().kind(record(None, value)) is kind
