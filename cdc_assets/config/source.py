@@ -153,10 +153,13 @@ class TableOverrides(Strict):
 class ConnectorConfig(Strict):
     """How the connector writes values; the defaults are Debezium's own.
 
-    Needed only when events carry no schema of their own. ``time_precision_mode`` has another
-    default for each kind of database. ``time_zone`` is that of timestamps which are written as
-    text without one (Canal, TiCDC): an IANA name, or ``+hh:mm``. ``record_type: full`` says
-    that every update holds the whole row, for formats whose records do not tell it.
+    The modes are needed only when events carry no schema of their own. ``time_precision_mode`` has
+    another default for each kind of database. ``time_zone`` is that of timestamps which are written
+    as text without one (Canal, TiCDC): an IANA name, or ``+hh:mm``. ``record_type: full`` says that
+    every update holds the whole row, for formats whose records do not tell it. ``flattened`` says
+    that each record is a row, whatever it has; ``added_fields_prefix`` is the
+    ``add.fields.prefix`` of the transformation that flattens: without any, added fields could not
+    be told from columns.
     """
 
     decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
@@ -174,6 +177,8 @@ class ConnectorConfig(Strict):
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
     unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
+    flattened: bool = False
+    added_fields_prefix: str = Field(default="__", min_length=1)
     record_type: Literal["partial", "full"] = "partial"
     time_zone: str | None = None
 

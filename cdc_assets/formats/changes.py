@@ -204,7 +204,7 @@ def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expres
         **_position(envelope, spec, fmt),
         "partition": F.col("partition"),
         "offset": F.col("offset"),
-        "ts": F.when(~envelope.is_read, F.timestamp_micros(_commit_micros(source))),
+        "ts": F.when(~envelope.is_read, F.timestamp_micros(spec.order.told_micros(source))),
         "key": key_of(envelope, spec),
         "old_key": old_key(envelope, spec),
         "row": F.when(has_row if spec.has_rows else F.lit(False), _row(envelope, spec)),
@@ -273,18 +273,11 @@ def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expr
         **dict(zip(NUMBERS, order.numbers(placed, state), strict=False)),
         "read_lsn": read,
         "floating_lsn": floating,
-        "told_ms": envelope.source.getField("ts_ms"),
+        "told_ms": order.told_ms(envelope.source),
         "may_witness": order.may_witness(placed) & has_key,
         "floats": order.floats(placed) & has_key,
         "is_late_read": late,
     }
-
-
-def _commit_micros(source: Expression) -> Expression:
-    """NULL also where milliseconds are too many to count in microseconds."""
-    return F.coalesce(
-        source.getField("ts_us"), F.try_multiply(source.getField("ts_ms"), F.lit(1000))
-    )
 
 
 def _old_row(envelope: Envelope, spec: ReadSpec) -> Expression:
@@ -363,7 +356,10 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
         F.when(envelope.reject.isNotNull(), envelope.reject)
         .when(op.isin(TOMBSTONE, CONTROL), F.lit(None).cast("string"))
         .when(op.isin(*ROW_OPS) & ~after.is_there, "no row image (after)")
-        .when(_is_beyond_time(envelope), "its commit time (source.ts_ms) is beyond the year 9999")
+        .when(
+            _is_beyond_time(envelope, spec),
+            "its commit time (source.ts_ms) is beyond the year 9999",
+        )
     )
     images = [after] if spec.has_rows else []
     if spec.counts_rows and spec.has_rows:
@@ -379,11 +375,12 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
     return F.coalesce(shape, *values) if values else shape
 
 
-def _is_beyond_time(envelope: Envelope) -> Expression:
+def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:
     """Of a change: a row of a snapshot has no commit time."""
     source = envelope.source
     given = source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
-    fits = F.coalesce(_commit_micros(source).between(FIRST_MICRO, LAST_MICRO), F.lit(False))
+    micros = spec.order.told_micros(source)
+    fits = F.coalesce(micros.between(FIRST_MICRO, LAST_MICRO), F.lit(False))
     return given & ~fits & ~envelope.is_read
 
 

@@ -20,7 +20,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.names import PlainTopics, TopicNames
-from cdc_assets.formats.sample import Sample, Written
+from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.values import RawRecord
@@ -90,6 +90,10 @@ class Format(ABC):
     @abstractmethod
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether a record is a change event of a table that holds a row which exists."""
+
+    def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
+        """Why a table of this key cannot be kept equal by such records; None if it can."""
+        return None
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
         """The tables of which records hold changes; none if topics name theirs.

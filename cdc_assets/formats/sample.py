@@ -31,6 +31,14 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why no table can be kept equal by such records, and what would help."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Change events and keys among records, as Python values.
 
@@ -43,6 +51,7 @@ class Sample:
         sources: what events say about where they come from.
         dialect: how the format is spoken in them.
         described: the table, if the records say it themselves.
+        refusal: of records that do not hold what a table needs; None if nothing shows it.
     """
 
     count: int
@@ -53,6 +62,7 @@ class Sample:
     sources: tuple[JsonObject, ...]
     dialect: str
     described: Described | None = None
+    refusal: Refusal | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:

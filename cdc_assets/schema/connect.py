@@ -64,6 +64,7 @@ _TIMES_OF_DAY: Final = frozenset({
     "io.debezium.time.Time", "io.debezium.time.MicroTime", "org.apache.kafka.connect.data.Time",
 })  # fmt: skip
 _FIXED_SIZE: Final = frozenset({"io.debezium.data.Enum", "io.debezium.data.Uuid"})
+_DOCUMENT: Final = "io.debezium.data.Json"
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _PRECISION: Final = "connect.decimal.precision"
 _SMALL_INTEGER: Final = re.compile(r"-?[0-9]{1,9}")
@@ -112,6 +113,22 @@ def is_envelope_schema(value: object) -> bool:
         return False
     row = _after(cast("ConnectSchema", value))
     return row is not None and row["type"] == "struct" and bool(_fields(row))
+
+
+def is_row_schema(value: object) -> bool:
+    """Whether a parsed value is the schema of a row: well-formed, with columns."""
+    if not _is_well_formed(value):
+        return False
+    row = cast("ConnectSchema", value)
+    return row["type"] == "struct" and bool(_fields(row))
+
+
+def is_documents_schema(value: object) -> bool:
+    """Whether a parsed value is the schema of an envelope whose ``after`` is a document's text."""
+    if not _is_well_formed(value):
+        return False
+    row = _after(cast("ConnectSchema", value))
+    return row is not None and row["type"] == "string" and _semantic_name(row) == _DOCUMENT
 
 
 def is_key_schema(value: object) -> bool:

@@ -79,7 +79,8 @@ class DebeziumAvro(Format):
 
     def kind(self, record: RawRecord) -> TopicKind:
         """By the decoded record."""
-        return kind_of_event(self._schemas.event(record))
+        event = self._schemas.event(record)
+        return TopicKind.UNREADABLE if event is None else kind_of_event(event)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """The framing is that of all of them.

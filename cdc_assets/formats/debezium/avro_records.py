@@ -14,7 +14,7 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from cdc_assets.formats.debezium import envelope as common
-from cdc_assets.formats.debezium.json_records import record_key as json_key
+from cdc_assets.formats.debezium.records.keys import record_key as json_key
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec

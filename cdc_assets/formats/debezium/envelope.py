@@ -62,7 +62,7 @@ def ordinal(envelope: Expression, spec: ReadSpec) -> Expression:
 def left_out(
     value: Expression, column: Column, spec: ReadSpec, placeholder: str
 ) -> Expression | None:
-    """Whether a value of ``after`` is the placeholder.
+    """Whether the value of a column after a change is the placeholder.
 
     The columns of a configured key may be large, whatever is known of them.
     """

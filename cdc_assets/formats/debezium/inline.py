@@ -13,6 +13,9 @@ import xxhash
 
 SCHEMA: Final = '{"schema":'
 PAYLOAD: Final = ',"payload":'
+DATA: Final = ',"data":{"schema":'
+"""Before the schema in a cloud event, whose other attributes are no objects."""
+
 _SEED: Final = 42
 """Of Spark's ``xxhash64``."""
 

@@ -1,4 +1,4 @@
-"""``debezium-json``: Debezium's envelope in JSON, with and without an inline schema.
+"""``debezium-json``: Debezium's change events in JSON, in several dialects.
 
 https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 """
@@ -6,44 +6,58 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.json_text import mapping, read_json, read_object
 from cdc_assets.changes.names import TableName
-from cdc_assets.formats.debezium.inline import schema_text, spark_hash
-from cdc_assets.formats.debezium.kinds import kind_of_event
+from cdc_assets.formats.debezium.added_fields import AddedFields
+from cdc_assets.formats.debezium.dialects import CloudEvents, Dialect, Documents, Enveloped, Flat
+from cdc_assets.formats.debezium.dialects.cloudevents import is_cloud_event
+from cdc_assets.formats.debezium.dialects.dialect import opened, unwrapped
+from cdc_assets.formats.debezium.inline import spark_hash
+from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import TopicNames
-from cdc_assets.formats.sample import JsonObject, Sample, Written
+from cdc_assets.formats.sample import JsonObject, Refusal, Sample, Written
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.values import RawRecord
-from cdc_assets.schema.connect import (
-    ConnectSchema,
-    describe_envelope,
-    is_envelope_schema,
-    is_key_schema,
-)
-from cdc_assets.schema.described import Described
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
+    from cdc_assets.formats.debezium.records import Records
     from cdc_assets.formats.envelope import Envelope
     from cdc_assets.formats.layout import Layout
     from cdc_assets.formats.order import Order
     from cdc_assets.formats.spec import ReadSpec
 
-BARE: Final = "bare"
-INLINE: Final = "inline"
-_OPS: Final = frozenset({"c", "u", "d", "r", "t"})
+_WHOLE_ROWS: Final = frozenset({"NEW_ROW", "NEW_ROW_AND_OLD_VALUES"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A change event among the records.
+
+    Attributes:
+        dialect: its own.
+        event: as an envelope.
+        is_inline: whether it carries a schema, which is ``schema``.
+    """
+
+    dialect: Dialect
+    event: JsonObject
+    is_inline: bool
+    schema: object
 
 
 class DebeziumJson(Format):
-    """Dialects: ``bare``, and ``inline`` where records carry their schema."""
+    """Dialects: see `cdc_assets.formats.debezium.dialects`; each with and without schemas."""
 
     name = "debezium-json"
     has_tombstones = True
@@ -53,127 +67,160 @@ class DebeziumJson(Format):
         """Debezium's."""
         return DebeziumTopics(self.source.topics)
 
-    @property
-    def placeholder(self) -> str:
-        """The connector's ``unavailable.value.placeholder``."""
-        return self.source.connector.unavailable_value_placeholder
+    @cached_property
+    def added(self) -> AddedFields:
+        """The names of fields that flattening adds."""
+        return AddedFields(self.source.connector.added_fields_prefix)
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def kind(self, record: RawRecord) -> TopicKind:
         """Schemas around a record do not matter."""
         document = read_json(record.value)
-        if isinstance(document, dict) and {"schema", "payload"} <= document.keys():
-            document = document["payload"]
-        event = cast("Mapping[str, Any]", document) if isinstance(document, dict) else None
-        return kind_of_event(event)
+        if not isinstance(document, dict):
+            return TopicKind.UNREADABLE
+        if {"schema", "payload"} <= document.keys() and not isinstance(document["payload"], dict):
+            return TopicKind.UNREADABLE
+        body = opened(document).body
+        if is_cloud_event(body) or self._flat.is_marked(body):
+            return TopicKind.CHANGES
+        return kind_of_row(body) if self.source.connector.flattened else kind_of_event(body)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """The dialect is that of the first event."""
+        """The dialect is that of the first event; events of others count for nothing."""
         documents = [read_object(record.value) for record in records]
-        wrapped = [document for document in documents if _is_event(document)]
-        events = tuple(map(_bare, wrapped))
+        all_told = [told for document in documents if (told := self._told(document))]
+        told = [each for each in all_told if each.dialect is all_told[0].dialect]
+        events = tuple(each.event for each in told)
         keys = [key for record in records if (key := read_object(record.key))]
         images = (each.get("after") or each.get("before") for each in events)
-        is_inline = bool(wrapped) and _is_wrapped(wrapped[0])
+        rows = tuple(image for image in images if isinstance(image, dict) and image)
+        columns = frozenset(name for row in rows for name in row)
+        sources = tuple(s for each in events if isinstance(s := each.get("source"), dict))
+        first = told[0] if told else _Told(self._enveloped, {}, is_inline=False, schema=None)
+        dialect = first.dialect
         return Sample(
             count=len(records),
             events=len(events),
-            rows=tuple(image for image in images if isinstance(image, dict) and image),
+            rows=rows,
             has_row=any(mapping(each.get("after")) for each in events),
-            keys=tuple(map(_bare, keys)),
-            sources=tuple(s for each in events if (s := mapping(each.get("source")))),
-            dialect=INLINE if is_inline else BARE,
-            described=_described(wrapped[0]["schema"], keys) if is_inline else None,
+            keys=tuple(dialect.key(opened(key).body, columns) for key in keys),
+            sources=sources,
+            dialect=dialect.named(is_inline=first.is_inline),
+            described=dialect.table(first.schema, keys) if first.is_inline else dialect.fixed,
+            refusal=_partial_rows(sources),
         )
+
+    def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
+        """Records without the row before an update."""
+        dialect = self._dialect_of(layout)
+        return None if dialect.has_before else _without_before(layout, key)
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether it has an ``after``."""
-        document = read_object(record.value)
-        return _is_event(document) and bool(mapping(_bare(document).get("after")))
+        told = self._told(read_object(record.value))
+        return told is not None and bool(mapping(told.event.get("after")))
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """By ``transaction`` and ``source``."""
         if raw.value is None:
             return None
-        return mark_of(payload_of(raw.value), raw, only_partition=only_partition)
+        document = read_object(raw.value)
+        told = self._told(document)
+        event = opened(document).body if told is None else told.event
+        return mark_of(event, raw, only_partition=only_partition)
 
     def ended(self, raw: RawRecord) -> Ended | None:
         """An ``END`` record."""
-        return ended_of(payload_of(raw.value or b""))
+        return ended_of(unwrapped(raw.value))
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
         """A hash of the inline schema."""
-        from cdc_assets.formats.debezium import json_records
-
-        return json_records.writer() if layout.dialect == INLINE else None
+        return self._records(layout).writer()
 
     def schema_carrier(self, layout: Layout) -> Expression:
         """The schema alone, in an object of its own."""
-        from cdc_assets.formats.debezium import json_records
-
-        return json_records.schema_alone()
+        return self._records(layout).schema_alone()
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
         """By the inline schema of the value."""
-        text = schema_text(record.value)
-        schema = read_object(record.value).get("schema") if text is None else read_json(text)
-        if not is_envelope_schema(schema):
+        dialect = self._dialect_of(layout)
+        text = dialect.schema_text(record.value)
+        schema = dialect.schema_in(read_object(record.value)) if text is None else read_json(text)
+        if not dialect.is_schema(schema):
             return None
-        described = describe_envelope(cast("ConnectSchema", schema))
-        return Written(described, None if text is None else spark_hash(text))
+        return Written(dialect.table(schema, ()), None if text is None else spark_hash(text))
 
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """The envelope as a struct."""
-        from cdc_assets.formats.debezium import json_records
-
-        return json_records.document(spec, is_inline=spec.layout.dialect == INLINE)
+        """The event as a struct."""
+        return self._records(spec.layout).document(spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Of the parsed struct, and where that does not tell, of the text."""
-        from cdc_assets.formats.debezium import json_records
-
-        is_inline = spec.layout.dialect == INLINE
-        return json_records.envelope(document, spec, self.placeholder, is_inline=is_inline)
+        return self._records(spec.layout).envelope(document, spec)
 
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
-        """``source`` alone is parsed."""
-        from cdc_assets.formats.debezium import json_records
+        """What tells of the source alone is parsed."""
+        return self._records(layout).sources(raw, order)
 
-        return json_records.sources(raw, order, is_inline=layout.dialect == INLINE)
+    # ── dialects ─────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def _flat(self) -> Flat:
+        return Flat(self.added, is_declared=self.source.connector.flattened)
+
+    @cached_property
+    def _enveloped(self) -> Enveloped:
+        return Enveloped()
+
+    @cached_property
+    def _dialects(self) -> tuple[Dialect, ...]:
+        """Each before those that would take its records for theirs."""
+        return (CloudEvents(), self._flat, Documents(), self._enveloped)
+
+    def _told(self, document: JsonObject) -> _Told | None:
+        """The event that a record is; with a schema only if that is one of events."""
+        for dialect in self._dialects:
+            found = dialect.opened(document)
+            event = dialect.event(found.body)
+            if event is not None and (not found.is_wrapped or dialect.is_schema(found.schema)):
+                return _Told(dialect, event, found.is_wrapped, found.schema)
+        return None
+
+    def _dialect_of(self, layout: Layout) -> Dialect:
+        named = (each for each in self._dialects if layout.dialect in (each.bare, each.inline))
+        return next(named)
+
+    def _records(self, layout: Layout) -> Records:
+        from cdc_assets.formats.debezium.records import records_of
+
+        placeholder = self.source.connector.unavailable_value_placeholder
+        return records_of(layout.dialect, placeholder, self.added)
 
 
-def _described(schema: ConnectSchema, keys: Sequence[JsonObject]) -> Described:
-    of_keys = (key.get("schema") for key in keys)
-    key = next((each for each in of_keys if is_key_schema(each)), None)
-    return describe_envelope(schema, key)
+def _partial_rows(sources: Sequence[JsonObject]) -> Refusal | None:
+    """Of Spanner, whose change streams may hold only what has changed of a row."""
+    types = {str(each["value_capture_type"]) for each in sources if each.get("value_capture_type")}
+    partial = sorted(types - _WHOLE_ROWS)
+    if not partial:
+        return None
+    what = f"its change stream captures {', '.join(partial)}: unchanged columns come as null"
+    remedy = "ALTER CHANGE STREAM … SET OPTIONS (value_capture_type = 'NEW_ROW'), and begin anew"
+    return Refusal(what, remedy)
 
 
-def _is_event(document: JsonObject) -> bool:
-    """Whether it is an envelope of a known operation; one in a schema needs a readable schema."""
-    op = _bare(document).get("op")
-    if not (isinstance(op, str) and op in _OPS):
-        return False
-    return not _is_wrapped(document) or is_envelope_schema(document["schema"])
-
-
-def _is_wrapped(document: JsonObject) -> bool:
-    return "schema" in document and "payload" in document
-
-
-def _bare(document: JsonObject) -> JsonObject:
-    """A key or value without a schema around it."""
-    payload = document.get("payload")
-    return payload if "schema" in document and isinstance(payload, dict) else document
-
-
-def payload_of(value: bytes) -> Mapping[str, Any]:
-    """Empty for what cannot be read."""
-    document = read_object(value)
-    return mapping(document["payload"]) if {"schema", "payload"} <= set(document) else document
+def _without_before(layout: Layout, key: Sequence[str]) -> Refusal | None:
+    remedy = "make them the record's key (message.key.columns), or send whole events"
+    if not key:
+        what = f"{layout.dialect} records do not hold rows before their changes, which a table"
+        return Refusal(f"{what} without a key needs", "send whole events, or name key columns")
+    if layout.split_keys:
+        what = f"an update may change the key ({', '.join(key)}), and {layout.dialect} records do"
+        return Refusal(f"{what} not hold the key before it", remedy)
+    return None

@@ -13,6 +13,16 @@ element's: 1,500 fields one after the other overflowed a thread's stack, and too
 """
 
 
+_TEXT: Final = r'"(?:[^"\\]++|\\.)*+"'
+_SCALAR: Final = r'[^",\[\]{}]++'
+_ARRAY: Final = rf'\[(?:{_TEXT}|[^"\[\]{{}}]++)*+\]'
+_FLAT: Final = rf'\{{(?:{_TEXT}|[^"{{}}]++)*+\}}'
+_NESTED: Final = rf'\{{(?:{_TEXT}|{_FLAT}|[^"{{}}]++)*+\}}'
+_VALUE: Final = f"(?:{_TEXT}|{_SCALAR}|{_ARRAY}|{_FLAT})"
+_MOST_BESIDE: Final = 200
+"""Fields beside the row's; with more of them a record is not usual: matching stays shallow."""
+
+
 def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None) -> str:
     """What a record starts with whose ``after`` has these fields, in this order, and no other.
 
@@ -22,22 +32,43 @@ def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None
         names: the fields that may be there.
         expected: those of them that must be; None for all.
     """
-    text = r'"(?:[^"\\]++|\\.)*+"'
-    scalar = r'[^",\[\]{}]++'
-    array = rf'\[(?:{text}|[^"\[\]{{}}]++)*+\]'
-    flat = rf'\{{(?:{text}|[^"{{}}]++)*+\}}'
-    value = f"(?:{text}|{scalar}|{array}|{flat})"
-    nested = rf'\{{(?:{text}|{flat}|[^"{{}}]++)*+\}}'
+    return rf"^\{{{_images(names, expected)}"
+
+
+def usual_cloud_event(names: tuple[str, ...], expected: Collection[str] | None = None) -> str:
+    """The same of a cloud event, whose attributes come before its data."""
+    attribute = rf'"[A-Za-z0-9]++":(?:{_TEXT}|{_SCALAR}),'
+    beside = rf"(?:{attribute}){{0,{_MOST_BESIDE}}}+"
+    return rf'^\{{{beside}"data":\{{{_images(names, expected)}'
+
+
+def usual_row(
+    names: tuple[str, ...], expected: Collection[str] | None, added: Collection[str]
+) -> str:
+    """A whole record that is a row, with any of the ``added`` fields after it."""
+    names_added = "|".join(_named(each) for each in sorted(added))
+    beside = rf"(?>(?:{names_added}):{_VALUE},?+){{0,{_MOST_BESIDE}}}+"
+    return rf"^\{{{_row(names, expected)}{beside}\}}$"
+
+
+def _images(names: tuple[str, ...], expected: Collection[str] | None) -> str:
+    return rf'(?:"before":(?:null|{_NESTED}),)?+"after":\{{{_row(names, expected)}\}}'
+
+
+def _row(names: tuple[str, ...], expected: Collection[str] | None) -> str:
     required = set(names if expected is None else expected)
 
     def field(name: str) -> str:
-        given = rf"{_in_regex(json.dumps(name, ensure_ascii=False))}:{value},?+"
+        given = rf"{_named(name)}:{_VALUE},?+"
         return given if name in required else f"(?:{given})?+"
 
     fields = [field(name) for name in names]
     groups = (fields[at : at + _TOGETHER] for at in range(0, len(fields), _TOGETHER))
-    row = "".join(f"(?>{''.join(group)})" for group in groups)
-    return rf'^\{{(?:"before":(?:null|{nested}),)?+"after":\{{{row}\}}'
+    return "".join(f"(?>{''.join(group)})" for group in groups)
+
+
+def _named(name: str) -> str:
+    return _in_regex(json.dumps(name, ensure_ascii=False))
 
 
 def _in_regex(literal: str) -> str:

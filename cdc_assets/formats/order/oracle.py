@@ -21,7 +21,18 @@ class OracleOrder(Order):
         "scn": StringType,
         "txSeq": LongType,
         "ssn": LongType,
+        "commit_ts_ms": LongType,
     }
+
+    def told_ms(self, source: Expression) -> Expression:
+        """``ts_ms`` is the time of the change; newer connectors tell that of the commit too."""
+        return F.coalesce(source.getField("commit_ts_ms"), super().told_ms(source))
+
+    def told_micros(self, source: Expression) -> Expression:
+        """Likewise."""
+        commit = source.getField("commit_ts_ms")
+        exact = F.try_multiply(commit, F.lit(1000))
+        return F.when(commit.isNotNull(), exact).otherwise(super().told_micros(source))
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """A row of a snapshot holds all that was committed up to its SCN."""

@@ -105,6 +105,15 @@ class Order:
         none = F.lit(None).cast("bigint")
         return none, none
 
+    def told_ms(self, source: Expression) -> Expression:
+        """When the source says that a change was committed, or a snapshot's row read."""
+        return source.getField("ts_ms")
+
+    def told_micros(self, source: Expression) -> Expression:
+        """The same as exactly as it says; NULL for more milliseconds than can be counted so."""
+        exact, millis = source.getField("ts_us"), source.getField("ts_ms")
+        return F.coalesce(exact, F.try_multiply(millis, F.lit(1000)))
+
     def may_witness(self, placed: Placed) -> Expression:
         """Whether a record comes in the order of commits: see `cdc_assets.changes.restarts`."""
         snapshot = placed.source.getField("snapshot")

@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.formats.debezium import json_records
+from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
+from cdc_assets.formats.debezium.records.keys import record_key
+from cdc_assets.formats.debezium.records.schemas import AroundValue
 from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec, wire_struct
@@ -39,8 +41,9 @@ _TOO_LATE: Final = (
 
 
 def document(spec: ReadSpec, *, is_inline: bool) -> Expression:
-    """As `json_records.document`, with cells."""
-    return json_records.document(spec, is_inline=is_inline, row=_cells)
+    """As an envelope without cells is parsed."""
+    schemas = AroundValue() if is_inline else None
+    return EnvelopedRecords("", schemas, _cells).document(spec)
 
 
 def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: bool) -> Envelope:
@@ -126,7 +129,7 @@ def _value(image: Expression, column: Column) -> Expression:
 
 def _record_key(spec: ReadSpec) -> Image:
     """A key without cells is read as well: transformations may have taken them out of it."""
-    cells, plain = json_records.record_key(spec, _cells), json_records.record_key(spec)
+    cells, plain = record_key(spec, _cells), record_key(spec)
 
     def value(column: Column) -> Expression:
         cell = cells.value(column)

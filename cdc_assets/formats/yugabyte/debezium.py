@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.json_text import mapping
 from cdc_assets.changes.names import TableName
+from cdc_assets.formats.debezium.dialects import Enveloped
+from cdc_assets.formats.debezium.dialects.dialect import unwrapped
 from cdc_assets.formats.debezium.inline import schema_text, spark_hash
-from cdc_assets.formats.debezium.json import BARE, INLINE, DebeziumJson, payload_of
+from cdc_assets.formats.debezium.json import DebeziumJson
 from cdc_assets.formats.debezium.marks import mark_of
-from cdc_assets.formats.sample import Sample, Written
+from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.formats.yugabyte.cells import has_cells, without_cells
 from cdc_assets.log.marks import LogRecord
 from cdc_assets.log.values import RawRecord
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 CELLS: Final = "cells"
 INLINE_CELLS: Final = "cells-inline"
-_WITH_CELLS: Final = {BARE: CELLS, INLINE: INLINE_CELLS}
+_WITH_CELLS: Final = {Enveloped.bare: CELLS, Enveloped.inline: INLINE_CELLS}
 CASSANDRA: Final = "cassandra"
 _GRPC: Final = "yugabytedb"
 
@@ -63,21 +65,29 @@ class YugabyteDebezium(DebeziumJson):
         found = super().look([without_cells(record) for record in records], table)
         if any(source.get("connector") == CASSANDRA for source in found.sources):
             return replace(found, dialect=CASSANDRA)
-        told = (has_cells(payload_of(record.value or b"")) for record in records)
+        told = (has_cells(unwrapped(record.value)) for record in records)
         if next((each for each in told if each is not None), True):
-            return replace(found, dialect=_WITH_CELLS[found.dialect])
+            return replace(found, dialect=_WITH_CELLS.get(found.dialect, found.dialect))
         return found
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """Of the gRPC connector without its transactions: each tablet counts its own part."""
         if raw.value is None:
             return None
-        event = payload_of(raw.value)
+        event = unwrapped(raw.value)
         if mapping(event.get("source")).get("connector") == _GRPC:
             event = {**event, "transaction": None}
         return mark_of(event, raw, only_partition=only_partition)
 
+    def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
+        """As without cells."""
+        return super().refuses(_plain(layout), key)
+
     # ── the schemas of records ───────────────────────────────────────────────────────────
+
+    def schema_carrier(self, layout: Layout) -> Expression:
+        """The schema alone, in an object of its own."""
+        return super().schema_carrier(_plain(layout))
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
         """A hash of the inline schema."""
@@ -86,8 +96,8 @@ class YugabyteDebezium(DebeziumJson):
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
         """By the inline schema of the value, told by its text as it is."""
         if layout.dialect != INLINE_CELLS:
-            return super().written(record, layout)
-        found = super().written(without_cells(record), layout)
+            return super().written(record, _plain(layout))
+        found = super().written(without_cells(record), _plain(layout))
         text = schema_text(record.value)
         number = None if text is None else spark_hash(text)
         return None if found is None else replace(found, number=number)
@@ -99,7 +109,7 @@ class YugabyteDebezium(DebeziumJson):
         from cdc_assets.formats.yugabyte import cell_records
 
         if spec.layout.dialect not in _WITH_CELLS.values():
-            return super().document(spec)
+            return super().document(replace(spec, layout=_plain(spec.layout)))
         return cell_records.document(spec, is_inline=spec.layout.dialect == INLINE_CELLS)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
@@ -123,4 +133,5 @@ class YugabyteDebezium(DebeziumJson):
 def _plain(layout: Layout) -> Layout:
     """The layout of the same records without cells."""
     dialects = {cells: plain for plain, cells in _WITH_CELLS.items()}
+    dialects[CASSANDRA] = Enveloped.bare
     return replace(layout, dialect=dialects.get(layout.dialect, layout.dialect))

@@ -21,7 +21,7 @@ from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import order_of
-from cdc_assets.formats.sample import Sample
+from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.sampled import sample
 from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
@@ -95,6 +95,7 @@ class TypeSource:
         keyed = samples.is_keyed_by(schema.key)
         split = not set(schema.key) <= set(described.key)
         layout = Layout(samples.dialect, keyed, split, self._scheme(samples))
+        self._require_told(entry, samples.refusal or self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key:
@@ -108,6 +109,16 @@ class TypeSource:
             return found
         database = self._source.database
         return Scheme.OFFSET if database is None else catalog_of(database).scheme
+
+    def _require_told(self, entry: TableEntry, refusal: Refusal | None) -> None:
+        """Refuse a table whose records do not hold what it needs.
+
+        Raises:
+            TerminalError: if there is something.
+        """
+        if refusal is not None:
+            where = f"table={entry.table} topic={entry.topic}"
+            raise TerminalError(refusal.what, where=where, remedy=refusal.remedy)
 
     def _require_countable(self, entry: TableEntry, layout: Layout) -> None:
         """Rows without a key are counted: a repeated event must be told from a new one.

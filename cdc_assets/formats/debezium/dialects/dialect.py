@@ -1,0 +1,102 @@
+"""The contract of a dialect: how a record's JSON is a change event, and where its schema is.
+
+Each dialect comes in two: records that carry the schema of their table, and those that do not.
+Whatever an event looks like, it is given as Debezium's envelope (``op before after source
+transaction``), so that nothing else has to tell dialects apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from cdc_assets.changes.json_text import read_object
+from cdc_assets.formats.debezium.inline import schema_text
+from cdc_assets.formats.sample import JsonObject
+from cdc_assets.schema.connect import ConnectSchema, is_key_schema
+from cdc_assets.schema.described import Described
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A record's JSON without the schema around it.
+
+    Attributes:
+        body: what the schema is of; of a dialect whose schema stands elsewhere, the whole.
+        is_wrapped: whether there is a schema.
+        schema: anything, if there is one.
+    """
+
+    body: JsonObject
+    is_wrapped: bool = False
+    schema: object = None
+
+
+class Dialect(ABC):
+    """A dialect, with and without schemas.
+
+    Attributes:
+        bare, inline: its names without and with schemas, as tables store them.
+        has_before: whether an update holds the row before it.
+        fixed: the table, if it is the same for all records of the dialect.
+    """
+
+    bare: ClassVar[str]
+    inline: ClassVar[str]
+    has_before: ClassVar[bool] = True
+    fixed: ClassVar[Described | None] = None
+
+    @abstractmethod
+    def event(self, body: JsonObject) -> JsonObject | None:
+        """The change event as an envelope, its operation known; None if it is none of these."""
+
+    @abstractmethod
+    def is_schema(self, schema: object) -> bool:
+        """Whether a schema is that of this dialect's events."""
+
+    @abstractmethod
+    def described(self, schema: ConnectSchema, key: ConnectSchema | None = None) -> Described:
+        """The table, by the schemas of its records and of their keys."""
+
+    def opened(self, document: JsonObject) -> Opened:
+        """A record's JSON taken apart."""
+        return opened(document)
+
+    def key(self, key: JsonObject, columns: Collection[str]) -> JsonObject:
+        """A record's key, without its schema, as columns of the table, which has these."""
+        return key
+
+    def schema_text(self, value: bytes | None) -> bytes | None:
+        """The schema in a record as the converter writes it; None for any other."""
+        return schema_text(value)
+
+    def schema_in(self, document: JsonObject) -> object:
+        """The schema of a record, or of what is left of one that stands for its schema."""
+        found = self.opened(document)
+        return found.schema if found.is_wrapped else document.get("schema")
+
+    def named(self, *, is_inline: bool) -> str:
+        """The name that tables store."""
+        return self.inline if is_inline else self.bare
+
+    def table(self, schema: object, keys: Sequence[JsonObject]) -> Described:
+        """The table, by the schema of an event and the keys of some records."""
+        of_keys = (each.get("schema") for each in keys)
+        key = next((each for each in of_keys if is_key_schema(each)), None)
+        return self.described(cast("ConnectSchema", schema), cast("ConnectSchema | None", key))
+
+
+def opened(document: JsonObject) -> Opened:
+    """``{"schema": …, "payload": …}``, or what is not wrapped; a payload that is none is empty."""
+    if not {"schema", "payload"} <= document.keys():
+        return Opened(document)
+    payload = document["payload"]
+    body = cast("JsonObject", payload) if isinstance(payload, dict) else {}
+    return Opened(body, is_wrapped=True, schema=document["schema"])
+
+
+def unwrapped(text: bytes | None) -> JsonObject:
+    """An object without the schema around it; empty for what cannot be read."""
+    return opened(read_object(text)).body

@@ -1,0 +1,6 @@
+"""How the records of each dialect of ``debezium-json`` are read on Spark."""
+
+from cdc_assets.formats.debezium.records.dialects import records_of
+from cdc_assets.formats.debezium.records.records import Records
+
+__all__ = ["Records", "records_of"]

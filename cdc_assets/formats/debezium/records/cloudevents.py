@@ -1,0 +1,87 @@
+"""``cloudevents`` on Spark: attributes and data, put together as an envelope."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from cdc_assets.formats.debezium import envelope as common
+from cdc_assets.formats.debezium.dialects.cloudevents import attribute
+from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords, Paths
+from cdc_assets.formats.debezium.records.text import PAYLOAD, parsed, value_text, within_object
+from cdc_assets.formats.debezium.usual_layout import usual_cloud_event
+from cdc_assets.formats.envelope import Envelope
+from cdc_assets.formats.order import Order
+from cdc_assets.formats.spec import ReadSpec, wire_struct
+
+_OP: Final = attribute("op")
+_ORDER: Final = attribute("txtotal_order")
+_WHOLE: Final = r"^-?[0-9]{1,19}\z"
+
+
+class CloudEventRecords(EnvelopedRecords):
+    """``{…, "iodebeziumop": …, …, "data": {"before": {…}, "after": {…}}}``."""
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """Attributes as text, whatever they are: numbers of 64 bits come as that."""
+        images = StructType(
+            [
+                StructField("before", wire_struct(spec.before_columns)),
+                StructField("after", wire_struct(spec.schema.columns)),
+            ]
+        )
+        data = StructType([StructField(PAYLOAD, images)]) if self.is_inline else images
+        names = [_OP, _ORDER, *map(attribute, common.source_type(spec.order).names)]
+        attributes = [StructField(name, StringType()) for name in names]
+        kind = StructType([*attributes, StructField("data", data)])
+        return parsed(self._text(), kind, spec)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """Of the data, by the attributes."""
+        event = document.getField(PAYLOAD)
+        data = event.getField("data")
+        images = data.getField(PAYLOAD) if self.is_inline else data
+        fields = [
+            images.getField("before").alias("before"),
+            images.getField("after").alias("after"),
+            _source(event, spec.order).alias("source"),
+            event.getField(_OP).alias("op"),
+        ]
+        if spec.counts_rows:
+            order = _as(LongType(), event.getField(_ORDER)).alias("total_order")
+            fields.append(F.struct(order).alias("transaction"))
+        path = "$.data.payload.before" if self.is_inline else "$.data.before"
+        return self.of_payload(document, F.struct(*fields), Paths(path, "$.data.after"), spec)
+
+    def sources(self, raw: DataFrame, order: Order) -> DataFrame:
+        """Of the attributes alone."""
+        names = map(attribute, common.source_type(order).names)
+        kind = StructType([StructField(name, StringType()) for name in names])
+        found = F.from_json(self._text(), StructType([StructField(PAYLOAD, kind)]))
+        source = _source(found.getField(PAYLOAD), order)
+        return raw.select("partition", "offset", source.alias("source"))
+
+    def _text(self) -> Expression:
+        return within_object(value_text() if self._schemas is None else self._schemas.rest())
+
+    def _usual(self, names: tuple[str, ...], must: tuple[str, ...]) -> str:
+        return usual_cloud_event(names, must)
+
+
+def _source(event: Expression, order: Order) -> Expression:
+    return F.struct(
+        *(
+            _as(each.dataType, event.getField(attribute(each.name))).alias(each.name)
+            for each in common.source_type(order)
+        )
+    )
+
+
+def _as(kind: DataType, text: Expression) -> Expression:
+    if not isinstance(kind, LongType):
+        return text
+    return F.when(text.rlike(_WHOLE), text.try_cast("bigint"))

@@ -1,0 +1,74 @@
+"""``mongodb`` on Spark: documents as text, told by the record's key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from cdc_assets.formats.debezium import envelope as common
+from cdc_assets.formats.debezium.dialects.documents import DOCUMENT, ID
+from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
+from cdc_assets.formats.debezium.records.keys import json_object
+from cdc_assets.formats.debezium.records.text import (
+    PAYLOAD,
+    parsed,
+    rejection,
+    value_text,
+    within_object,
+)
+from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
+from cdc_assets.schema.types import Column
+
+_NO_OP: Final = "not an envelope of MongoDB's connector: it has no op"
+_NO_DOCUMENT: Final = (
+    "an update without the document after it: set the connector's capture.mode to "
+    "change_streams_update_full or change_streams_update_full_with_pre_image"
+)
+_TEXTS: Final = ("before", "after", "op")
+
+
+class DocumentRecords(EnvelopedRecords):
+    """``{"before": "{…}", "after": "{…}", "source": {…}, "op": …}``."""
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """``{"payload": envelope}``."""
+        texts = [StructField(name, StringType()) for name in _TEXTS]
+        kind = StructType([*texts, StructField("source", common.source_type(spec.order))])
+        text = within_object(value_text()) if self._schemas is None else self._schemas.rest()
+        return parsed(text, kind, spec)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """Of documents whose ``_id`` is the record's key."""
+        payload = document.getField(PAYLOAD)
+        op = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(payload.getField("op"))
+        id_ = json_object(StructType([StructField("id", StringType())])).getField("id")
+        rejected = rejection(document, op, spec, _NO_OP)
+        is_partial = (op == "u") & payload.getField("after").isNull()
+        return Envelope(
+            op=op,
+            is_read=common.is_read(payload),
+            before=_image(payload.getField("before"), id_),
+            after=_image(payload.getField("after"), id_),
+            unchanged=lambda _: F.lit(False),
+            left_out=lambda _: None,
+            record_key=_image(no_text(), id_),
+            source=payload.getField("source"),
+            ordinal=F.lit(None).cast("bigint"),
+            reject=F.coalesce(rejected, F.when(is_partial, _NO_DOCUMENT)),
+            other_table=no_text(),
+            unknown=no_text(),
+            absent=F.lit(None).cast("array<string>"),
+        )
+
+
+def _image(text: Expression, id_: Expression) -> Image:
+    values = {ID: id_, DOCUMENT: text}
+
+    def value(column: Column) -> Expression:
+        return values.get(column.name, no_text())
+
+    return Image(text.isNotNull(), value)

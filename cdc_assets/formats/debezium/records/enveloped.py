@@ -1,0 +1,132 @@
+"""``bare`` and ``inline`` on Spark: Debezium's own envelope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from cdc_assets.formats.debezium import envelope as common
+from cdc_assets.formats.debezium.records.keys import record_key
+from cdc_assets.formats.debezium.records.records import Records
+from cdc_assets.formats.debezium.records.schemas import Schemas
+from cdc_assets.formats.debezium.records.text import (
+    PAYLOAD,
+    parsed,
+    rejection,
+    value_text,
+    within_object,
+)
+from cdc_assets.formats.debezium.usual_layout import usual_layout
+from cdc_assets.formats.envelope import Envelope, fields_of, no_text
+from cdc_assets.formats.order import Order
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
+
+_NO_OP = "not a Debezium envelope: it has no op"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where the images are in a record's JSON."""
+
+    before: str
+    after: str
+
+
+class EnvelopedRecords(Records):
+    """``{"before": {…}, "after": {…}, "source": {…}, "op": …}``.
+
+    Args:
+        placeholder: the connector's ``unavailable.value.placeholder``.
+        schemas: where their schema is; None if they have none.
+        row_type: how the columns of a row lie in a record.
+    """
+
+    def __init__(
+        self, placeholder: str, schemas: Schemas | None, row_type: common.RowType = wire_struct
+    ) -> None:
+        super().__init__(placeholder, schemas)
+        self._row_type = row_type
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """``{"payload": envelope}``."""
+        text = within_object(value_text()) if self._schemas is None else self._schemas.rest()
+        return parsed(text, common.envelope_type(spec, self._row_type), spec)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """By the envelope's fields."""
+        before = "$.payload.before" if self.is_inline else "$.before"
+        payload, paths = document.getField(PAYLOAD), Paths(before, "$.after")
+        return self.of_payload(document, payload, paths, spec)
+
+    def of_payload(
+        self, document: Expression, payload: Expression, paths: Paths, spec: ReadSpec
+    ) -> Envelope:
+        """What a record says.
+
+        Args:
+            document: what was parsed.
+            payload: the envelope in it, as `common.envelope_type` has it.
+            paths: of its images; ``after`` only of records without a schema.
+            spec: of the table.
+        """
+        op = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(payload.getField("op"))
+        after, before = payload.getField("after"), payload.getField("before")
+        logged = F.json_object_keys(F.get_json_object(value_text(), paths.before))
+        unlike = self._unlike(after, op, paths, spec)
+        return Envelope(
+            op=op,
+            is_read=common.is_read(payload),
+            before=fields_of(before),
+            after=fields_of(after),
+            unchanged=lambda column: before.isNotNull() & ~F.array_contains(logged, column.name),
+            left_out=lambda column: common.left_out(
+                after.getField(column.name), column, spec, self._placeholder
+            ),
+            record_key=record_key(spec),
+            source=payload.getField("source"),
+            ordinal=common.ordinal(payload, spec),
+            reject=rejection(document, op, spec, _NO_OP),
+            other_table=no_text(),
+            unknown=unlike[0],
+            absent=unlike[1],
+        )
+
+    def sources(self, raw: DataFrame, order: Order) -> DataFrame:
+        """Of ``source`` alone."""
+        kind = StructType([StructField("source", common.source_type(order))])
+        if self._schemas is not None:
+            kind = StructType([StructField(PAYLOAD, kind)])
+        text = value_text() if self._schemas is None else self._schemas.rest()
+        found = F.from_json(text, kind)
+        source = (found.getField(PAYLOAD) if self.is_inline else found).getField("source")
+        return raw.select("partition", "offset", source.alias("source"))
+
+    def _unlike(
+        self, after: Expression, op: Expression, paths: Paths, spec: ReadSpec
+    ) -> tuple[Expression, Expression]:
+        """``unknown`` and ``absent``: how a row image's fields differ from the table's columns.
+
+        With a schema in the record, only that is looked at. Without, its field names are the only
+        sign, and reading each record's would cost as much as parsing it. Nearly all records match
+        `usual_layout`, which is cheap to test and leaves no room for another name or a missing
+        one.
+        """
+        is_row = op.isin(*ROW_OPS)
+        if self.is_inline:
+            return no_text(), F.when(is_row, common.lacks(spec))
+        must = (*spec.expected, *spec.schema.key)
+        unusual = after.isNotNull() & ~value_text().rlike(self._usual(spec.schema.names, must))
+        fields = F.json_object_keys(F.get_json_object(value_text(), paths.after))
+        known = common.texts((*spec.schema.names, *spec.target.left_out))
+        lacks = F.array_except(common.texts(spec.expected), fields)
+        strange = F.get(F.array_except(fields, known), F.lit(0))
+        absent = F.when(unusual & is_row & (F.size(lacks) > 0), lacks)
+        return F.when(unusual, strange), absent
+
+    def _usual(self, names: tuple[str, ...], must: tuple[str, ...]) -> str:
+        """What nearly all records look like."""
+        return usual_layout(names, must)

@@ -1,0 +1,175 @@
+"""``flat`` on Spark: a row, and the fields that were added to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from cdc_assets.formats.debezium import envelope as common
+from cdc_assets.formats.debezium.added_fields import DELETED, NEEDED, AddedFields
+from cdc_assets.formats.debezium.dialects.flat import DOCUMENT_ID, is_document
+from cdc_assets.formats.debezium.records.keys import json_object, record_key
+from cdc_assets.formats.debezium.records.records import Records
+from cdc_assets.formats.debezium.records.schemas import Schemas
+from cdc_assets.formats.debezium.records.text import (
+    PAYLOAD,
+    is_readable,
+    parsed,
+    rejection,
+    value_text,
+    within_object,
+)
+from cdc_assets.formats.debezium.usual_layout import usual_row
+from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.order import Order
+from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
+from cdc_assets.formats.values import wire_type
+
+_ALWAYS: Final = frozenset({"ts_ms", "ts_us", "snapshot"})
+_NO_OP: Final = "not a row, or one of which __deleted says neither true nor false"
+_NOTHING: Final = "null"
+
+
+class FlatRecords(Records):
+    """``{"id": 1, …, "__deleted": "false", "__op": "c", "__source_lsn": 7, …}``.
+
+    Args:
+        added: names of the fields that are no columns.
+    """
+
+    def __init__(self, placeholder: str, schemas: Schemas | None, added: AddedFields) -> None:
+        super().__init__(placeholder, schemas)
+        self._added = added
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """``{"payload": row}``."""
+        fields = [*wire_struct(spec.schema.columns), *self._fields(spec)]
+        return parsed(self._text(), StructType(fields), spec)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """By the fields that were added; the row is that after the change, or the deleted one."""
+        row = document.getField(PAYLOAD)
+        op = self._op(document, spec)
+        is_read = (op == "r") | (F.coalesce(self._of_source(row, "snapshot", spec), F.lit("false"))
+                                 != "false")  # fmt: skip
+        unlike = self._unlike(row, op, spec)
+        return Envelope(
+            op=op,
+            is_read=is_read,
+            before=Image(row.isNotNull() & (op == "d"), lambda column: row.getField(column.name)),
+            after=Image(row.isNotNull() & (op != "d"), lambda column: row.getField(column.name)),
+            unchanged=lambda _: F.lit(False),
+            left_out=lambda column: common.left_out(
+                row.getField(column.name), column, spec, self._placeholder
+            ),
+            record_key=_record_key(spec),
+            source=self._source(row, is_read, spec),
+            ordinal=F.lit(None).cast("bigint"),
+            reject=rejection(document, op, spec, _NO_OP),
+            other_table=no_text(),
+            unknown=unlike[0],
+            absent=unlike[1],
+        )
+
+    def sources(self, raw: DataFrame, order: Order) -> DataFrame:
+        """Of the added fields alone."""
+        fields = common.source_type(order)
+        names = {each.name: self._added.of_source(each.name) for each in fields}
+        added = [StructField(n, each.dataType) for each in fields for n in names[each.name]]
+        row = F.from_json(self._text(), StructType([StructField(PAYLOAD, StructType(added))]))
+        found = {
+            name: F.coalesce(*(row.getField(PAYLOAD).getField(each) for each in mine))
+            for name, mine in names.items()
+        }
+        source = F.struct(*(value.alias(name) for name, value in found.items()))
+        return raw.select("partition", "offset", source.alias("source"))
+
+    def _text(self) -> Expression:
+        return within_object(value_text()) if self._schemas is None else self._schemas.rest()
+
+    # ── added fields ─────────────────────────────────────────────────────────────────────
+
+    def _fields(self, spec: ReadSpec) -> list[StructField]:
+        """Those that are read; a column of the same name is a column."""
+        taken = {column.name.lower() for column in spec.schema.columns}
+        wanted = [StructField(name, StringType()) for name in (self._added.op, DELETED)]
+        for each in common.source_type(spec.order):
+            wanted += [StructField(n, each.dataType) for n in self._added.of_source(each.name)]
+        return [each for each in wanted if each.name.lower() not in taken]
+
+    def _field(self, row: Expression, name: str, spec: ReadSpec) -> Expression:
+        is_read = any(each.name == name for each in self._fields(spec))
+        return row.getField(name) if is_read else F.lit(None)
+
+    def _of_source(self, row: Expression, field: str, spec: ReadSpec) -> Expression:
+        return F.coalesce(*(self._field(row, n, spec) for n in self._added.of_source(field)))
+
+    def _op(self, document: Expression, spec: ReadSpec) -> Expression:
+        """An upsert if nothing says otherwise.
+
+        Where the transformation makes records without a value of deletes, the converter has a
+        schema for them, and writes ``null``. A truncate it never lets through.
+        """
+        row = document.getField(PAYLOAD)
+        op, deleted = self._field(row, self._added.op, spec), self._field(row, DELETED, spec)
+        return (
+            F.when(F.col("value").isNull(), TOMBSTONE)
+            .when(is_readable(document) & row.isNull() & self._is_nothing(), TOMBSTONE)
+            .when(row.isNull(), no_text())
+            .when(op == "t", "no operation of a row")
+            .when(op.isNotNull(), op)
+            .when(deleted == "true", "d")
+            .when(deleted.isNull() | (deleted == "false"), "u")
+        )
+
+    def _is_nothing(self) -> Expression:
+        if self._schemas is None:
+            return F.trim(value_text()) == _NOTHING
+        return self._schemas.rest() == f'{{"{PAYLOAD}":{_NOTHING}}}'
+
+    def _source(self, row: Expression, is_read: Expression, spec: ReadSpec) -> Expression:
+        """Without a place in the source's order where not all of it is told."""
+        names = [each.name for each in common.source_type(spec.order)]
+        found = {name: self._of_source(row, name, spec) for name in names}
+        op = self._field(row, self._added.op, spec)
+        is_told = found["ts_ms"].isNotNull() & F.coalesce(op, found["snapshot"]).isNotNull()
+        for name in NEEDED.get(spec.layout.scheme, ()):
+            is_told = is_told & (is_read | found[name].isNotNull())
+        types = {each.name: each.dataType for each in common.source_type(spec.order)}
+        return F.struct(
+            *(
+                (value if name in _ALWAYS else F.when(is_told, value)).cast(types[name]).alias(name)
+                for name, value in found.items()
+            )
+        )
+
+    # ── which columns the row has ────────────────────────────────────────────────────────
+
+    def _unlike(
+        self, row: Expression, op: Expression, spec: ReadSpec
+    ) -> tuple[Expression, Expression]:
+        """As of `cdc_assets.formats.debezium.records.enveloped`."""
+        is_row = op.isin(*ROW_OPS)
+        if self.is_inline:
+            return no_text(), F.when(is_row, common.lacks(spec))
+        must = (*spec.expected, *spec.schema.key)
+        added = self._added.names - set(spec.schema.names)
+        usual = usual_row(spec.schema.names, must, added)
+        unusual = row.isNotNull() & is_row & ~value_text().rlike(usual)
+        fields = F.json_object_keys(value_text())
+        known = common.texts((*spec.schema.names, *spec.target.left_out, *sorted(added)))
+        lacks = F.array_except(common.texts(spec.expected), fields)
+        strange = F.get(F.array_except(fields, known), F.lit(0))
+        return F.when(unusual, strange), F.when(unusual & (F.size(lacks) > 0), lacks)
+
+
+def _record_key(spec: ReadSpec) -> Image:
+    """Of a document of MongoDB its ``id``."""
+    if spec.schema.key != (DOCUMENT_ID,) or not is_document(spec.schema.names):
+        return record_key(spec)
+    mine = StructType([StructField("id", wire_type(spec.schema.column(DOCUMENT_ID)))])
+    return Image(F.lit(True), lambda _: json_object(mine).getField("id"))

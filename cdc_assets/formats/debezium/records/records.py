@@ -1,0 +1,52 @@
+"""The contract of a dialect on Spark."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.debezium.records.schemas import Schemas
+from cdc_assets.formats.envelope import Envelope
+from cdc_assets.formats.order import Order
+from cdc_assets.formats.spec import ReadSpec
+
+
+class Records(ABC):
+    """The records of one dialect.
+
+    Args:
+        placeholder: the connector's ``unavailable.value.placeholder``.
+        schemas: where their schema is; None if they have none.
+    """
+
+    def __init__(self, placeholder: str, schemas: Schemas | None) -> None:
+        self._placeholder = placeholder
+        self._schemas = schemas
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether they carry their schema."""
+        return self._schemas is not None
+
+    @abstractmethod
+    def document(self, spec: ReadSpec) -> Expression:
+        """What is parsed of a record."""
+
+    @abstractmethod
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """What it says."""
+
+    @abstractmethod
+    def sources(self, raw: DataFrame, order: Order) -> DataFrame:
+        """``partition offset source`` of records."""
+
+    def writer(self) -> Expression | None:
+        """The number of the schema; None for a dialect without."""
+        return None if self._schemas is None else self._schemas.writer()
+
+    def schema_alone(self) -> Expression:
+        """As much of a value as tells its schema."""
+        return F.col("value") if self._schemas is None else self._schemas.alone()
