@@ -91,10 +91,12 @@ def _first_records(
     plan: BatchPlan, fmt: Format, raw: DataFrame, numbers: Sequence[int]
 ) -> dict[int, RawRecord]:
     """The first record of each of these schemas, by its number."""
+    carrier = fmt.schema_carrier(plan.layout)
+    headers = F.col("headers") if fmt.reads_headers(plan.layout) else F.lit(None)
     told = _numbered(plan, fmt, raw).select(
         "writer",
         F.struct("offset", "partition").alias("at"),
-        F.struct("key", fmt.schema_carrier(plan.layout).alias("value")).alias("record"),
+        F.struct("key", carrier.alias("value"), headers.alias("headers")).alias("record"),
     )
     found = (
         told.where(F.col("writer").isin(*numbers))
@@ -107,10 +109,14 @@ def _first_records(
 
 def _raw(row: Row, topic: str) -> RawRecord:
     at, record = row["at"], row["record"]
-    value = record["value"]
     return RawRecord(
         Coordinate(topic, at["partition"], at["offset"]),
         EPOCH,
-        None if record["key"] is None else bytes(record["key"]),
-        None if value is None else bytes(value),
+        _bytes(record["key"]),
+        _bytes(record["value"]),
+        tuple((each["key"], _bytes(each["value"])) for each in record["headers"] or ()),
     )
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
