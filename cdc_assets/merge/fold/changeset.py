@@ -104,7 +104,10 @@ class ChangeSet:
         """``partition offset reason`` of the records that cannot be merged."""
         decoded = self._decoder.decode(knowledge.floors)
         reason = F.col("reject").alias("reason")
-        return decoded.where("reject IS NOT NULL").select("partition", "offset", reason)
+        rejected = decoded.where("reject IS NOT NULL").select("partition", "offset", reason)
+        if not self._decoder.format.has_many_rows:
+            return rejected
+        return rejected.groupBy("partition", "offset").agg(F.min("reason").alias("reason"))
 
     def truncates(self, knowledge: Knowledge) -> tuple[Truncate, ...]:
         """The truncates of the batch.
