@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.key_form import KeyForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +18,11 @@ class Layout:
         split_keys: an update may change the key: it is one of the configuration's, for which
             the connector does not send a delete and a create.
         scheme: how positions are made.
+        key_form: how the records' keys are written.
     """
 
     dialect: str
     keyed: bool = True
     split_keys: bool = False
     scheme: Scheme = Scheme.OFFSET
+    key_form: KeyForm = KeyForm.JSON

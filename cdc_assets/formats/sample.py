@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.changes.position import Scheme, scheme_of
+from cdc_assets.formats.key_form import KeyForm, form_of
 from cdc_assets.schema.described import Described
 
 JsonObject = Mapping[str, Any]
@@ -52,6 +53,7 @@ class Sample:
         dialect: how the format is spoken in them.
         described: the table, if the records say it themselves.
         refusal: of records that do not hold what a table needs; None if nothing shows it.
+        scalars: the keys of rows that are no objects, each with its row.
     """
 
     count: int
@@ -63,6 +65,7 @@ class Sample:
     dialect: str
     described: Described | None = None
     refusal: Refusal | None = None
+    scalars: tuple[tuple[bytes, JsonObject], ...] = ()
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -83,4 +86,15 @@ class Sample:
     def is_keyed_by(self, names: tuple[str, ...]) -> bool:
         """Whether each record's key consists of these columns."""
         wanted = set(names)
-        return len(self.keys) == self.count and all(set(key) == wanted for key in self.keys)
+        if len(self.keys) == self.count:
+            return all(set(key) == wanted for key in self.keys)
+        return not self.keys and self._scalar_form(names) is not None
+
+    def key_form(self, names: tuple[str, ...]) -> KeyForm:
+        """How the records' keys hold these columns; where nothing shows it, as JSON."""
+        return self._scalar_form(names) or KeyForm.JSON
+
+    def _scalar_form(self, names: tuple[str, ...]) -> KeyForm | None:
+        if len(names) != 1:
+            return None
+        return form_of((key, row.get(names[0])) for key, row in self.scalars)

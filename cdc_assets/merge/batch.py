@@ -37,7 +37,7 @@ from cdc_assets.merge.apply.refusals import Refusals, Reported
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
 from cdc_assets.merge.fold.moved import moves
 from cdc_assets.merge.fold.newest import newest_by_key
-from cdc_assets.merge.fold.orphans import as_deletes, orphans
+from cdc_assets.merge.fold.orphans import as_deletes, by_name, orphans, unpaired
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
@@ -212,7 +212,7 @@ class BatchExecution:
         if figures.rekeyed and not self.plan.layout.split_keys:
             knowledge = replace(knowledge, rekeyed=True)
         if figures.lone_tombstones and self.plan.schema.key:
-            knowledge = replace(knowledge, lone_deletes=self._lone_deletes(knowledge))
+            knowledge = self._with_lone_deletes(knowledge)
         if figures.in_doubt and len(self.plan.numbers) > 1:
             known = self._known(self.decoder.unset_able)
             with self.steps.step("look up"):
@@ -222,17 +222,22 @@ class BatchExecution:
             knowledge = replace(knowledge, moves=found)
         return knowledge
 
-    def _lone_deletes(self, knowledge: Knowledge) -> DataFrame:
-        """Deletes that are only a record without a value: few."""
-        numbers = self.plan.numbers
+    def _with_lone_deletes(self, knowledge: Knowledge) -> Knowledge:
+        """With deletes that are only a record without a value: few."""
+        key, numbers = self.plan.schema.key, self.plan.numbers
         with self.steps.step("look up"):
             decoded = self.decoder.decode(knowledge.floors, tombstone_keys=True)
             before = None
             if self.context is not None:
                 before = self.decoder.decode(knowledge.floors, self.context, tombstone_keys=True)
-            found = pinned(orphans(decoded, before, numbers))
+            found = pinned(orphans(decoded, before, key, numbers))
+            named, unread = by_name(found, key)
+            if not unread.isEmpty():
+                refused = pinned(unpaired(unread, decoded, before))
+                knowledge = replace(knowledge, nameless=refused)
             known = self._known()
-            return pinned(as_deletes(found, known.positions(found, known.rows(found)), numbers))
+            deletes = as_deletes(named, known.positions(named, known.rows(named)), numbers)
+            return replace(knowledge, lone_deletes=pinned(deletes))
 
     def _observer(self) -> BatchObserver:
         suspicion = self._watch.suspicion() if self._watch else None
@@ -251,6 +256,9 @@ class BatchExecution:
         self._require_whole(folded)
         if figures.rejected:
             self.refusals.take(self._changes.rejected(knowledge), self.steps)
+        if knowledge.nameless is not None and not knowledge.nameless.isEmpty():
+            refused = self.refusals.take(knowledge.nameless, self.steps)
+            figures = replace(figures, rejected=figures.rejected + refused)
         parts = self._parts(folded, figures, knowledge)
         branch = Branch(self.spark, Publisher(self.spark, self.catalog, self.lake, plan))
         floors = self._changes.floors(knowledge.floors, figures)

@@ -146,8 +146,6 @@ def test_connect_never_shows_the_databases_password(stack, shop_dsn):
 def test_an_unknown_part_is_refused_with_the_choice(stack):
     with pytest.raises(TerminalError, match=r"no part is called kafak .* postgres, kafka.*mariadb"):
         stack.up(["kafak"])
-    with pytest.raises(TerminalError, match=r"registry .not built yet."):
-        stack.up(["registry"])
 
 
 def test_a_taken_port_stops_up_before_anything_is_started(own_stack):

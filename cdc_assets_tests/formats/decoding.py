@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame, Row
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.debezium.placeholder import unset_able
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
-from cdc_assets.formats.sample import Sample
+from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.formats.spec import ReadSpec
 from cdc_assets.formats.writers import Writer, read_alike
 from cdc_assets.log.values import RawRecord
@@ -25,6 +26,14 @@ from cdc_assets_tests.pipeline import Session
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TABLE = TableName("shop", "public", "t")
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+"""Those that `cdc_assets.merge.attempt` works with."""
+
 _COLUMNS = "key binary, value binary, partition int, offset bigint"
 
 
@@ -42,6 +51,7 @@ class Table:
 
     schema: TableSchema
     layout: Layout
+    refusal: Refusal | None = None
 
 
 def raw(records: Sequence[Bytes]) -> list[RawRecord]:
@@ -56,19 +66,32 @@ def table_of(fmt: Format, records: Sequence[Bytes], key: tuple[str, ...] = ()) -
     """As `cdc_assets.merge.intake.describe` settles it, without a catalog."""
     sample = fmt.look([each for each in raw(records) if each.value is not None], TABLE)
     schema = _described(sample, key).exact()
-    split = not (set(schema.key) <= set(sample.key_names) or sample.is_keyed_by(schema.key))
-    scheme = sample.scheme
-    assert scheme is not None or not sample.events
-    layout = Layout(sample.dialect, sample.is_keyed_by(schema.key), split)
-    return Table(schema, layout if scheme is None else replace(layout, scheme=scheme))
+    keyed, scheme = sample.is_keyed_by(schema.key), sample.scheme
+    split = not (keyed or set(schema.key) <= set(sample.key_names))
+    form = sample.key_form(schema.key)
+    layout = Layout(sample.dialect, keyed, split, scheme or Scheme.OFFSET, form)
+    return Table(schema, layout, sample.refusal)
 
 
 def decoded(
-    spark: Session, fmt: Format, table: Table, records: Sequence[Bytes]
+    spark: Session,
+    fmt: Format,
+    table: Table,
+    records: Sequence[Bytes],
+    *,
+    most_schemas: int = 1000,
 ) -> dict[int, list[Row]]:
-    """The changes of each record, by its place; one job for all of them."""
+    """The changes of each record, by its place; one job for all of them.
+
+    With more than ``most_schemas`` the records of the others are of no known schema.
+    """
+    session = spark()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
     rows = [(each.key, each.value, 0, offset) for offset, each in enumerate(records)]
-    found = decode(spark().createDataFrame(rows, _COLUMNS), _reading(fmt, table, records))
+    found = decode(
+        session.createDataFrame(rows, _COLUMNS), _reading(fmt, table, records, most_schemas)
+    )
     changes: dict[int, list[Row]] = {offset: [] for offset in range(len(records))}
     for row in _judged(found).collect():
         changes[row["offset"]].append(row)
@@ -79,25 +102,37 @@ def _judged(found: DataFrame) -> DataFrame:
     return found.drop("is_unwritten", "told_ms", "may_witness", "floats", "pair")
 
 
-def _reading(fmt: Format, table: Table, records: Sequence[Bytes]) -> Reading:
+def _reading(fmt: Format, table: Table, records: Sequence[Bytes], most_schemas: int) -> Reading:
     schema = table.schema
     spec = ReadSpec(schema, table.layout, schema, TABLE, tombstone_keys=True, parse_here=True)
-    writers: dict[int, Writer] = {}
-    if fmt.writer(table.layout, TABLE) is not None:
-        for record in raw(records):
-            written = fmt.written(record, table.layout) if record.value is not None else None
-            if written is not None and written.number is not None:
-                mine = replace(written.described, key=schema.key).exact()
-                writers[written.number] = Writer(written.number, mine, written.text)
+    writers = _writers(fmt, table, records, most_schemas)
     readable = [each.schema for each in writers.values() if each.schema is not None]
     spec = replace(spec, unset_able=unset_able(schema, readable))
     alike = (
         replace(spec, schema=replace(group.schema, key=schema.key), writers=group.writers)
         for group in read_alike(writers)
     )
-    return Reading(fmt, (*alike, spec))
+    unreadable = tuple(number for number, each in writers.items() if each.schema is None)
+    return Reading(fmt, (*alike, spec), unreadable)
+
+
+def _writers(fmt: Format, table: Table, records: Sequence[Bytes], most: int) -> dict[int, Writer]:
+    """As `cdc_assets.merge.intake.preparation` finds them; a schema that it refuses is none."""
+    found: dict[int, Writer] = {}
+    if fmt.writer(table.layout, TABLE) is None:
+        return found
+    for record in raw(records):
+        written = fmt.written(record, table.layout) if record.value is not None else None
+        if written is None or written.number is None or len(found) >= most:
+            continue
+        mine = replace(written.described, key=table.schema.key)
+        fits = not mine.unmapped and set(table.schema.key) <= set(mine.names)
+        schema = mine.exact() if fits else None
+        found[written.number] = Writer(written.number, schema, written.text)
+    return found
 
 
 def _described(sample: Sample, key: tuple[str, ...]) -> Described:
     described = sample.described or infer(sample.rows or sample.keys, sample.key_names)
-    return replace(described, key=key) if key else described
+    names = key or (sample.key_names if set(sample.key_names) <= set(described.names) else ())
+    return replace(described, key=names or described.key)

@@ -53,13 +53,14 @@ def bytes_of(given: Any) -> bytes | None:
 
 def told(fmt: Format, table: Table) -> dict[str, Any]:
     layout, schema = table.layout, table.schema
-    refusal = fmt.refuses(layout, schema.key)
+    refusal = table.refusal or fmt.refuses(layout, schema.key)
     said = {
         "dialect": layout.dialect,
         "positions": layout.scheme.value,
         "keyed": layout.keyed,
         "columns": {each.name: f"{each.type} from {each.wire}" for each in schema.columns},
         "key": list(schema.key),
+        "key_form": layout.key_form.value,
     }
     return said if refusal is None else {**said, "refused": refusal.what}
 

@@ -8,7 +8,7 @@ import pytest
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.values import RawRecord
-from cdc_assets_tests.formats.debezium import debezium_json
+from cdc_assets_tests.formats.debezium import debezium_json, debezium_json_with
 
 pytestmark = pytest.mark.unit
 
@@ -21,6 +21,10 @@ SAMPLES = {
         {"after": {"id": 1}},
         {"op": "no operation that exists", "source": {}},
         {"op": "t", "source": {}},
+        {"id": 1, "name": "flattened", "__op": "c"},
+        {"id": 1, "name": "flattened", "__deleted": "false"},
+        {"_id": 1, "name": "flattened by MongoDB's", "__deleted": True},
+        {"after": '{"_id": 1}', "op": "c", "source": {"connector": "mongodb"}},
     ],
     TopicKind.TRANSACTIONS: [
         {"status": "BEGIN", "id": "571:53", "event_count": None, "data_collections": None},
@@ -41,10 +45,13 @@ KIND = debezium_json().kind
 UNREADABLE = [b"", b"no JSON", b"[1]", b"17", b"\x00\x00\x00\x00\x01avro", b"\xff", b"[" * 100_000]
 
 
-def kind_of(values):
+def records(values):
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    records = [RawRecord(Coordinate("t", 0, n), at, None, v) for n, v in enumerate(values)]
-    return kind_of_topic(records, KIND)
+    return [RawRecord(Coordinate("t", 0, n), at, None, value) for n, value in enumerate(values)]
+
+
+def kind_of(values, kind=KIND):
+    return kind_of_topic(records(values), kind)
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "inline schema"])
@@ -59,6 +66,40 @@ def test_each_kind_is_told_by_one_record(kind, event, wrapped):
 @pytest.mark.parametrize("value", UNREADABLE, ids=lambda value: repr(value[:12]))
 def test_what_is_no_json_object_is_nothing_of_ours(value):
     assert kind_of([value]) is TopicKind.UNREADABLE
+
+
+CLOUD_EVENT = {"specversion": "1.0", "iodebeziumop": "c", "data": {"after": {"id": 1}}}
+ROWS = [
+    {"id": 1, "name": "unwrapped"},
+    {"id": 1, "status": "END", "customer": 7},
+    {"id": 1, "type": "x", "data": "{}"},
+    {"id": 1, "ddl": "CREATE TABLE x"},
+]
+NO_ROWS = [
+    (TopicKind.HEARTBEATS, HEARTBEAT),
+    (TopicKind.TRANSACTIONS, SAMPLES[TopicKind.TRANSACTIONS][0]),
+    (TopicKind.SCHEMA_CHANGES, SAMPLES[TopicKind.SCHEMA_CHANGES][0]),
+    (TopicKind.MESSAGES, SAMPLES[TopicKind.MESSAGES][0]),
+    (TopicKind.OTHER, {}),
+]
+
+
+def test_a_cloud_event_is_a_change():
+    assert kind_of([json.dumps(CLOUD_EVENT).encode()]) is TopicKind.CHANGES
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_flattened_rows_without_added_fields_are_told_by_the_configuration(row):
+    declared = debezium_json_with({"flattened": True}).kind
+    value = json.dumps(row).encode()
+    assert kind_of([value]) is not TopicKind.CHANGES
+    assert kind_of([value], declared) is TopicKind.CHANGES
+
+
+@pytest.mark.parametrize(("kind", "event"), NO_ROWS)
+def test_what_is_written_beside_flattened_rows_is_not_one(kind, event):
+    declared = debezium_json_with({"flattened": True}).kind
+    assert kind_of([json.dumps(event).encode()], declared) is kind
 
 
 def test_one_change_among_other_things_makes_a_table():

@@ -201,3 +201,52 @@ def marks(pipeline: Pipeline) -> dict[object, tuple[object, bool]]:
     for row in rows:
         assert (row["_cdc_deleted_at"] is not None) == row["_cdc_deleted"]
     return found
+
+
+# ── keys that are no objects, or cannot be read ───────────────────────────────────────────
+
+KEYED: dict[str, object] = {"tables": {TABLE: {"primary_key": ["id"]}}}
+UNREADABLE = b"Struct{id=1}"
+"""As Kafka Connect's ``StringConverter`` writes the key of a table."""
+
+
+def with_key(message: Message, key: bytes) -> Message:
+    return replace(message, key=key)
+
+
+@pytest.mark.parametrize("connector", [b'"postgresql"', b'"unknown"'], ids=["placed", "by offset"])
+def test_a_lone_record_without_a_value_whose_key_cannot_be_read_is_refused(
+    pipeline: Make, connector: bytes
+) -> None:
+    def sent(message: Message) -> Message:
+        value = message.value and message.value.replace(b'"postgresql"', connector)
+        return Message(UNREADABLE, value)
+
+    table = start(pipeline, sent(made(1, "a", 10)), **KEYED)
+    gone = sent(event("d", {"id": 1, "name": "a"}, 20, commit=19))
+    table.produce(TABLE, [gone, sent(tombstone(1)), sent(made(1, "b", 30))])
+    table.merge(TABLE)
+    assert names(table) == {1: "b"}, "the delete event said what it deletes"
+    table.produce(TABLE, [sent(tombstone(1))])
+    with pytest.raises(RejectedRecordError, match=r"key.*offset=4"):
+        table.merge(TABLE)
+
+
+def test_a_record_without_a_value_may_begin_a_batch_after_its_delete_event(pipeline: Make) -> None:
+    table = start(pipeline, with_key(made(1, "a", 10), UNREADABLE), **KEYED)
+    table.produce(TABLE, [with_key(event("d", {"id": 1, "name": "a"}, 20, commit=19), UNREADABLE)])
+    table.merge(TABLE)
+    table.produce(TABLE, [with_key(tombstone(1), UNREADABLE), made(2, "b", 30)])
+    table.merge(TABLE)
+    assert names(table) == {2: "b"}
+
+
+def test_lone_records_without_a_value_whose_keys_cannot_be_read_are_set_aside(
+    pipeline: Make,
+) -> None:
+    table = start(pipeline, with_key(made(1, "a", 10), UNREADABLE), made(2, "b", 20),
+                  bad_records="quarantine", **KEYED)  # fmt: skip
+    table.produce(TABLE, [with_key(tombstone(1), UNREADABLE), made(3, "c", 30)])
+    (result,) = table.merge(TABLE)
+    assert result.rejected == 1
+    assert names(table) == {1: "a", 2: "b", 3: "c"}

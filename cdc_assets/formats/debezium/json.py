@@ -15,7 +15,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.formats.debezium.added_fields import AddedFields
 from cdc_assets.formats.debezium.dialects import CloudEvents, Dialect, Documents, Enveloped, Flat
 from cdc_assets.formats.debezium.dialects.cloudevents import is_cloud_event
-from cdc_assets.formats.debezium.dialects.dialect import opened, unwrapped
+from cdc_assets.formats.debezium.dialects.dialect import is_object, opened, unwrapped
 from cdc_assets.formats.debezium.inline import spark_hash
 from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
@@ -92,9 +92,8 @@ class DebeziumJson(Format):
         all_told = [told for document in documents if (told := self._told(document))]
         told = [each for each in all_told if each.dialect is all_told[0].dialect]
         events = tuple(each.event for each in told)
-        keys = [key for record in records if (key := read_object(record.key))]
-        images = (each.get("after") or each.get("before") for each in events)
-        rows = tuple(image for image in images if isinstance(image, dict) and image)
+        keys = [key for r in records if is_object(r.key) and (key := read_object(r.key))]
+        rows = tuple(row for each in told if (row := _row(each)))
         columns = frozenset(name for row in rows for name in row)
         sources = tuple(s for each in events if isinstance(s := each.get("source"), dict))
         first = told[0] if told else _Told(self._enveloped, {}, is_inline=False, schema=None)
@@ -109,7 +108,17 @@ class DebeziumJson(Format):
             dialect=dialect.named(is_inline=first.is_inline),
             described=dialect.table(first.schema, keys) if first.is_inline else dialect.fixed,
             refusal=_partial_rows(sources),
+            scalars=self._scalars(records),
         )
+
+    def _scalars(self, records: Sequence[RawRecord]) -> tuple[tuple[bytes, JsonObject], ...]:
+        """Keys that are no objects, of records that hold their row."""
+        rows = (
+            (record.key, self._told(read_object(record.value)))
+            for record in records
+            if record.key is not None and not is_object(record.key)
+        )
+        return tuple((key, row) for key, told in rows if told is not None and (row := _row(told)))
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
         """Records without the row before an update."""
@@ -202,6 +211,10 @@ class DebeziumJson(Format):
 
         placeholder = self.source.connector.unavailable_value_placeholder
         return records_of(layout.dialect, placeholder, self.added)
+
+
+def _row(told: _Told) -> JsonObject:
+    return mapping(told.event.get("after") or told.event.get("before"))
 
 
 def _partial_rows(sources: Sequence[JsonObject]) -> Refusal | None:

@@ -29,12 +29,14 @@ class Knowledge:
     Attributes:
         floors: see `cdc_assets.changes.position.floor_at`.
         lone_deletes: of `cdc_assets.merge.fold.orphans`; None as long as nobody has looked.
+        nameless: of the same, likewise: records that cannot be merged.
         moves: of `cdc_assets.merge.fold.moved`, likewise.
         rekeyed: whether an update of the batch changes the key.
     """
 
     floors: Floors
     lone_deletes: DataFrame | None = None
+    nameless: DataFrame | None = None
     moves: DataFrame | None = None
     rekeyed: bool = False
 

@@ -4,26 +4,40 @@ Debezium sends one right after each delete event, with its key: that one says no
 that follows no delete event is a delete: of whatever its key held at that place of the log. It
 has no position of its source. It takes that of the change before it, with its own offset, so
 that it is newer than that change and older than whatever the source did later.
+
+If its key cannot be read nobody knows what it deletes: it cannot be merged. The one right after a
+delete event is not needed, and may have any key.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from cdc_assets.formats.record_keys import any_null
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
 from cdc_assets.merge.statements.joins import sent
 
 _NUMBER_BYTES = 8
+_NO_KEY: Final = (
+    "a record without a value whose key cannot be read: it deletes a row, and nothing says which"
+)
 
 
-def orphans(decoded: DataFrame, context: DataFrame | None, numbers: tuple[str, ...]) -> DataFrame:
+def orphans(
+    decoded: DataFrame, context: DataFrame | None, key: tuple[str, ...], numbers: tuple[str, ...]
+) -> DataFrame:
     """The records without a value that no delete event of their key precedes.
+
+    With all whose key cannot be read, whatever precedes them: see `by_name`.
 
     Args:
         decoded: the batch, with the keys of records without a value.
         context: the decoded record before each range; None if there are none.
+        key: columns of the key.
         numbers: columns of the position.
 
     Returns:
@@ -42,8 +56,29 @@ def orphans(decoded: DataFrame, context: DataFrame | None, numbers: tuple[str, .
         {"op_before": F.lag("op").over(in_log), "before": F.lag(before).over(in_log)}
     )
     alone = F.col("op_before").isNull() | F.col("op_before").isin(*ROW_OPS)
+    alone = alone | any_null(F.col("key"), key)
     found = looked.where((F.col("op") == TOMBSTONE) & alone & ~F.col("is_context"))
     return found.drop("op_before", "is_context")
+
+
+def by_name(found: DataFrame, key: tuple[str, ...]) -> tuple[DataFrame, DataFrame]:
+    """Those of `orphans` whose key is known, and the *nameless*: those whose key is not."""
+    unknown = any_null(F.col("key"), key)
+    return found.where(~unknown), found.where(unknown)
+
+
+def unpaired(unread: DataFrame, decoded: DataFrame, context: DataFrame | None) -> DataFrame:
+    """``partition offset reason`` of the nameless that follow no delete event at once.
+
+    Args:
+        unread: of `by_name`.
+        decoded: as of `orphans`.
+        context: likewise.
+    """
+    events = decoded if context is None else decoded.unionByName(context)
+    deletes = events.where("op = 'd'").select(F.col("pair").alias("said"))
+    alone = unread.join(deletes, unread["pair"] == deletes["said"], "left_anti")
+    return alone.select("partition", "offset", F.lit(_NO_KEY).alias("reason"))
 
 
 def as_deletes(orphaned: DataFrame, known: DataFrame, numbers: tuple[str, ...]) -> DataFrame:

@@ -93,8 +93,9 @@ class TypeSource:
             _log.warning("table=%s: %s", entry.table, warning)
         schema = self._exact(entry, described).with_absent(self._given_up(entry))
         keyed = samples.is_keyed_by(schema.key)
-        split = not set(schema.key) <= set(described.key)
-        layout = Layout(samples.dialect, keyed, split, self._scheme(samples))
+        split = not (keyed or set(schema.key) <= set(described.key))
+        form = samples.key_form(schema.key)
+        layout = Layout(samples.dialect, keyed, split, self._scheme(samples), form)
         self._require_told(entry, samples.refusal or self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
@@ -177,7 +178,7 @@ class TypeSource:
         """By the best source; what the database does not publish is left out."""
         unpublished = self._unpublished(table) if table is not None else {}
         if samples.described is not None:
-            return samples.described.without(unpublished)
+            return _keyed(samples.described.without(unpublished), samples.key_names)
         if table is not None:
             described = table.described(self._source.modes)
             return _keyed(described.without(unpublished), samples.key_names)

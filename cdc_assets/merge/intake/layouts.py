@@ -12,6 +12,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.lake.side import side_lost, side_of
@@ -42,6 +43,7 @@ _BEFORE_DIALECTS: Final = {"true": "inline", "false": "bare"}
 _KEYED: Final = "cdc-assets.keyed-by-record"
 _SPLIT: Final = "cdc-assets.key-changes-in-updates"
 _SCHEME: Final = "cdc-assets.positions"
+_KEY_FORM: Final = "cdc-assets.key-form"
 _DELETES: Final = "cdc-assets.deletes"
 _MERGE_ON_READ: Final = {
     "write.delete.mode": "merge-on-read",
@@ -169,6 +171,7 @@ class LakeTables:
             keyed=said[_KEYED] == "true",
             split_keys=said[_SPLIT] == "true",
             scheme=Scheme(said[_SCHEME]),
+            key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
         )
         return FirstSchema(described(from_json(text), state), layout)
 
@@ -185,6 +188,7 @@ class LakeTables:
             _KEYED: str(first.layout.keyed).lower(),
             _SPLIT: str(first.layout.split_keys).lower(),
             _SCHEME: first.layout.scheme.value,
+            _KEY_FORM: first.layout.key_form.value,
             _DELETES: self._deletes,
         }
 

@@ -100,3 +100,11 @@ def opened(document: JsonObject) -> Opened:
 def unwrapped(text: bytes | None) -> JsonObject:
     """An object without the schema around it; empty for what cannot be read."""
     return opened(read_object(text)).body
+
+
+def is_object(key: bytes | None) -> bool:
+    """Whether a key is a JSON object, or has a schema of one around it."""
+    document = read_object(key)
+    return bool(document) and (
+        not {"schema", "payload"} <= document.keys() or isinstance(document["payload"], dict)
+    )

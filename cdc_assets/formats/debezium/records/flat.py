@@ -95,11 +95,11 @@ class FlatRecords(Records):
 
     def _fields(self, spec: ReadSpec) -> list[StructField]:
         """Those that are read; a column of the same name is a column."""
-        taken = {column.name.lower() for column in spec.schema.columns}
+        taken = set(spec.schema.names)
         wanted = [StructField(name, StringType()) for name in (self._added.op, DELETED)]
         for each in common.source_type(spec.order):
             wanted += [StructField(n, each.dataType) for n in self._added.of_source(each.name)]
-        return [each for each in wanted if each.name.lower() not in taken]
+        return [each for each in wanted if each.name not in taken]
 
     def _field(self, row: Expression, name: str, spec: ReadSpec) -> Expression:
         is_read = any(each.name == name for each in self._fields(spec))

@@ -1,21 +1,41 @@
-"""The record's own key on Spark."""
+"""The record's own key on Spark.
+
+Nothing here raises on any bytes, and what is not written as the table's keys are is NULL.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from cdc_assets.formats.debezium.envelope import RowType
-from cdc_assets.formats.debezium.inline import SCHEMA
+from cdc_assets.formats.debezium.inline import PAYLOAD, SCHEMA
 from cdc_assets.formats.debezium.records.text import key_text
 from cdc_assets.formats.envelope import Image, fields_of
+from cdc_assets.formats.key_form import NUMBER_BYTES, KeyForm
 from cdc_assets.formats.spec import ReadSpec, wire_struct
+from cdc_assets.formats.values import wire_type
+from cdc_assets.schema.types import Column, Wire
+
+_TEXT: Final = r'(?s)^"(?:[^"\\]++|\\.)*+"\z'
+_NUMBER: Final = r"^-?[0-9][0-9.eE+-]*\z"
+_WHOLE: Final = r"^(?:0|-?[1-9][0-9]{0,18})\z"
 
 
 def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
     """The Kafka key, with or without a schema around it."""
-    return fields_of(json_object(row(spec.key_columns)))
+    match spec.layout.key_form:
+        case KeyForm.JSON if len(spec.key_columns) != 1 or row is not wire_struct:
+            return fields_of(json_object(row(spec.key_columns)))
+        case KeyForm.JSON:
+            return Image(F.col("key").isNotNull(), _json)
+        case KeyForm.TEXT:
+            return Image(F.col("key").isNotNull(), _text)
+        case KeyForm.LONG | KeyForm.INTEGER as form:
+            return Image(F.col("key").isNotNull(), lambda column: _number(column, form))
 
 
 def json_object(bare: StructType) -> Expression:
@@ -26,3 +46,44 @@ def json_object(bare: StructType) -> Expression:
     return F.when(is_wrapped, F.from_json(text, wrapped).getField("payload")).otherwise(
         F.from_json(text, bare)
     )
+
+
+def _json(column: Column) -> Expression:
+    """A field of an object, or the scalar that the key is."""
+    from_object = json_object(wire_struct((column,))).getField(column.name)
+    alone = StructType([StructField("it", wire_type(column))])
+    text = _without_schema()
+    shape = _TEXT if column.wire is Wire.STRING else f"{_TEXT}|{_NUMBER}|^(?:true|false)\\z"
+    scalar = F.from_json(F.concat(F.lit('{"it":'), text, F.lit("}")), alone).getField("it")
+    return F.when(text.rlike(shape), scalar).otherwise(from_object)
+
+
+def _without_schema() -> Expression:
+    """What follows ``"payload":`` in a key as the converter writes it."""
+    text = key_text()
+    front = F.substring_index(text, PAYLOAD, 1)
+    is_plain = text.startswith(SCHEMA) & text.contains(PAYLOAD) & text.endswith("}")
+    start = F.length(front) + len(PAYLOAD) + 1
+    payload = F.substring(text, start, F.length(text) - start)
+    return F.when(is_plain, payload).otherwise(F.trim(text))
+
+
+def _text(column: Column) -> Expression:
+    match column.wire:
+        case Wire.STRING:
+            return key_text()
+        case Wire.INT | Wire.LONG:
+            kind = wire_type(column)
+            return F.when(key_text().rlike(_WHOLE), key_text().try_cast(kind))
+        case _:
+            return F.lit(None).cast(wire_type(column))
+
+
+def _number(column: Column, form: KeyForm) -> Expression:
+    """Big-endian two's complement."""
+    if column.wire not in (Wire.INT, Wire.LONG):
+        return F.lit(None).cast(wire_type(column))
+    digits = F.hex("key")
+    sign = F.when(F.substring(digits, 1, 1) >= "8", "F").otherwise("0")
+    number = F.conv(F.lpad(digits, 16, sign), 16, -10).try_cast(wire_type(column))
+    return F.when(F.octet_length("key") == NUMBER_BYTES[form], number)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from cdc_assets.formats.envelope import no_text
+from cdc_assets.formats.key_form import NUMBER_BYTES
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
 
 PAYLOAD: Final = "payload"
@@ -74,8 +75,9 @@ def rejection(document: Expression, op: Expression, spec: ReadSpec, no_op: str) 
     """
     unreadable = document.getField(_BAD).isNotNull() | document.isNull()
     key, nothing = key_text(), F.lit("neither key nor value") if spec.schema.key else no_text()
+    is_text = spec.layout.key_form not in NUMBER_BYTES
     return (
-        F.when(key.isNotNull() & ~F.is_valid_utf8(key), _NO_KEY_TEXT)
+        F.when(F.lit(is_text) & key.isNotNull() & ~F.is_valid_utf8(key), _NO_KEY_TEXT)
         .when((op == TOMBSTONE) & key.isNull(), nothing)
         .when(op == TOMBSTONE, no_text())
         .when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")

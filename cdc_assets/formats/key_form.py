@@ -1,0 +1,66 @@
+"""How the keys of records hold the key of a table, as few records show it.
+
+Keys are needed only for deletes that say nothing else of their row. Their bytes alone do not tell
+how they were written (eight digits, or a number of eight bytes?), so that this is settled when
+the table is made, by records that also hold their row, and stored with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from cdc_assets.changes.json_text import read_json
+
+
+class KeyForm(StrEnum):
+    """How it is written; the values are stored with tables.
+
+    JSON is an object of the key's columns, or a scalar that is the only one. The others hold one
+    column: text as Kafka Connect's ``StringConverter`` writes it, big-endian numbers as its
+    ``LongConverter`` and ``IntegerConverter``.
+    """
+
+    JSON = "json"
+    TEXT = "text"
+    LONG = "long"
+    INTEGER = "integer"
+
+
+NUMBER_BYTES = {KeyForm.LONG: 8, KeyForm.INTEGER: 4}
+
+
+def form_of(shown: Iterable[tuple[bytes, object]]) -> KeyForm | None:
+    """The form of keys that hold these values, of a column as it arrives; None if none fits all.
+
+    Args:
+        shown: keys that are no objects, each with the value in its record's row; at least one.
+    """
+    pairs = [*shown]
+    fitting = (form for form in KeyForm if all(_holds(form, *pair) for pair in pairs))
+    return next(fitting, None) if pairs else None
+
+
+def _holds(form: KeyForm, key: bytes, value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return False
+    match form:
+        case KeyForm.JSON:
+            return _same(_scalar(key), value)
+        case KeyForm.TEXT:
+            return key == str(value).encode("utf-8", "surrogatepass")
+        case KeyForm.LONG | KeyForm.INTEGER:
+            is_long_enough = len(key) == NUMBER_BYTES[form]
+            return is_long_enough and _same(int.from_bytes(key, signed=True), value)
+
+
+def _scalar(key: bytes) -> object:
+    """With or without a schema around it."""
+    read = read_json(key)
+    if isinstance(read, dict) and {"schema", "payload"} == read.keys():
+        return read["payload"]
+    return read
+
+
+def _same(one: object, other: str | int) -> bool:
+    return type(one) is type(other) and one == other
