@@ -20,7 +20,7 @@ from pyspark.sql import Row
 
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.spec import CONTROL, ROW_OPS, TOMBSTONE
-from cdc_assets_tests.formats.decoding import Bytes, Table, decoded, raw
+from cdc_assets_tests.formats.decoding import TABLE, Bytes, Table, decoded, raw
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy import profiles
 

@@ -6,7 +6,7 @@ import pytest
 
 from cdc_assets.formats.key_form import KeyForm, form_of
 from cdc_assets_tests.formats.debezium import debezium_json
-from cdc_assets_tests.formats.decoding import Bytes, raw
+from cdc_assets_tests.formats.decoding import TABLE, Bytes, raw
 
 pytestmark = pytest.mark.unit
 
@@ -44,7 +44,7 @@ def test_the_form_is_the_one_that_fits_all(shown, form):
 def test_keys_that_are_the_only_column_key_a_table():
     value = json.dumps({"op": "c", "after": {"id": 17, "n": 17}, "source": {}}).encode()
     other = json.dumps({"op": "c", "after": {"id": 18, "n": 17}, "source": {}}).encode()
-    sample = debezium_json().look(raw([Bytes(b"17", value), Bytes(b"18", other)]))
+    sample = debezium_json().look(raw([Bytes(b"17", value), Bytes(b"18", other)]), TABLE)
     assert sample.is_keyed_by(("id",))
     assert not sample.is_keyed_by(("n",))
     assert not sample.is_keyed_by(("id", "n"))
