@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import os
+import struct
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -162,7 +163,8 @@ def _bytes(value: Any) -> bytes | None:
 
 def _difference(rows: list[dict[str, object]], expected: dict[str, Any]) -> str | None:
     left = list(rows)
-    for row in expected["rows"]:
+    floats = {name for name, types in expected.get("columns", {}).items() if _is_float(types)}
+    for row in [_rounded(each, floats) for each in expected["rows"]]:
         found = next((each for each in left if _same_row(each, row)), None)
         if found is None:
             return f"missing row {row}; there are {rows}"
@@ -170,6 +172,20 @@ def _difference(rows: list[dict[str, object]], expected: dict[str, Any]) -> str 
     optional = expected.get("optional_rows", [])
     left = [each for each in left if not any(_same_row(each, row) for row in optional)]
     return f"rows too many: {left}" if left else None
+
+
+def _is_float(types: Any) -> bool:
+    return "float" in ([types] if isinstance(types, str) else types or [])
+
+
+def _rounded(row: dict[str, Any], floats: set[str]) -> dict[str, Any]:
+    """With plain numbers of ``float`` columns as one of four bytes, or of eight, holds them."""
+    return {
+        name: {"$any": [value, struct.unpack("f", struct.pack("f", value))[0]]}
+        if name in floats and isinstance(value, float)
+        else value
+        for name, value in row.items()
+    }
 
 
 def _same_row(actual: dict[str, object], expected: dict[str, Any]) -> bool:
