@@ -266,7 +266,8 @@ def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Ro
 def test_the_bytes_are_those_of_the_pure_rule(spark, scheme):
     expected_of, fields = CASES[scheme]
     sources = combined(random.Random(scheme), fields, 700)
-    assert {name.name for name in order_of(scheme).fields} <= {*fields, "server_id", "gtid"}
+    beside = {"server_id", "gtid", "commit_ts_ms"}
+    assert {name.name for name in order_of(scheme).fields} <= {*fields, *beside}
     rows = {row["offset"]: row for row in made(parsed(spark, scheme, sources), scheme, EPOCHS)}
     expected = {source["__offset"]: expected_of(source, source["__offset"]) for source in sources}
     assert any(expected.values())
