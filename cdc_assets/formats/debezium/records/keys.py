@@ -71,7 +71,7 @@ def _without_schema() -> Expression:
 def _text(column: Column) -> Expression:
     match column.wire:
         case Wire.STRING:
-            return key_text()
+            return F.when(F.is_valid_utf8(key_text()), key_text())
         case Wire.INT | Wire.LONG:
             kind = wire_type(column)
             return F.when(key_text().rlike(_WHOLE), key_text().try_cast(kind))
