@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from cdc_assets.devstack import jars, secrets_file
-from cdc_assets.devstack.layout import JARS_VARIABLE, StackLayout
+from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.devstack.mariadb import MariaDB, connect
 from cdc_assets.devstack.part import PartState
 from cdc_assets.devstack.ports import pick_free_ports
@@ -25,7 +25,6 @@ from cdc_assets.devstack.shop.connector import connector_config, mariadb_connect
 from cdc_assets.devstack.shop.database import TABLES, prepare_shop
 from cdc_assets.devstack.shop.load import ShopLoad
 from cdc_assets.errors import TerminalError
-from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.devstack.test_process import gone
 from cdc_assets_tests.devstack.test_shop import goes_on, working
 from cdc_assets_tests.waiting import until
@@ -42,15 +41,8 @@ START = (
 
 
 @pytest.fixture(scope="module")
-def _jars():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(JARS_VARIABLE, os.environ.get(JARS_VARIABLE, str(CHECKOUT_JARS)))
-        yield
-
-
-@pytest.fixture(scope="module")
-def server(_jars, tmp_path_factory):
-    """One for all tests that leave it as it was."""
+def server(stack_config, tmp_path_factory):
+    """One for all tests that leave it as it was; the jars are those of the tests' stack."""
     part = MariaDB(StackLayout(tmp_path_factory.mktemp("home"), pick_free_ports()))
     yield part
     part.stop()
@@ -163,7 +155,7 @@ MOMENTS: dict[str, Callable[[MariaDB], bool]] = {
 }
 
 
-@pytest.mark.usefixtures("_jars")
+@pytest.mark.usefixtures("stack_config")
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
 def test_killed_in_the_middle_of_its_first_start_it_starts_over(tmp_path, moment):
     part = MariaDB(StackLayout(tmp_path / "a home", pick_free_ports()))
