@@ -19,7 +19,7 @@ class TopicKind(StrEnum):
     SCHEMA_CHANGES = "schema changes"
     SIGNALS = "signals"
     WATERMARKS = "watermarks"
-    OTHER = "JSON that is no change event (does the connector unwrap events?)"
+    OTHER = "JSON that is no change event (are rows flattened, without fields that say so?)"
     UNREADABLE = "no JSON objects (is the source's format the connector's?)"
 
 

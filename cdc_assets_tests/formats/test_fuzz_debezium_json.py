@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import Column
 
+from cdc_assets.formats.debezium.json import DebeziumJson
+from cdc_assets.formats.spec import ReadSpec
 from cdc_assets_tests.formats.debezium import debezium_json_with
 from cdc_assets_tests.formats.decoding import Bytes, table_of
 from cdc_assets_tests.formats.fuzz import require_told
@@ -36,3 +39,23 @@ def test_every_record_is_a_change_or_a_rejection(spark: Session, name: str) -> N
     counts = require_told(spark, fmt, table, good, count=300)
     assert counts["rejected"] > 20
     assert sum(counts.values()) - counts["rejected"] > 20
+
+
+class Raising(DebeziumJson):
+    """As a reader that is not careful: it raises where there is nothing to read."""
+
+    def document(self, spec: ReadSpec) -> Column:
+        from pyspark.sql import functions as F
+
+        found = super().document(spec)
+        raised = F.raise_error("no JSON").cast("string")
+        is_bad = found.getField("__unreadable").isNotNull()
+        return F.when(F.when(is_bad, raised).isNull(), found)
+
+
+def test_the_record_because_of_which_a_reader_raises_is_found(spark: Session) -> None:
+    good = [Bytes(b'{"id":1}', b'{"op":"c","after":{"id":1,"n":1},"source":{}}')]
+    table = table_of(debezium_json_with({}), good)
+    fmt = Raising(debezium_json_with({}).source)
+    with pytest.raises(AssertionError, match="raises: Bytes"):
+        require_told(spark, fmt, table, good, count=30)

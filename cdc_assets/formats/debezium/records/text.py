@@ -75,9 +75,9 @@ def rejection(document: Expression, op: Expression, spec: ReadSpec, no_op: str) 
     """
     unreadable = document.getField(_BAD).isNotNull() | document.isNull()
     key, nothing = key_text(), F.lit("neither key nor value") if spec.schema.key else no_text()
-    is_text = spec.layout.key_form not in NUMBER_BYTES
+    is_no_text = key.isNotNull() & ~F.is_valid_utf8(key)
     return (
-        F.when(F.lit(is_text) & key.isNotNull() & ~F.is_valid_utf8(key), _NO_KEY_TEXT)
+        F.when(F.lit(False) if spec.layout.key_form in NUMBER_BYTES else is_no_text, _NO_KEY_TEXT)
         .when((op == TOMBSTONE) & key.isNull(), nothing)
         .when(op == TOMBSTONE, no_text())
         .when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")
