@@ -1,4 +1,4 @@
-"""When the numbering of binlog files starts again: the epochs of a Kafka partition.
+"""When the numbering of binlog files starts again: the epochs of a topic.
 
 After a failover, or after ``RESET BINARY LOGS``, a MySQL or MariaDB server numbers its binlog
 files by itself: changes that are new have positions that look old. The *epoch* stands before
@@ -6,7 +6,7 @@ the file number in a position (`cdc_assets.changes.position.binlog`) and rises w
 happens, so that what is new is higher again.
 
 Debezium emits changes in binlog order. Hence, within one numbering, a change that is delivered
-for the first time lies above all that the partition had before. What does not is either a
+for the first time lies above all that its Kafka partition had before. What does not is either a
 change delivered again, or the first of another numbering. Two things tell which:
 
 - *Lineage and serial*, which a change keeps wherever it is replicated to: of a GTID ``uuid:n``
@@ -15,19 +15,28 @@ change delivered again, or the first of another numbering. Two things tell which
   within a lineage, so one above the highest so far was never delivered before. A transaction
   has one serial and many places: if it is the newest of all and one of its changes lies outside
   the places seen of it, it was numbered again, and what is left of it comes now.
-- *Time*, of a snapshot's rows. Theirs is that of their reading, and whatever GTID they carry is
-  not their own. A row delivered again keeps its time, so that one above every time so far was
-  read anew. A reset takes a new snapshot, since it takes the connector's position away.
+- *Time.* What is delivered again keeps its time. A change above the times of all changes of the
+  topic so far, and a row of a snapshot that was read after all rows that were, is new. A reset
+  takes a new snapshot, since it takes the connector's position away. The snapshot lies above all
+  that any partition had before it.
 
-The guarantee: a change delivered for the first time has a position above all that the
-partition had before; within one numbering no epoch is raised, and a change delivered again has
-the position it had. What is not promised: a change delivered again *out of another numbering*
-has another position than before, until its successors have come again too.
+A restart is one of the whole source, and each partition of the topic comes to it by itself. The
+first that tells of it gives the epoch; for all others it begins, unless their own records say
+so before, with the first record that was sent no earlier. One connector sends to all of them, so
+that Kafka's timestamps are those of one clock. Serials of a reset begin anew in all of them.
+
+The guarantee: a change delivered for the first time has a position above all that its
+partition had before, and after a restart that is known above all that any partition had before it;
+within one numbering no epoch is raised, and a change delivered again has the position it had. What
+is not promised: a change delivered again *out of another numbering* has another position than
+before, until its successors have come again too.
 
 Not seen: servers without GTIDs that pass on each other's changes (a chain), when the connector
-moves from one to another; a reset in partitions to which its snapshot brings no row; what is
-left of a transaction that is cut by two failovers, or whose places happen to fall among those
-seen of it. The first transaction after that is seen again.
+moves from one to another; a failover in the partitions where all that is new happens to be numbered
+above the old, until another partition tells of it; a reset while no partition has a record that is
+later than its last by the source's clock; what is left of a transaction that is cut by two
+failovers, or whose places happen to fall among those seen of it. The first transaction after that
+is seen again.
 
 https://dev.mysql.com/doc/refman/8.4/en/replication-gtids-concepts.html
 https://mariadb.com/docs/server/ha-and-performance/standard-replication/gtid
@@ -38,14 +47,14 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
-Place = tuple[int, int, int]
-"""File number, position in it, row of the event."""
+Place = tuple[int, int]
+"""File number, position in it."""
 
-Restart = tuple[int, int]
+Begin = tuple[int, int]
 """The Kafka offset where an epoch begins, and the epoch."""
 
 Serial = tuple[int, ...]
@@ -56,22 +65,58 @@ class BinlogRecord:
     """What a change tells of the binlog that it was read from.
 
     Attributes:
-        offset: in its Kafka partition.
+        partition, offset: in Kafka.
+        sent_ms: the record's timestamp in Kafka.
         base: of the binlog file's name, see `cdc_assets.changes.position.binlog_file`.
-        place: file number, position, row.
+        place: file number and position.
         gtid: of the transaction; None if the server writes none.
         server_id: of the server that first committed it.
         ts_ms: the source's time.
-        is_snapshot: whether it is a row of a snapshot.
+        is_snapshot: whether it is a row of a snapshot; those of incremental ones tell nothing.
     """
 
+    partition: int
     offset: int
+    sent_ms: int
     base: str
     place: Place
     gtid: str | None
     server_id: int
     ts_ms: int
     is_snapshot: bool
+
+
+class Restart(NamedTuple):
+    """A numbering that began.
+
+    Attributes:
+        sent_ms: when the first record was sent that tells of it.
+        is_reset: whether the server has forgotten its serials: a row of a snapshot told of it.
+    """
+
+    sent_ms: int
+    is_reset: bool
+
+
+class RestartSeenLateError(ValueError):
+    """Records of a partition were counted as of the numbering before, and may be of the one after.
+
+    Attributes:
+        partition: the number of theirs.
+        before: the offset after the last of them.
+    """
+
+    def __init__(self, partition: int, before: int) -> None:
+        super().__init__(f"partition={partition} offsets below {before}")
+        self.partition = partition
+        self.before = before
+
+
+class Read(NamedTuple):
+    """A snapshot: when its first row was sent, and the place that it has."""
+
+    sent_ms: int
+    place: Place
 
 
 class Transaction(NamedTuple):
@@ -82,152 +127,306 @@ class Transaction(NamedTuple):
     last: Place
 
 
+class Stage(NamedTuple):
+    """What a partition has of an epoch.
+
+    Attributes:
+        sent_ms: when the first record at the highest place was sent; -1 without any.
+        base: base name of the files.
+        highest: highest place; None before the first record.
+        read: the newest snapshot; None without one.
+        last_ms: when the last record was sent; -1 without any.
+    """
+
+    sent_ms: int = -1
+    base: str = ""
+    highest: Place | None = None
+    read: Read | None = None
+    last_ms: int = -1
+
+    def is_above(self, base: str, place: Place) -> bool:
+        """Whether what lies there is lower, or of other files."""
+        return self.highest is not None and (base != self.base or self.highest > place)
+
+
 @dataclass(frozen=True, slots=True)
-class Numbering:
+class Counted:
     """What a partition's records up to an offset tell of the numbering.
 
     Attributes:
         next_offset: of the first record that is not counted yet.
-        base: base name of the epoch's files.
-        highest: highest place of the epoch; None before the first record.
-        newest_ts_ms: highest time so far.
+        sent_ms: the highest timestamp in Kafka so far.
+        newest_ts_ms: highest time of a change.
+        read_ts_ms: highest time of a row of a snapshot.
         serials: the highest of each lineage.
         transaction: the newest; None if there was only a snapshot.
-        restarts: where each epoch after the first began, in offset order.
+        begins: where each epoch after the first began, in offset order.
+        stages: one of each epoch; the last is that of the next record, if that starts none.
     """
 
     next_offset: int = 0
-    base: str = ""
-    highest: Place | None = None
+    sent_ms: int = -1
     newest_ts_ms: int = -1
+    read_ts_ms: int = -1
     serials: Mapping[str, Serial] = field(default_factory=dict[str, Serial])
     transaction: Transaction | None = None
+    begins: tuple[Begin, ...] = ()
+    stages: tuple[Stage, ...] = (Stage(),)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """What the records of a topic tell of the numbering.
+
+    Attributes:
+        restarts: that are known; the n-th begins epoch n.
+        partitions: what was counted of each.
+    """
+
     restarts: tuple[Restart, ...] = ()
+    partitions: Mapping[int, Counted] = field(default_factory=dict[int, Counted])
 
     @property
-    def epoch(self) -> int:
-        """The epoch of the next record, if that starts none."""
-        return self.restarts[-1][1] if self.restarts else 0
+    def begins(self) -> dict[int, tuple[Begin, ...]]:
+        """By partition where its epochs begin; partitions without any are left out."""
+        return {p: each.begins for p, each in self.partitions.items() if each.begins}
 
     def to_json(self) -> str:
-        """As text; it grows with servers and failovers, not with changes."""
-        return json.dumps(
-            {
-                "next_offset": self.next_offset,
-                "base": self.base,
-                "highest": self.highest,
-                "newest_ts_ms": self.newest_ts_ms,
-                "serials": self.serials,
-                "transaction": self.transaction,
-                "restarts": self.restarts,
-            },
-            separators=(",", ":"),
-        )
+        """As text; it grows with partitions, servers and failovers, not with changes."""
+        return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Numbering:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; nothing is known of the empty text."""
+        if not text:
+            return cls()
         said = json.loads(text)
-        highest, newest = said["highest"], said["transaction"]
         return cls(
-            next_offset=said["next_offset"],
-            base=said["base"],
-            highest=_place(highest) if highest else None,
-            newest_ts_ms=said["newest_ts_ms"],
-            serials={name: tuple(serial) for name, serial in said["serials"].items()},
-            transaction=Transaction(newest[0], _place(newest[1]), _place(newest[2]))
-            if newest
-            else None,
-            restarts=tuple((offset, epoch) for offset, epoch in said["restarts"]),
+            tuple(Restart(*each) for each in said["restarts"]),
+            {int(partition): _counted(each) for partition, each in said["partitions"].items()},
         )
+
+
+def _counted(said: Mapping[str, Any]) -> Counted:
+    newest = said["transaction"]
+    return Counted(
+        next_offset=said["next_offset"],
+        sent_ms=said["sent_ms"],
+        newest_ts_ms=said["newest_ts_ms"],
+        read_ts_ms=said["read_ts_ms"],
+        serials={name: tuple(serial) for name, serial in said["serials"].items()},
+        transaction=Transaction(newest[0], _place(newest[1]), _place(newest[2]))
+        if newest
+        else None,
+        begins=tuple((offset, epoch) for offset, epoch in said["begins"]),
+        stages=tuple(_stage(*each) for each in said["stages"]),
+    )
+
+
+def _stage(
+    sent_ms: int, base: str, highest: Sequence[int] | None, read: Any, last_ms: int
+) -> Stage:
+    place = None if highest is None else _place(highest)
+    found = None if read is None else Read(read[0], _place(read[1]))
+    return Stage(sent_ms, base, place, found, last_ms)
 
 
 def _place(numbers: Sequence[int]) -> Place:
-    file, pos, row = numbers
-    return (file, pos, row)
+    file, pos = numbers
+    return (file, pos)
 
 
-def epoch_at(restarts: Sequence[Restart], offset: int) -> int:
+def epoch_at(begins: Sequence[Begin], offset: int) -> int:
     """The epoch of the record at an offset of the partition."""
-    after = bisect_right(restarts, offset, key=lambda restart: restart[0])
-    return restarts[after - 1][1] if after else 0
+    after = bisect_right(begins, offset, key=lambda begin: begin[0])
+    return begins[after - 1][1] if after else 0
 
 
-def scan(numbering: Numbering, records: Iterable[BinlogRecord]) -> tuple[Numbering, list[Restart]]:
-    """Count a partition's next records.
+def scan(numbering: Numbering, records: Iterable[BinlogRecord]) -> Numbering:
+    """Count a topic's next records.
 
     Args:
         numbering: of the records before.
-        records: in offset order. Those below ``numbering.next_offset`` were counted before
-            and are skipped.
+        records: of each partition in offset order. Those that were counted before are skipped.
 
-    Returns:
-        The numbering after them, and the restarts among them; ``restarts`` of the numbering
-        has all of the partition.
+    Raises:
+        RestartSeenLateError: if a partition was read beyond a reset before another one has told
+            of it.
     """
     counting = _Counting(numbering)
-    for record in records:
-        if record.offset >= counting.next_offset:
-            counting.observe(record)
-    return counting.result(numbering), counting.restarts
+    for record in _as_sent(numbering, records):
+        counting.observe(record)
+    return counting.result()
+
+
+def _as_sent(numbering: Numbering, records: Iterable[BinlogRecord]) -> list[BinlogRecord]:
+    """In the order in which they were sent, and those of a partition in that of their offsets."""
+
+    def lifted() -> Iterator[tuple[int, BinlogRecord]]:
+        newest = {p: each.sent_ms for p, each in numbering.partitions.items()}
+        for record in records:
+            partition = record.partition
+            newest[partition] = max(newest.get(partition, -1), record.sent_ms)
+            yield newest[partition], record
+
+    ordered = sorted(lifted(), key=lambda each: (each[0], each[1].partition, each[1].offset))
+    return [replace(record, sent_ms=sent_ms) for sent_ms, record in ordered]
 
 
 class _Counting:
-    """The state of a scan, record by record."""
+    """The state of a scan over all partitions."""
 
     def __init__(self, start: Numbering) -> None:
+        self._restarts = [*start.restarts]
+        self._partitions = {p: _Partition(each) for p, each in start.partitions.items()}
+
+    def result(self) -> Numbering:
+        counted = {p: each.result() for p, each in sorted(self._partitions.items())}
+        return Numbering(tuple(self._restarts), counted)
+
+    def observe(self, record: BinlogRecord) -> None:
+        partition = self._partitions.setdefault(record.partition, _Partition(Counted()))
+        if record.offset < partition.next_offset:
+            return
+        self._catch_up(partition, record)
+        if record.is_snapshot:
+            restarts = partition.observe_read(record) or self._is_below(partition, record)
+        else:
+            self._require_before_reads(partition, record)
+            restarts = partition.observe_change(record, self._is_later(record))
+        if restarts:
+            partition.begin(record.offset, is_reset=record.is_snapshot)
+        partition.count(record)
+        if restarts:
+            self._record(partition, record)
+
+    def _is_later(self, record: BinlogRecord) -> bool:
+        """Whether its time is above that of every change so far."""
+        return all(record.ts_ms > each.newest_ts_ms for each in self._partitions.values())
+
+    def _is_below(self, partition: _Partition, record: BinlogRecord) -> bool:
+        """Whether a row was read after all others, and lies below what another partition had."""
+        if any(record.ts_ms <= each.read_ts_ms for each in self._partitions.values()):
+            return False
+        stages = self._stages(partition.epoch).values()
+        earlier = (each for each in stages if each.sent_ms <= record.sent_ms)
+        return any(each.is_above(record.base, record.place) for each in earlier)
+
+    def _require_before_reads(self, partition: _Partition, record: BinlogRecord) -> None:
+        """A change that was sent before a snapshot that was counted lies below it."""
+        for number, stage in self._stages(partition.epoch).items():
+            read = stage.read
+            if read and record.sent_ms < read.sent_ms and record.place > read.place:
+                raise RestartSeenLateError(number, self._partitions[number].next_offset)
+
+    def _stages(self, epoch: int) -> dict[int, Stage]:
+        """What each partition has of an epoch."""
+        found = sorted(self._partitions.items())
+        return {number: each.stages[epoch] for number, each in found if epoch <= each.epoch}
+
+    def _catch_up(self, partition: _Partition, record: BinlogRecord) -> None:
+        """To the restarts that others have told of before the record was sent."""
+        while partition.epoch < len(self._restarts):
+            next_ = self._restarts[partition.epoch]
+            if record.sent_ms < next_.sent_ms:
+                return
+            partition.begin(record.offset, is_reset=next_.is_reset)
+
+    def _record(self, partition: _Partition, record: BinlogRecord) -> None:
+        """A restart that a partition tells of, first or by an earlier sign than another."""
+        at, found = partition.epoch - 1, Restart(record.sent_ms, record.is_snapshot)
+        if at < len(self._restarts):
+            known = self._restarts[at]
+            found = Restart(min(known.sent_ms, found.sent_ms), known.is_reset or found.is_reset)
+        self._restarts[at : at + 1] = [found]
+        if found.is_reset:
+            self._require_unread(at, found)
+
+    def _require_unread(self, at: int, found: Restart) -> None:
+        """None went on beyond it without knowing."""
+        for number, each in sorted(self._partitions.items()):
+            if each.stages[min(at, each.epoch)].last_ms > found.sent_ms:
+                raise RestartSeenLateError(number, each.next_offset)
+
+
+class _Partition:
+    """The state of a scan, of one partition."""
+
+    def __init__(self, start: Counted) -> None:
         self.next_offset = start.next_offset
-        self.restarts: list[Restart] = []
-        self._epoch = start.epoch
-        self._base = start.base
-        self._highest = start.highest
-        self._newest_ts_ms = start.newest_ts_ms
+        self.sent_ms = start.sent_ms
+        self.newest_ts_ms = start.newest_ts_ms
+        self.read_ts_ms = start.read_ts_ms
+        self.stages = [*start.stages]
+        self._begins = [*start.begins]
         self._serials = dict(start.serials)
         self._transaction = start.transaction
 
-    def result(self, start: Numbering) -> Numbering:
-        return Numbering(
+    @property
+    def epoch(self) -> int:
+        return len(self.stages) - 1
+
+    def result(self) -> Counted:
+        return Counted(
             next_offset=self.next_offset,
-            base=self._base,
-            highest=self._highest,
-            newest_ts_ms=self._newest_ts_ms,
+            sent_ms=self.sent_ms,
+            newest_ts_ms=self.newest_ts_ms,
+            read_ts_ms=self.read_ts_ms,
             serials=self._serials,
             transaction=self._transaction,
-            restarts=(*start.restarts, *self.restarts),
+            begins=tuple(self._begins),
+            stages=tuple(self.stages),
         )
 
-    def observe(self, record: BinlogRecord) -> None:
+    def begin(self, offset: int, *, is_reset: bool) -> None:
+        """The next epoch; whatever comes is the first of it."""
+        self.stages.append(Stage())
+        begun = [each for each in self._begins if each[0] < offset]
+        self._begins = [*begun, (offset, self.epoch)]
+        if is_reset:
+            self._serials, self._transaction = {}, None
+
+    def count(self, record: BinlogRecord) -> None:
+        """Take a record into account, in the epoch that it is of."""
+        self.next_offset, self.sent_ms = record.offset + 1, record.sent_ms
+        stage = self.stages[-1]
+        if stage.highest is None:
+            stage = Stage(record.sent_ms, record.base, record.place)
+        elif record.place > stage.highest:
+            stage = stage._replace(sent_ms=record.sent_ms, highest=record.place)
         if record.is_snapshot:
-            self._observe_read(record)
+            self.read_ts_ms = max(self.read_ts_ms, record.ts_ms)
+            if stage.read is None or record.place > stage.read.place:
+                stage = stage._replace(read=Read(record.sent_ms, record.place))
         else:
-            self._observe_change(record)
-        self.next_offset = record.offset + 1
-        self._newest_ts_ms = max(self._newest_ts_ms, record.ts_ms)
+            self.newest_ts_ms = max(self.newest_ts_ms, record.ts_ms)
+        self.stages[-1] = stage._replace(last_ms=record.sent_ms)
 
-    def _observe_read(self, record: BinlogRecord) -> None:
-        same = record.base == self._base and record.place == self._highest
-        if self._advance(record) or same or record.ts_ms <= self._newest_ts_ms:
-            return
-        self._restart(record)
-        # The server may have been reset: its serials may start again as well.
-        self._serials, self._transaction = {}, None
+    def observe_read(self, record: BinlogRecord) -> bool:
+        """Whether a snapshot's row is of another numbering than those before it."""
+        stage = self.stages[-1]
+        same = record.base == stage.base and record.place == stage.highest
+        return not self._advances(record) and not same and record.ts_ms > self.read_ts_ms
 
-    def _observe_change(self, record: BinlogRecord) -> None:
+    def observe_change(self, record: BinlogRecord, is_later: bool) -> bool:
+        """Whether a change is of another numbering than those before it."""
         lineage, serial = lineage_of(record)
         known, newest = self._serials.get(lineage), self._transaction
         is_new = known is None or serial > known
-        if is_new:
-            self._serials[lineage] = serial
         is_newest = serial == known and newest is not None and newest.lineage == lineage
         first, last = newest[1:] if is_newest and newest else (record.place, record.place)
         is_outside = is_newest and not first <= record.place <= last
         at_a_read = self._is_at_a_read(record)
-        if not self._advance(record) and (is_new or is_outside) and not at_a_read:
-            self._restart(record)
+        is_first = is_new or is_outside or (is_later and not is_newest)
+        restarts = not self._advances(record) and is_first and not at_a_read
+        if is_new or restarts:
+            self._serials[lineage] = serial
+        if restarts:
             first = last = record.place
-        if is_new or is_newest:
+        if is_new or is_newest or restarts:
             first, last = min(first, record.place), max(last, record.place)
             self._transaction = Transaction(lineage, first, last)
+        return restarts
 
     def _is_at_a_read(self, record: BinlogRecord) -> bool:
         """Whether the highest place is a snapshot's, and the record's too: the offset is higher.
@@ -235,22 +434,16 @@ class _Counting:
         MariaDB from 11.4 on gives all changes of a transaction the place where it begins, unless
         ``binlog_legacy_event_pos`` is on: the first one after a snapshot has the snapshot's.
         """
-        is_there = record.base == self._base and record.place == self._highest
+        stage = self.stages[-1]
+        is_there = record.base == stage.base and record.place == stage.highest
         return is_there and (self._transaction is None or self._transaction.last != record.place)
 
-    def _advance(self, record: BinlogRecord) -> bool:
-        """Whether the record lies above all before it; takes its place into account."""
-        highest = self._highest
-        if highest is None:
-            self._base, self._highest = record.base, record.place
+    def _advances(self, record: BinlogRecord) -> bool:
+        """Whether the record lies above all of the epoch before it."""
+        stage = self.stages[-1]
+        if stage.highest is None:
             return True
-        self._highest = max(highest, record.place)
-        return record.base == self._base and record.place > highest
-
-    def _restart(self, record: BinlogRecord) -> None:
-        self._epoch += 1
-        self.restarts.append((record.offset, self._epoch))
-        self._base, self._highest = record.base, record.place
+        return record.base == stage.base and record.place > stage.highest
 
 
 def lineage_of(record: BinlogRecord) -> tuple[str, Serial]:
@@ -259,7 +452,7 @@ def lineage_of(record: BinlogRecord) -> tuple[str, Serial]:
         return found[1], (int(found[2]),)
     if found := _MARIADB_GTID.match(record.gtid or ""):
         return found[1], (int(found[2]),)
-    return f"{record.server_id}/{record.base}", record.place[:2]
+    return f"{record.server_id}/{record.base}", record.place
 
 
 _MYSQL_GTID: Final = re.compile(r"^([0-9a-fA-F-]{36}(?::\w+)?):([0-9]+)\Z")

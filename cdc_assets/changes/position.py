@@ -8,7 +8,8 @@ always the Kafka offset: equal positions fall back to Kafka order (docs/ARCHITEC
 scheme       numbers before the offset
 ===========  =================================================================================
 `postgres`   epoch and last commit LSN, LSN
-`binlog`     epoch and file number, position in the file, row of the event
+`binlog`     epoch and file number, position in the file, row of the event (MySQL)
+`mariadb`    epoch and file number, position in the file
 `sqlserver`  epoch and commit LSN (two numbers), change LSN (two numbers), serial number
 `oracle`     epoch and commit SCN, SCN, place in the transaction
 `mongodb`    seconds of the cluster time, ordinal
@@ -42,6 +43,7 @@ class Scheme(StrEnum):
 
     POSTGRES = "postgres"
     BINLOG = "binlog"
+    MARIADB = "mariadb"
     SQLSERVER = "sqlserver"
     ORACLE = "oracle"
     MONGODB = "mongodb"
@@ -58,6 +60,7 @@ class Scheme(StrEnum):
 _NUMBERS: Final = {
     Scheme.POSTGRES: 3,
     Scheme.BINLOG: 4,
+    Scheme.MARIADB: 3,
     Scheme.SQLSERVER: 6,
     Scheme.ORACLE: 4,
     Scheme.MONGODB: 3,
@@ -70,6 +73,7 @@ _NUMBERS: Final = {
 _EPOCH_BITS: Final = {
     Scheme.POSTGRES: 52,
     Scheme.BINLOG: 32,
+    Scheme.MARIADB: 32,
     Scheme.SQLSERVER: 32,
     Scheme.ORACLE: 52,
 }
@@ -223,7 +227,7 @@ _BINLOG_FILE: Final = re.compile(r"^(.+)\.([0-9]{1,10})\Z", re.DOTALL)
 def binlog(
     *, epoch: int, file_number: int, pos: int, row: int, offset: int
 ) -> tuple[int, int, int, int]:
-    """The position of a MySQL or MariaDB change: ``(epoch and file number, pos, row, offset)``.
+    """The position of a MySQL change: ``(epoch and file number, pos, row, offset)``.
 
     ``source.pos`` is where the binlog event begins and ``source.row`` is the row in it, from 0.
     Rows of a snapshot carry the binlog position that the snapshot is consistent with, which is
@@ -238,6 +242,24 @@ def binlog(
         offset: in Kafka.
     """
     return (epoch << 32 | file_number, pos, row, offset)
+
+
+def mariadb(*, epoch: int, file_number: int, pos: int, offset: int) -> tuple[int, int, int]:
+    """The position of a MariaDB change: ``(epoch and file number, pos, offset)``.
+
+    From 11.4 on, unless ``binlog_legacy_event_pos`` is on, all events of a transaction have the
+    position of its begin, while ``source.row`` starts at 0 in each of them: within a transaction
+    the order is that of delivery. ``transaction.total_order`` would not do: connectors before
+    Debezium 3.7 count from 1 again when they resume within a transaction.
+    https://mariadb.com/docs/server/server-management/variables-and-modes/server-system-variables
+
+    Args:
+        epoch: see `binlog`, like all others.
+        file_number: likewise.
+        pos: likewise.
+        offset: in Kafka.
+    """
+    return (epoch << 32 | file_number, pos, offset)
 
 
 # ── SQL Server ────────────────────────────────────────────────────────────────────────────
@@ -418,8 +440,10 @@ def scheme_of(source: Mapping[str, object]) -> Scheme:
     match source.get("connector"):
         case "postgresql" if _number(source, "lsn") or (is_read and _text(source, "sequence")):
             return Scheme.POSTGRES
-        case "mysql" | "mariadb" if binlog_file(_text(source, "file")) and _number(source, "pos"):
+        case "mysql" if _in_binlog(source):
             return Scheme.BINLOG
+        case "mariadb" if _in_binlog(source):
+            return Scheme.MARIADB
         case "sqlserver" if sqlserver_lsn(_text(source, "commit_lsn")):
             return Scheme.SQLSERVER
         case "oracle" if _number(source, "scn") and (is_read or _number(source, "commit_scn")):
@@ -430,6 +454,10 @@ def scheme_of(source: Mapping[str, object]) -> Scheme:
             return Scheme.TIDB
         case _:
             return Scheme.OFFSET
+
+
+def _in_binlog(source: Mapping[str, object]) -> bool:
+    return bool(binlog_file(_text(source, "file")) and _number(source, "pos"))
 
 
 def _text(source: Mapping[str, object], name: str) -> str:

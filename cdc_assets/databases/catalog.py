@@ -112,7 +112,9 @@ def catalog_of(database: DatabaseConfig) -> SourceCatalog:
     match database.kind:
         case "postgres":
             return PostgresCatalog(database.dsn)
-        case "mysql" | "mariadb":
+        case "mysql":
             return MysqlCatalog(database.dsn)
+        case "mariadb":
+            return MysqlCatalog(database.dsn, Scheme.MARIADB)
         case _:
             assert_never(database.kind)

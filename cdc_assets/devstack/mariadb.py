@@ -145,8 +145,6 @@ class MariaDB(Part):
             "binlog-row-image": "FULL",
             "binlog-row-metadata": "FULL",
             "gtid-strict-mode": "ON",
-            # Else, from 11.4 on, all events of a transaction tell Debezium one position.
-            "binlog-legacy-event-pos": "ON",
             # Old files go once there are so many, but only while a reader is connected.
             "max-binlog-total-size": "1G",
         }.items():

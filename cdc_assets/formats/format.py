@@ -160,7 +160,7 @@ class Format(ABC):
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
-        """``partition offset source`` of records, for orders that have to be scanned.
+        """``partition offset timestamp source`` of records, for orders that have to be scanned.
 
         Args:
             raw: the records.

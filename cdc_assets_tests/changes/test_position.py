@@ -15,6 +15,7 @@ from cdc_assets.changes.position import (
     binlog_file,
     decode,
     encode,
+    mariadb,
     mongodb,
     oracle,
     postgres,
@@ -82,19 +83,18 @@ def test_binlog_files_follow_each_other_by_number(left, right):
 
 
 @pytest.mark.unit
-@pytest.mark.xfail(
-    strict=True,
-    reason="changes of one transaction are ordered by the row in their event; with "
-    "binlog_legacy_event_pos=ON, as docs/operations.md asks for, each event has a place of its own",
-)
 def test_changes_of_one_transaction_follow_each_other_where_they_have_one_place():
     """As recorded from MariaDB 11.4.5 with its defaults: three updates of one row."""
     recorded = [(79, 5), (80, 0), (82, 1)]  # offset, row; partition 2, total_order 6, 7, 9
-    positions = [
+    of_mariadb = [
+        encode(mariadb(epoch=0, file_number=1, pos=261031, offset=offset)) for offset, _ in recorded
+    ]
+    assert of_mariadb == sorted(of_mariadb)
+    by_row = [
         encode(binlog(epoch=0, file_number=1, pos=261031, row=row, offset=offset))
         for offset, row in recorded
     ]
-    assert positions == sorted(positions)
+    assert by_row != sorted(by_row), "rows of events are not the order of a transaction"
 
 
 @pytest.mark.unit
@@ -285,6 +285,7 @@ def test_the_parts_of_an_operation_of_yugabyte(text, op):
     ("scheme", "position"),
     [
         (Scheme.POSTGRES, at(1, 2)),
+        (Scheme.MARIADB, mariadb(epoch=1, file_number=2, pos=3, offset=5)),
         (Scheme.BINLOG, binlog(epoch=1, file_number=2, pos=3, row=4, offset=5)),
         (Scheme.SQLSERVER, sqlserver(commit_lsn=(1, 2), change_lsn=(1, 1), serial=1, offset=5)),
         (Scheme.SQLSERVER, sqlserver(commit_lsn=(1, 2), change_lsn=None, serial=0, offset=5)),
@@ -317,7 +318,7 @@ YUGABYTEDB = {"connector": "yugabytedb", "lsn": "1:4::0:0", "commit_time": 72089
             Scheme.POSTGRES,
         ),
         (MYSQL, Scheme.BINLOG),
-        (MYSQL | {"connector": "mariadb", "snapshot": "true"}, Scheme.BINLOG),
+        (MYSQL | {"connector": "mariadb", "snapshot": "true"}, Scheme.MARIADB),
         (MYSQL | {"file": "", "pos": 0}, Scheme.OFFSET),
         (MYSQL | {"pos": 0}, Scheme.OFFSET),
         (SQL_SERVER, Scheme.SQLSERVER),

@@ -70,15 +70,23 @@ class Row:
     gtid: str
     ts_ms: int
     places: tuple[Place, ...]
+    row: int
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A record in Kafka, with what only the toy knows of it."""
+    """A record in Kafka, with what only the toy knows of it.
+
+    Attributes:
+        row: in its event.
+        life: how many resets came before.
+    """
 
     record: BinlogRecord
     change: int
     visit: int
+    row: int
+    life: int
     is_first: bool
 
 
@@ -102,6 +110,7 @@ class Toy:
 
     servers: list[Server]
     flavor: str
+    keys: list[int] = field(default_factory=lambda: [0])
     history: list[Row] = field(default_factory=list)
     log: list[Delivery] = field(default_factory=list)
     clock: int = 0
@@ -148,14 +157,15 @@ class Toy:
         for rows in events:
             ends = [each.write() for each in self.servers]
             for row in range(rows):
-                places = tuple((file, pos, row) for file, pos in ends)
-                self.history.append(Row(self.clock, server, gtid, self.clock, places))
+                self.history.append(Row(self.clock, server, gtid, self.clock, tuple(ends), row))
 
     def emit(self, change: int) -> None:
         row = self.history[change]
         self.append(
             BinlogRecord(
+                partition=self.keys[change % len(self.keys)],
                 offset=len(self.log),
+                sent_ms=len(self.log),
                 base="binlog",
                 place=row.places[self.reading],
                 gtid=row.gtid,
@@ -164,13 +174,14 @@ class Toy:
                 is_snapshot=False,
             ),
             change,
+            row.row,
             is_first=change >= self.emitted,
         )
         self.cursor = change + 1
         self.emitted = max(self.emitted, self.cursor)
 
-    def append(self, record: BinlogRecord, change: int, *, is_first: bool) -> None:
-        self.log.append(Delivery(record, change, self.visit, is_first))
+    def append(self, record: BinlogRecord, change: int, row: int, *, is_first: bool) -> None:
+        self.log.append(Delivery(record, change, self.visit, row, self.resets, is_first))
 
     def switch(self, server: int, back: int) -> None:
         """A transaction that one failover has cut is not cut by a second: see the module."""
@@ -192,15 +203,18 @@ class Toy:
         for _ in range(2):
             self.append(
                 BinlogRecord(
+                    partition=self.keys[-1],
                     offset=len(self.log),
+                    sent_ms=len(self.log),
                     base="binlog",
-                    place=(file, pos, 0),
+                    place=(file, pos),
                     gtid=None,
                     server_id=0,
                     ts_ms=self.clock,
                     is_snapshot=True,
                 ),
                 len(self.history) - 1,
+                0,
                 is_first=True,
             )
         self.begin = self.cursor = self.emitted = len(self.history)
@@ -232,3 +246,5 @@ ONE_SERVER = [
 ]
 FAILOVERS = [st.builds(Switch, st.integers(0, 2), st.integers(0, 8)), st.just(Reset())]
 FLAVORS = st.sampled_from(["mysql", "mariadb"])
+PARTITIONS = st.lists(st.integers(0, 3), min_size=1, max_size=5)
+"""Where changes go, in turn; rows of snapshots go where the last of them goes."""

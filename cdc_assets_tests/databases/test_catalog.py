@@ -21,7 +21,7 @@ def database(kind):
         ("postgres", Scheme.POSTGRES, "postgresql://u:p@127.0.0.1:1/d"),
         ("postgresql", Scheme.POSTGRES, "postgresql://u:p@127.0.0.1:1/d"),
         ("mysql", Scheme.BINLOG, "mysql://u:p@127.0.0.1:1/d"),
-        ("mariadb", Scheme.BINLOG, "mariadb://u:p@127.0.0.1:1/d"),
+        ("mariadb", Scheme.MARIADB, "mariadb://u:p@127.0.0.1:1/d"),
     ],
 )
 def test_each_kind_of_database_has_its_catalog(monkeypatch, kind, scheme, dsn):

@@ -86,7 +86,6 @@ def test_its_binlog_holds_whole_rows_with_gtids(mariadb):
         "binlog_row_image": "FULL",
         "binlog_row_metadata": "FULL",
         "gtid_strict_mode": 1,
-        "binlog_legacy_event_pos": 1,
         "time_zone": "+00:00",
     }
     found = rows(mariadb.dsn(), f"SELECT {', '.join(f'@@{name}' for name in settings)}")

@@ -21,6 +21,7 @@ from cdc_assets.changes.position import (
     binlog_file,
     encode,
     floor_at,
+    mariadb,
     mongodb,
     oracle,
     postgres,
@@ -101,6 +102,13 @@ def of_binlog(source: Source, offset: int) -> Expected:
     epoch = epoch_of(offset)
     row = source["row"] or 0
     return binlog(epoch=epoch, file_number=file.number, pos=pos, row=row, offset=offset)
+
+
+def of_mariadb(source: Source, offset: int) -> Expected:
+    file, pos = binlog_file(source["file"] or ""), source["pos"]
+    if file is None or not pos or pos < 0:
+        return None
+    return mariadb(epoch=epoch_of(offset), file_number=file.number, pos=pos, offset=offset)
 
 
 def of_sqlserver(source: Source, offset: int) -> Expected:
@@ -190,6 +198,10 @@ CASES: dict[Scheme, tuple[Callable[[Source, int], Expected], dict[str, list[Any]
     Scheme.BINLOG: (
         of_binlog,
         {"file": [*FILES, *TOO_HIGH, *JUNK], "pos": LONGS, "row": [None, 0, 3, -1]},
+    ),
+    Scheme.MARIADB: (
+        of_mariadb,
+        {"file": [*FILES, *TOO_HIGH, *JUNK], "pos": LONGS},
     ),
     Scheme.SQLSERVER: (
         of_sqlserver,
@@ -316,16 +328,18 @@ def test_columns_of_the_binlog_are_what_numbering_counts(spark):
         "row": 2,
     }
     row = {"snapshot": "true", "file": "my.host.000003", "pos": 154, "ts_ms": 5}
-    sources = [change, row, change | {"file": ""}, {}]
+    window = change | {"snapshot": "incremental"}
+    sources = [change, row, change | {"file": ""}, {}, window]
     frame = parsed(spark, Scheme.BINLOG, [places(each, at) for at, each in enumerate(sources)])
-    found = records_of(frame.orderBy("offset")).collect()
-    names = "partition offset base file_no pos row gtid server_id ts_ms is_snapshot"
+    sent = frame.withColumn("timestamp", F.timestamp_millis(F.lit(7)))
+    found = records_of(sent.orderBy("offset")).collect()
+    names = "partition offset sent_ms base file_no pos gtid server_id ts_ms is_snapshot"
     assert list(found[0].asDict()) == names.split()
     gtid = change["gtid"]
     assert tuple(found[0]) == (
-        0, 0, "my.host", 1_000_000, 362, 2, gtid, 223344, 1589361987000, False,
+        0, 0, 7, "my.host", 1_000_000, 362, gtid, 223344, 1589361987000, False,
     )  # fmt: skip
-    assert tuple(found[1]) == (1, 1, "my.host", 3, 154, 0, None, 0, 5, True)
+    assert tuple(found[1]) == (1, 1, 7, "my.host", 3, 154, None, 0, 5, True)
     assert len(found) == 2
 
 

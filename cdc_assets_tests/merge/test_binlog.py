@@ -1,12 +1,15 @@
-"""Positions of MySQL through the real merge: files by number, and numbering that starts again."""
+"""Positions of MySQL and MariaDB through the real merge: files, and numbering that starts again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from cdc_assets.changes.numbering import Place
+from cdc_assets.errors import TerminalError
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.stack
@@ -52,4 +55,79 @@ def test_what_a_new_primary_numbers_lower_is_newer_and_what_is_sent_again_is_not
         made.merge(TABLE)
         assert made.rows(TABLE) == [{"id": 1, "name": name}]
     published = made.lake.history(made.entry(TABLE).target, 1)[0]
-    assert json.loads(published.carried.numbering)["0"]["restarts"] == [[3, 1]]
+    assert json.loads(published.carried.numbering)["partitions"]["0"]["begins"] == [[3, 1]]
+
+
+# ── after RESET MASTER, in partitions of which some get no row of the new snapshot ─────────
+
+
+def of_mariadb(
+    op: str, word: str, partition: int, *, place: Place, serial: int = 0, at_ms: int, order: int = 1
+) -> Message:
+    """A row that is added or taken; the table has no key."""
+    row, is_read = {"word": word}, op == "r"
+    value = {
+        "before": row if op == "d" else None,
+        "after": None if op == "d" else row,
+        "source": {
+            "connector": "mariadb",
+            "ts_ms": at_ms,
+            "snapshot": str(is_read).lower(),
+            "server_id": 0 if is_read else 7,
+            "gtid": None if is_read else f"0-7-{serial}",
+            "file": f"binlog.{place[0]:06}",
+            "pos": place[1],
+            "row": 0,
+        },
+        "transaction": None if is_read else {"id": f"{serial}", "total_order": order},
+        "op": op,
+    }
+    return Message(None, json.dumps(value, separators=(",", ":")).encode(), partition)
+
+
+OLD_LOG = [
+    of_mariadb("c", "a", 0, place=(9, 400), serial=91, at_ms=1000),
+    of_mariadb("c", "b", 1, place=(9, 500), serial=92, at_ms=2000),
+    of_mariadb("c", "b", 2, place=(9, 600), serial=93, at_ms=3000),
+]
+SNAPSHOT = [of_mariadb("r", word, 0, place=(1, 330), serial=0, at_ms=9000) for word in "abb"]
+NEW_LOG = [
+    of_mariadb("c", "c", 1, place=(1, 500), serial=3, at_ms=9000),
+    of_mariadb("d", "b", 2, place=(1, 700), serial=4, at_ms=9000),
+    of_mariadb("c", "d", 3, place=(1, 700), serial=4, at_ms=9000, order=2),
+    of_mariadb("c", "d", 3, place=(1, 700), serial=4, at_ms=9000, order=3),
+]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_after_a_reset_rows_without_a_key_are_counted_in_every_partition(
+    pipeline: Callable[..., Pipeline], batches: int
+) -> None:
+    """Its snapshot, sent in one go without keys, lies in one partition; another had no record."""
+    made = pipeline()
+    made.create_topic(TABLE, partitions=4)
+    for events in (
+        ([*OLD_LOG, *SNAPSHOT, *NEW_LOG],) if batches == 1 else (OLD_LOG, SNAPSHOT + NEW_LOG)
+    ):
+        for event in events:  # each sent after the one before it
+            made.produce(TABLE, [event])
+        made.merge(TABLE)
+    assert sorted(str(row["word"]) for row in made.rows(TABLE)) == ["a", "b", "c", "d", "d"]
+
+
+def test_a_reset_that_is_read_after_what_follows_it_stops_the_table(
+    pipeline: Callable[..., Pipeline],
+) -> None:
+    made = pipeline()
+    made.create_topic(TABLE, partitions=4)
+    made.produce(TABLE, OLD_LOG)
+    made.merge(TABLE)
+    now_ms = int(made.made.timestamp() * 1000) + 1000
+    began_before = of_mariadb("c", "c", 1, place=(1, 500), serial=3, at_ms=1500)
+    made.produce(TABLE, [replace(began_before, timestamp_ms=now_ms + 5)])
+    made.merge(TABLE)
+    made.produce(TABLE, [replace(SNAPSHOT[0], timestamp_ms=now_ms)])
+    with pytest.raises(
+        TerminalError, match=r"binlog was reset before .*partition=1 offsets below 2"
+    ):
+        made.merge(TABLE)

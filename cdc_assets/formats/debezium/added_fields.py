@@ -21,6 +21,7 @@ DELETED: Final = "__deleted"
 NEEDED: Final[Mapping[Scheme, Sequence[str]]] = {
     Scheme.POSTGRES: ("lsn", "sequence"),
     Scheme.BINLOG: ("file", "pos", "row", "server_id"),
+    Scheme.MARIADB: ("file", "pos", "server_id"),
     Scheme.SQLSERVER: ("commit_lsn", "change_lsn"),
     Scheme.ORACLE: ("scn", "commit_scn"),
     Scheme.YUGABYTE: ("commit_time", "lsn"),
@@ -52,7 +53,7 @@ _OF_SOURCES: Final = (
 _SCHEMES: Final = {
     "postgresql": Scheme.POSTGRES,
     "mysql": Scheme.BINLOG,
-    "mariadb": Scheme.BINLOG,
+    "mariadb": Scheme.MARIADB,
     "sqlserver": Scheme.SQLSERVER,
     "oracle": Scheme.ORACLE,
     "yugabytedb": Scheme.YUGABYTE,

@@ -184,7 +184,7 @@ def envelope(
 def sources(
     raw: DataFrame, order: Order, writers: Mapping[int, str], *, has_headers: bool
 ) -> DataFrame:
-    """``partition offset source`` of the records of these schemas."""
+    """``partition offset timestamp source`` of the records of these schemas."""
     numbered = raw.withColumn("writer", writer(has_headers=has_headers))
     case = F.lit(None).cast(common.source_type(order))
     for number, texts in writers.items():
@@ -194,7 +194,7 @@ def sources(
         parsed = from_avro(_data("value", has_headers=has_headers), text, _PERMISSIVE)
         mine = F.when(F.col("writer") == number, _source(parsed, Shape.of(text), order))
         case = F.coalesce(mine, case)
-    return numbered.select("partition", "offset", case.alias("source"))
+    return numbered.select("partition", "offset", "timestamp", case.alias("source"))
 
 
 def _text(writers: Mapping[int, str], side: str) -> str | None:

@@ -1,16 +1,15 @@
-"""MySQL and MariaDB: epoch and file number, position in the file, row of the event.
+"""MySQL and MariaDB: epoch and file number, position in the file; of MySQL the row of the event.
 
 Whether the numbering of files starts again is found by `cdc_assets.changes.numbering.scan`, record
-by record. Within a run of records that rise in one file base and lineage nothing can start again:
-Spark finds the runs, and of each only its ends, and where its last transaction begins, are
-looked at.
+by record. Within a run of records that do not fall in one file base and lineage, and that were sent
+between two restarts, nothing can start again: Spark finds the runs, and of each only its ends, and
+where its last transaction begins, are looked at. A restart that one partition tells of cuts the
+runs of all: they are looked at once more.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
 from pyspark.sql import Column as Expression
@@ -18,8 +17,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
-from cdc_assets.changes.numbering import BinlogRecord, Numbering, scan
+from cdc_assets.changes.numbering import (
+    BinlogRecord,
+    Numbering,
+    Restart,
+    RestartSeenLateError,
+    scan,
+)
 from cdc_assets.changes.position import Scheme
+from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order.order import Epochs, Order, OrderState, Placed, epoch_of, in_epoch
 
 _LINEAGE: Final = r"^(?:([0-9a-fA-F-]{36}(?::\w+)?):[0-9]+|([0-9]+)-[0-9]+-[0-9]+)$"
@@ -42,47 +48,60 @@ class BinlogOrder(Order):
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """File number with its epoch, position, row."""
-        source = placed.source
-        file, pos, row = _file_number(source), source.getField("pos"), _row(source)
-        first = in_epoch(self.scheme, epoch_of(placed, state), file)
-        return [F.when((pos > 0) & (row >= 0), first), pos, row]
+        row = F.coalesce(placed.source.getField("row"), F.lit(0).cast("bigint"))
+        return [*self._place(placed, state, row >= 0), row]
 
     def epochs(self, carried: str) -> Epochs:
         """Of each partition whose numbering has started again."""
-        return {p: each.restarts for p, each in numberings(carried).items() if each.restarts}
+        return Numbering.from_json(carried).begins
 
     def scanned(self, sources: DataFrame, carried: str) -> str:
-        """With what a batch's records tell of the numbering."""
-        before = numberings(carried)
-        records: dict[int, list[BinlogRecord]] = defaultdict(list)
-        for row in _turns(records_of(sources)).orderBy("partition", "offset").collect():
-            place = (row["file_no"], row["pos"], row["row"])
-            records[row["partition"]].append(
-                BinlogRecord(
-                    row["offset"], row["base"], place, row["gtid"], row["server_id"],
-                    row["newest_ts_ms"], row["is_snapshot"],
-                )
-            )  # fmt: skip
-        found = dict(before)
-        for partition, each in records.items():
-            found[partition], _ = scan(before.get(partition, Numbering()), each)
-        return to_text(found)
+        """With what a batch's records tell of the numbering.
+
+        Raises:
+            TerminalError: if records may have been merged as of the numbering before a reset that
+                are of the one after.
+        """
+        before, placed = Numbering.from_json(carried), records_of(sources)
+        known: set[Restart] = {*before.restarts}
+        try:
+            while not known >= {*(found := scan(before, _told(placed, known))).restarts}:
+                known |= {*found.restarts}
+        except RestartSeenLateError as error:
+            what = "the binlog was reset before changes that are merged already"
+            remedy = "what the table has of them cannot be told: cdc-assets rebuild"
+            raise TerminalError(what, where=str(error), remedy=remedy) from error
+        return found.to_json()
+
+    def _place(self, placed: Placed, state: OrderState, is_whole: Expression) -> list[Expression]:
+        source = placed.source
+        file, pos = _file_number(source), source.getField("pos")
+        first = in_epoch(self.scheme, epoch_of(placed, state), file)
+        return [F.when((pos > 0) & is_whole, first), pos]
 
 
-def numberings(text: str) -> dict[int, Numbering]:
-    """What the publish before recorded, by partition."""
-    said = json.loads(text) if text else {}
-    return {
-        int(partition): Numbering.from_json(json.dumps(each)) for partition, each in said.items()
-    }
+class MariaDbOrder(BinlogOrder):
+    """The rules of `cdc_assets.changes.position.mariadb`."""
+
+    scheme = Scheme.MARIADB
+    types: ClassVar = {name: each for name, each in BinlogOrder.types.items() if name != "row"}
+    is_unique = False
+
+    def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
+        """File number with its epoch, position."""
+        return self._place(placed, state, F.lit(True))
 
 
-def to_text(by_partition: Mapping[int, Numbering]) -> str:
-    """The inverse of `numberings`."""
-    return json.dumps(
-        {str(p): json.loads(each.to_json()) for p, each in sorted(by_partition.items())},
-        separators=(",", ":"),
-    )
+def _told(placed: DataFrame, restarts: Iterable[Restart]) -> list[BinlogRecord]:
+    turns = _turns(placed, sorted({each.sent_ms for each in restarts}))
+    return [
+        BinlogRecord(
+            row["partition"], row["offset"], row["sent_ms"], row["base"],
+            (row["file_no"], row["pos"]), row["gtid"], row["server_id"],
+            row["newest_ts_ms"], row["is_snapshot"],
+        )
+        for row in turns.orderBy("partition", "offset").collect()
+    ]  # fmt: skip
 
 
 def records_of(sources: DataFrame) -> DataFrame:
@@ -92,16 +111,18 @@ def records_of(sources: DataFrame) -> DataFrame:
     placed = sources.select(
         "partition",
         "offset",
+        F.unix_millis("timestamp").alias("sent_ms"),
         F.regexp_extract(file, _FILE, 1).alias("base"),
         _file_number(source).alias("file_no"),
         source.getField("pos").alias("pos"),
-        _row(source).alias("row"),
         source.getField("gtid").alias("gtid"),
         F.coalesce(source.getField("server_id"), F.lit(0)).alias("server_id"),
         F.coalesce(source.getField("ts_ms"), F.lit(0)).alias("ts_ms"),
         (F.coalesce(snapshot, F.lit("false")) != "false").alias("is_snapshot"),
     )
-    return placed.where("file_no IS NOT NULL AND pos > 0")
+    # Rows of incremental snapshots have the place of a watermark, which a crash takes back.
+    told = F.coalesce(snapshot, F.lit("false")) != "incremental"
+    return placed.where(told & F.expr("file_no IS NOT NULL AND pos > 0"))
 
 
 def _file_number(source: Expression) -> Expression:
@@ -109,14 +130,14 @@ def _file_number(source: Expression) -> Expression:
     return F.when(number < 2**32, number)
 
 
-def _row(source: Expression) -> Expression:
-    return F.coalesce(source.getField("row"), F.lit(0).cast("bigint"))
-
-
-def _turns(placed: DataFrame) -> DataFrame:
+def _turns(placed: DataFrame, restarts_ms: Sequence[int]) -> DataFrame:
     """The ends of each run, and the first record of its last transaction.
 
     ``newest_ts_ms`` is the highest time of the run up to the record.
+
+    Args:
+        placed: of `records_of`.
+        restarts_ms: when records were sent that told of a restart: a run ends before each.
     """
     in_log = Window.partitionBy("partition").orderBy("offset")
     lineage = F.regexp_extract(F.coalesce("gtid", F.lit("")), _LINEAGE, 0)
@@ -127,14 +148,22 @@ def _turns(placed: DataFrame) -> DataFrame:
             F.regexp_extract("gtid", _LINEAGE, 2),
         ),
     ).otherwise(F.col("server_id").cast("string"))
-    place = F.struct("file_no", "pos", "row")
-    named = placed.withColumns({"origin": origin, "place": place})
+    place = F.struct("file_no", "pos")
+    since = F.array(*map(F.lit, restarts_ms)) if restarts_ms else F.array().cast("array<bigint>")
+    sent_ms = F.max("sent_ms").over(in_log)
+    named = placed.withColumns({"origin": origin, "place": place, "lifted_ms": sent_ms})
+    named = named.withColumn(
+        "restarts", F.size(F.filter(since, lambda each: each <= F.col("lifted_ms")))
+    )
+    before = F.lag("place").over(in_log)
     breaks = (
         F.lag("offset").over(in_log).isNull()
         | (F.lag("base").over(in_log) != F.col("base"))
         | (F.lag("origin").over(in_log) != F.col("origin"))
         | (F.lag("is_snapshot").over(in_log) != F.col("is_snapshot"))
-        | (F.lag("place").over(in_log) >= F.col("place"))
+        | (before > F.col("place"))
+        | ((before == F.col("place")) & ~F.lag("gtid").over(in_log).eqNullSafe(F.col("gtid")))
+        | (F.lag("restarts").over(in_log) != F.col("restarts"))
     )
     started = named.withColumn("starts", breaks)
     numbered = started.withColumn("run", F.sum(F.col("starts").cast("int")).over(in_log))

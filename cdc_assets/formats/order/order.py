@@ -137,7 +137,7 @@ class Order:
         """What is carried on after a batch.
 
         Args:
-            sources: ``partition offset source`` of its records.
+            sources: ``partition offset timestamp source`` of its records.
             carried: before it.
         """
         return carried

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.formats.order.binlog import BinlogOrder
+from cdc_assets.formats.order.binlog import BinlogOrder, MariaDbOrder
 from cdc_assets.formats.order.mongodb import MongoDbOrder
 from cdc_assets.formats.order.offset import OffsetOrder
 from cdc_assets.formats.order.oracle import OracleOrder
@@ -20,6 +20,7 @@ _ORDERS: Final[dict[Scheme, Order]] = {
     for order in (
         PostgresOrder(),
         BinlogOrder(),
+        MariaDbOrder(),
         SqlServerOrder(),
         OracleOrder(),
         MongoDbOrder(),

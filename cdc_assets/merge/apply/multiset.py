@@ -7,7 +7,7 @@ Iceberg's row id (``_row_id``, format version 3), so that of two equal rows one 
 Adding up is not idempotent, so each event must count once:
 
 1. of repeats in the batch one is left (`_once`): an event is told by its position, without the
-   Kafka offset, and its place in its transaction;
+   Kafka offset, and, where several events may have one, by its place in its transaction;
 2. of an event that is not newer than everything applied the ledger says whether it was counted;
 3. rows of a snapshot are not repeated within it. A later snapshot holds the whole table anew:
    it is a truncate at its position (`snapshot_start`).
@@ -74,7 +74,7 @@ def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
             "position": position_bytes(numbers),
             "at": position_bytes(numbers[:-1]),
             "is_numbered": F.col("ordinal").isNotNull() | F.lit(unique),
-            "ordinal": F.coalesce("ordinal", own),
+            "ordinal": own if unique else F.coalesce("ordinal", own),
             "content": content,
         }
     )

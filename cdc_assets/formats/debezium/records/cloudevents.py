@@ -63,7 +63,7 @@ class CloudEventRecords(EnvelopedRecords):
         kind = StructType([StructField(name, StringType()) for name in names])
         found = F.from_json(self._text(), StructType([StructField(PAYLOAD, kind)]))
         source = _source(found.getField(PAYLOAD), order)
-        return raw.select("partition", "offset", source.alias("source"))
+        return raw.select("partition", "offset", "timestamp", source.alias("source"))
 
     def _text(self) -> Expression:
         return within_object(value_text() if self._schemas is None else self._schemas.rest())

@@ -103,7 +103,7 @@ class EnvelopedRecords(Records):
         text = value_text() if self._schemas is None else self._schemas.rest()
         found = F.from_json(text, kind)
         source = (found.getField(PAYLOAD) if self.is_inline else found).getField("source")
-        return raw.select("partition", "offset", source.alias("source"))
+        return raw.select("partition", "offset", "timestamp", source.alias("source"))
 
     def _unlike(
         self, after: Expression, op: Expression, paths: Paths, spec: ReadSpec

@@ -86,7 +86,7 @@ class FlatRecords(Records):
             for name, mine in names.items()
         }
         source = F.struct(*(value.alias(name) for name, value in found.items()))
-        return raw.select("partition", "offset", source.alias("source"))
+        return raw.select("partition", "offset", "timestamp", source.alias("source"))
 
     def _text(self) -> Expression:
         return within_object(value_text()) if self._schemas is None else self._schemas.rest()

@@ -41,7 +41,7 @@ class Records(ABC):
 
     @abstractmethod
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
-        """``partition offset source`` of records."""
+        """``partition offset timestamp source`` of records."""
 
     def writer(self) -> Expression | None:
         """The number of the schema; None for a dialect without."""
