@@ -44,7 +44,7 @@ lint: .venv/.synced  ## ruff and the import rules
 type: .venv/.synced  ## pyright
 	$(BIN)/pyright
 
-bench: install  ## speed, on this machine: prints figures, fails on none
+bench: install $(HOME_DIR)/.installed-optional  ## speed, on this machine: prints figures, fails on none
 	$(BIN)/python -m cdc_assets_tests.bench
 
 soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every part, and every fault

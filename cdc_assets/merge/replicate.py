@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import TerminalError
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
@@ -214,6 +215,10 @@ def _asked_again(request: Request, why: Longer | Wider | Lacking | Unwritten | C
         case Lacking(columns):
             return request.without(columns)
         case Unwritten():
+            if request.all_schemas:
+                what = "records have another schema each time that they are asked for it"
+                where = f"table={request.entry.table} topic={request.entry.topic}"
+                raise TerminalError(what, where=where, remedy="mend the format's `writer`")
             return request.with_all_schemas()
         case Conflict(error):
             if request.tries == _CONFLICT_TRIES:

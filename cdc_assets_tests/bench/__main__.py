@@ -1,4 +1,4 @@
-"""``python -m cdc_assets_tests.bench [drain|updates|sizes|latency]…``; all of them by default.
+"""``python -m cdc_assets_tests.bench [drain|formats|updates|sizes|latency]…``; all by default.
 
 The environment sets the scale: see `cdc_assets_tests.bench.scale`.
 """
@@ -19,13 +19,14 @@ import click
 import psutil
 from rich.console import Console
 
-from cdc_assets_tests.bench import backlog, latency, sizes, updates
+from cdc_assets_tests.bench import backlog, formats, latency, sizes, updates
 from cdc_assets_tests.bench.figures import Figures, Report
 from cdc_assets_tests.bench.scale import Scale
 from cdc_assets_tests.bench.world import FOLDER, World, running_world
 
 SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "drain": backlog.measure,
+    "formats": formats.measure,
     "updates": updates.measure,
     "sizes": sizes.measure,
     "latency": latency.measure,

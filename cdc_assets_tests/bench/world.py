@@ -51,13 +51,14 @@ class World:
         Args:
             source: its name.
             tables: of schema ``public``, to replicate.
-            keys: of the source, besides.
+            keys: of the source, besides; None takes a key away.
         """
         variable = f"{source.upper()}_DSN"
         os.environ[variable] = self.dsn(source)
         topics = {"include": [rf"{source}\.public\.{table}" for table in tables]}
-        described = source_of(source, **{"topics": topics, **database_of(variable), **keys})
-        document = {**_platform(self.stack), "sources": {source: described}}
+        said = {"topics": topics, **database_of(variable), **keys}
+        given = {name: value for name, value in said.items() if value is not None}
+        document = {**_platform(self.stack), "sources": {source: source_of(source, **given)}}
         document["registry"] = f"{source}/registry.json"
         return write(self.home / f"{source}.yaml", document)
 

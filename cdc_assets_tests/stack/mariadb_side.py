@@ -37,8 +37,8 @@ class MariaDBSide:
         return urlsplit(self.dsn).path.removeprefix("/")
 
     def configured(self, variable: str) -> Mapping[str, object]:
-        """Nothing yet: types come from the records, which carry their schemas."""
-        return {"database": None}
+        """Its catalog is asked; types come from the records too, which carry their schemas."""
+        return {"database": {"kind": "mariadb", "dsn": {"env": variable}}}
 
     def connector(self, stack: LocalStack, prefix: str) -> dict[str, str]:
         """The settings of its connector, whose user may read the database from now on."""
