@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.canal import messages
-from cdc_assets.formats.debezium.inline import spark_hash
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.sample import Sample, Written
+from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord
 

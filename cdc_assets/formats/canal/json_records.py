@@ -17,24 +17,19 @@ from pyspark.sql.types import (
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.canal.messages import DELETE, INSERT, ROWS, TRUNCATE, UPDATE, WATERMARK
-from cdc_assets.formats.debezium.envelope import lacks
 from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.lacking import lacks
+from cdc_assets.formats.record_json import PAYLOAD, is_readable, parsed, value_text, within_object
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, ReadSpec
 from cdc_assets.schema.types import Column
 
-_BAD: Final = "__unreadable"
-_OPTIONS: Final = {
-    "mode": "PERMISSIVE",
-    "columnNameOfCorruptRecord": _BAD,
-    "allowSingleQuotes": "false",
-}
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
 _HEAD: Final = "database STRING, `table` STRING, `type` STRING, mysqlType STRING"
 
 
 def writer(table: TableName) -> Expression:
     """A hash of the types of a message of the table's rows; NULL for others, and without types."""
-    head = F.from_json(_text(), _HEAD)
+    head = F.from_json(value_text(), _HEAD)
     mine = (head["database"] == table.schema) & (head["table"] == table.name)
     types = head["mysqlType"]
     changes = head["type"].isin(*ROWS)
@@ -43,16 +38,14 @@ def writer(table: TableName) -> Expression:
 
 def document(spec: ReadSpec) -> Expression:
     """``array<struct<message, data, old>>``: an element for each row, one if there is none."""
-    wrapped = F.concat(F.lit('{"message":'), _text(), F.lit("}"))
-    text = F.when(F.spark_partition_id() >= 0, wrapped) if spec.parse_here else wrapped
-    parsed = F.from_json(text, _type(spec), _OPTIONS)
-    message = parsed.getField("message")
+    found = parsed(within_object(value_text()), _type(spec), spec)
+    message = found.getField(PAYLOAD)
     data, old = message.getField("data"), message.getField("old")
     is_too_long = F.coalesce(F.size(data) > 2**LINE_BITS, F.lit(False))
     head = F.struct(
         *(message.getField(name).alias(name) for name in _FIELDS),
         message.getField("_tidb").getField("commitTs").alias("commitTs"),
-        (parsed.getField(_BAD).isNotNull() | message.isNull()).alias("is_bad"),
+        (~is_readable(found) | message.isNull()).alias("is_bad"),
         is_too_long.alias("is_too_long"),
     )
 
@@ -70,7 +63,7 @@ _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType")
 
 def _type(spec: ReadSpec) -> StructType:
     images = ArrayType(_images(spec))
-    message = StructType(
+    return StructType(
         [
             StructField("data", images),
             StructField("old", images),
@@ -83,7 +76,6 @@ def _type(spec: ReadSpec) -> StructType:
             StructField("_tidb", StructType([StructField("commitTs", LongType())])),
         ]
     )
-    return StructType([StructField("message", message), StructField(_BAD, StringType())])
 
 
 def _images(spec: ReadSpec) -> StructType:
@@ -153,14 +145,10 @@ def _rejection(head: Expression, op: Expression) -> Expression:
     nameless = head.getField("database").isNull() | head.getField("table").isNull()
     return (
         F.when(F.col("value").isNull(), "it has no value")
-        .when(~F.is_valid_utf8(_text()), "its value is not UTF-8")
+        .when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")
         .when(head.getField("is_bad"), "not a JSON object of the expected shape and types")
         .when(head.getField("is_too_long"), f"it holds more than {2**LINE_BITS:,} rows")
         .when(op.isNull(), "not a message of Canal, or of a type that is not known")
         .when(changes & nameless, "it does not name its database and table")
         .when(changes & head.getField("mysqlType").isNull(), "it does not tell its types")
     )
-
-
-def _text() -> Expression:
-    return F.col("value").cast("string")

@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructType
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.records.keys import record_key as json_key
 from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import wire_type
@@ -177,7 +178,7 @@ def envelope(
         reject=_rejection(told, after, before, spec, has_headers=has_headers),
         other_table=no_text(),
         unknown=no_text(),
-        absent=F.when(told.isin(*ROW_OPS), common.lacks(spec)),
+        absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
     )
 
 

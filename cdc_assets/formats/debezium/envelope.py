@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -70,17 +70,3 @@ def left_out(
     if not (column.unchanged_marker or (is_text_of_key and column.wire is Wire.STRING)):
         return None
     return F.coalesce(is_placeholder(value, column, placeholder), F.lit(False))
-
-
-def lacks(spec: ReadSpec) -> Expression:
-    """The expected columns that the schema of a record does not have; NULL if it has all."""
-    of_all = texts([name for name in spec.expected if name not in spec.schema.names])
-    if spec.lacks:
-        by_schema = ((F.lit(number).cast("bigint"), texts(n)) for number, n in spec.lacks.items())
-        of_all = F.create_map(*(each for pair in by_schema for each in pair))[F.col("writer")]
-    return F.when(F.size(of_all) > 0, of_all)
-
-
-def texts(values: Sequence[str]) -> Expression:
-    """A constant array."""
-    return F.array(*(F.lit(each) for each in values)).cast("array<string>")

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import xxhash
-
 SCHEMA: Final = '{"schema":'
 PAYLOAD: Final = ',"payload":'
 DATA: Final = ',"data":{"schema":'
 """Before the schema in a cloud event, whose other attributes are no objects."""
-
-_SEED: Final = 42
-"""Of Spark's ``xxhash64``."""
 
 
 def schema_text(value: bytes | None) -> bytes | None:
@@ -25,9 +20,3 @@ def schema_text(value: bytes | None) -> bytes | None:
     front, separator, _ = (value or b"").partition(PAYLOAD.encode())
     is_plain = separator and front.startswith(SCHEMA.encode()) and front.endswith(b"}")
     return front[len(SCHEMA) :] if is_plain else None
-
-
-def spark_hash(text: bytes) -> int:
-    """What Spark's ``xxhash64`` gives for the text."""
-    number = xxhash.xxh64_intdigest(text, seed=_SEED)
-    return number - 2**64 if number >= 2**63 else number

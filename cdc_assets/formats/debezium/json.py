@@ -16,13 +16,13 @@ from cdc_assets.formats.debezium.added_fields import AddedFields
 from cdc_assets.formats.debezium.dialects import CloudEvents, Dialect, Documents, Enveloped, Flat
 from cdc_assets.formats.debezium.dialects.cloudevents import is_cloud_event
 from cdc_assets.formats.debezium.dialects.dialect import is_object, opened, unwrapped
-from cdc_assets.formats.debezium.inline import spark_hash
 from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import TopicNames
 from cdc_assets.formats.sample import JsonObject, Refusal, Sample, Written
+from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.values import RawRecord

@@ -13,10 +13,11 @@ from cdc_assets.changes.json_text import mapping
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.debezium.dialects import Enveloped
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
-from cdc_assets.formats.debezium.inline import schema_text, spark_hash
+from cdc_assets.formats.debezium.inline import schema_text
 from cdc_assets.formats.debezium.json import DebeziumJson
 from cdc_assets.formats.debezium.marks import mark_of
 from cdc_assets.formats.sample import Refusal, Sample, Written
+from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.formats.yugabyte.cells import has_cells, without_cells
 from cdc_assets.log.marks import LogRecord
 from cdc_assets.log.values import RawRecord

@@ -12,10 +12,10 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.dialects.cloudevents import attribute
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords, Paths
-from cdc_assets.formats.debezium.records.text import PAYLOAD, parsed, value_text, within_object
 from cdc_assets.formats.debezium.usual_layout import usual_cloud_event
 from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.order import Order
+from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
 from cdc_assets.formats.spec import ReadSpec, wire_struct
 
 _OP: Final = attribute("op")

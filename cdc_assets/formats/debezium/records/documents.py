@@ -12,14 +12,9 @@ from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.dialects.documents import DOCUMENT, ID
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.debezium.records.keys import json_object
-from cdc_assets.formats.debezium.records.text import (
-    PAYLOAD,
-    parsed,
-    rejection,
-    value_text,
-    within_object,
-)
+from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
 from cdc_assets.schema.types import Column
 

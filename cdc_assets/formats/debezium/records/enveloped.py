@@ -12,17 +12,13 @@ from pyspark.sql.types import StructField, StructType
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.records.keys import record_key
 from cdc_assets.formats.debezium.records.records import Records
+from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
-from cdc_assets.formats.debezium.records.text import (
-    PAYLOAD,
-    parsed,
-    rejection,
-    value_text,
-    within_object,
-)
 from cdc_assets.formats.debezium.usual_layout import usual_layout
 from cdc_assets.formats.envelope import Envelope, fields_of, no_text
+from cdc_assets.formats.lacking import lacks, texts
 from cdc_assets.formats.order import Order
+from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
 
 _NO_OP = "not a Debezium envelope: it has no op"
@@ -117,14 +113,14 @@ class EnvelopedRecords(Records):
         """
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
-            return no_text(), F.when(is_row, common.lacks(spec))
+            return no_text(), F.when(is_row, lacks(spec))
         must = (*spec.expected, *spec.schema.key)
         unusual = after.isNotNull() & ~value_text().rlike(self._usual(spec.schema.names, must))
         fields = F.json_object_keys(F.get_json_object(value_text(), paths.after))
-        known = common.texts((*spec.schema.names, *spec.target.left_out))
-        lacks = F.array_except(common.texts(spec.expected), fields)
+        known = texts((*spec.schema.names, *spec.target.left_out))
+        missing = F.array_except(texts(spec.expected), fields)
         strange = F.get(F.array_except(fields, known), F.lit(0))
-        absent = F.when(unusual & is_row & (F.size(lacks) > 0), lacks)
+        absent = F.when(unusual & is_row & (F.size(missing) > 0), missing)
         return F.when(unusual, strange), absent
 
     def _usual(self, names: tuple[str, ...], must: tuple[str, ...]) -> str:

@@ -14,18 +14,13 @@ from cdc_assets.formats.debezium.added_fields import DELETED, NEEDED, AddedField
 from cdc_assets.formats.debezium.dialects.flat import DOCUMENT_ID, is_document
 from cdc_assets.formats.debezium.records.keys import json_object, record_key
 from cdc_assets.formats.debezium.records.records import Records
+from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
-from cdc_assets.formats.debezium.records.text import (
-    PAYLOAD,
-    is_readable,
-    parsed,
-    rejection,
-    value_text,
-    within_object,
-)
 from cdc_assets.formats.debezium.usual_layout import usual_row
 from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.lacking import lacks, texts
 from cdc_assets.formats.order import Order
+from cdc_assets.formats.record_json import PAYLOAD, is_readable, parsed, value_text, within_object
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
 
@@ -155,16 +150,16 @@ class FlatRecords(Records):
         """As of `cdc_assets.formats.debezium.records.enveloped`."""
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
-            return no_text(), F.when(is_row, common.lacks(spec))
+            return no_text(), F.when(is_row, lacks(spec))
         must = (*spec.expected, *spec.schema.key)
         added = self._added.names - set(spec.schema.names)
         usual = usual_row(spec.schema.names, must, added)
         unusual = row.isNotNull() & is_row & ~value_text().rlike(usual)
         fields = F.json_object_keys(value_text())
-        known = common.texts((*spec.schema.names, *spec.target.left_out, *sorted(added)))
-        lacks = F.array_except(common.texts(spec.expected), fields)
+        known = texts((*spec.schema.names, *spec.target.left_out, *sorted(added)))
+        missing = F.array_except(texts(spec.expected), fields)
         strange = F.get(F.array_except(fields, known), F.lit(0))
-        return F.when(unusual, strange), F.when(unusual & (F.size(lacks) > 0), lacks)
+        return F.when(unusual, strange), F.when(unusual & (F.size(missing) > 0), missing)
 
 
 def _record_key(spec: ReadSpec) -> Image:

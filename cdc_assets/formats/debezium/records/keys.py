@@ -13,9 +13,9 @@ from pyspark.sql.types import StructField, StructType
 
 from cdc_assets.formats.debezium.envelope import RowType
 from cdc_assets.formats.debezium.inline import PAYLOAD, SCHEMA
-from cdc_assets.formats.debezium.records.text import key_text
 from cdc_assets.formats.envelope import Image, fields_of
 from cdc_assets.formats.key_form import NUMBER_BYTES, KeyForm
+from cdc_assets.formats.record_json import key_text
 from cdc_assets.formats.spec import ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, Wire

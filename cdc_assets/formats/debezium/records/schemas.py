@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.debezium.inline import DATA, PAYLOAD, SCHEMA
-from cdc_assets.formats.debezium.records.text import value_text
+from cdc_assets.formats.record_json import value_text
 
 _LONGEST_SCHEMA: Final = 8 << 20
 _LONGEST: Final = 2**31 - 1

@@ -1,4 +1,7 @@
-"""A record as text, and why it cannot be read."""
+"""A record's JSON on Spark: its text, what is parsed of it, and why that cannot be read.
+
+Nothing here raises on any bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,10 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from cdc_assets.formats.envelope import no_text
-from cdc_assets.formats.key_form import NUMBER_BYTES
-from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
+from cdc_assets.formats.spec import ReadSpec
 
 PAYLOAD: Final = "payload"
 _BAD: Final = "__unreadable"
-_NO_KEY_TEXT: Final = "its key is not UTF-8"
 _LONGEST_TEXT: Final = 20_000_000
 """Jackson's ``StreamReadConstraints``, as Spark leaves them."""
 
@@ -64,27 +64,12 @@ def _once(text: Expression) -> Expression:
 # ── what cannot be read ───────────────────────────────────────────────────────────────────
 
 
-def rejection(document: Expression, op: Expression, spec: ReadSpec, no_op: str) -> Expression:
-    """Why a record is no change; NULL if it is one.
-
-    Args:
-        document: of `parsed`.
-        op: what it says.
-        spec: of the table.
-        no_op: the reason where it says nothing.
-    """
-    unreadable = document.getField(_BAD).isNotNull() | document.isNull()
-    key, nothing = key_text(), F.lit("neither key nor value") if spec.schema.key else no_text()
-    is_no_text = key.isNotNull() & ~F.is_valid_utf8(key)
+def unread(document: Expression) -> Expression:
+    """Why a value is no JSON that can be read, by what `parsed` gave; NULL if it is."""
     return (
-        F.when(F.lit(False) if spec.layout.key_form in NUMBER_BYTES else is_no_text, _NO_KEY_TEXT)
-        .when((op == TOMBSTONE) & key.isNull(), nothing)
-        .when(op == TOMBSTONE, no_text())
-        .when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")
-        .when(unreadable, _unreadable())
+        F.when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")
+        .when(~is_readable(document), _unreadable())
         .when(_has_half_a_character(value_text()), "a text holds half of a surrogate pair")
-        .when(op.isNull(), no_op)
-        .when(~op.isin(*ROW_OPS, "d", "t"), "an operation that is not known")
     )
 
 
