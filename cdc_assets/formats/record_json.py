@@ -15,6 +15,7 @@ from cdc_assets.formats.spec import ReadSpec
 
 PAYLOAD: Final = "payload"
 _BAD: Final = "__unreadable"
+NO_OBJECT: Final = "not a JSON object of the expected shape and types"
 _LONGEST_TEXT: Final = 20_000_000
 """Jackson's ``StreamReadConstraints``, as Spark leaves them."""
 
@@ -75,9 +76,8 @@ def unread(document: Expression) -> Expression:
 
 def _unreadable() -> Expression:
     """Spark reads no text of more than 20,000,000 characters, and nothing else of its record."""
-    shape = "not a JSON object of the expected shape and types"
-    limited = f"{shape}, or a text in it is longer than {_LONGEST_TEXT:,} characters"
-    return F.when(F.octet_length("value") > _LONGEST_TEXT, limited).otherwise(shape)
+    limited = f"{NO_OBJECT}, or a text in it is longer than {_LONGEST_TEXT:,} characters"
+    return F.when(F.octet_length("value") > _LONGEST_TEXT, limited).otherwise(NO_OBJECT)
 
 
 def _has_half_a_character(text: Expression) -> Expression:

@@ -174,7 +174,16 @@ def raw(each: Message) -> RawRecord:
 CANAL = format_of(
     SourceConfig.model_validate({"format": "canal-json", "topics": {"include": [".*"]}})
 )
-ODD = [b"", b"no JSON", b"[1]", b'{"data":[1,[],null],"mysqlType":{"id":1}}', b"\xff", b"[" * 99999]
+ODD = [
+    b"",
+    b"no JSON",
+    b"[1]",
+    b'{"type":{}}',
+    b'{"type":[],"database":"a","table":"b"}',
+    b'{"data":[1,[],null],"mysqlType":{"id":1}}',
+    b"\xff",
+    b"[" * 99999,
+]
 
 
 @pytest.mark.unit
@@ -198,5 +207,6 @@ def test_messages_name_their_tables() -> None:
 def test_odd_messages_describe_nothing(value: bytes) -> None:
     record = raw(Message(None, value))
     assert CANAL.tables([record], "s") == frozenset()
+    assert CANAL.kind(record) in {TopicKind.UNREADABLE, TopicKind.OTHER}
     sample = CANAL.look([record], TableName("s", "a", "b"))
     assert (sample.events, sample.described) == (0, None)

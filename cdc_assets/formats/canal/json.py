@@ -53,7 +53,7 @@ class CanalJson(Format):
         rows = tuple(row for each in mine for row in messages.rows_of(each))
         typed = (messages.described(each, self._zone) for each in mine)
         return Sample(
-            count=len(rows),
+            count=len(records),
             events=len(mine),
             rows=rows,
             has_row=bool(rows),

@@ -16,15 +16,35 @@ from pyspark.sql.types import (
 )
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.formats.canal.messages import DELETE, INSERT, ROWS, TRUNCATE, UPDATE, WATERMARK
+from cdc_assets.formats.canal.messages import (
+    DELETE,
+    INSERT,
+    PASSED_OVER,
+    ROLLED_BACK,
+    ROWS,
+    TRUNCATE,
+    UPDATE,
+)
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.lacking import lacks
-from cdc_assets.formats.record_json import PAYLOAD, is_readable, parsed, value_text, within_object
+from cdc_assets.formats.record_json import (
+    NO_OBJECT,
+    PAYLOAD,
+    parsed,
+    unread,
+    value_text,
+    within_object,
+)
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, ReadSpec
 from cdc_assets.schema.types import Column
 
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
 _HEAD: Final = "database STRING, `table` STRING, `type` STRING, mysqlType STRING"
+_ROLLED_BACK: Final = (
+    "a prepared transaction was rolled back (XA ROLLBACK), the rows of which came before it: which "
+    "these are is not known"
+)
+_FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType")
 
 
 def writer(table: TableName) -> Expression:
@@ -37,16 +57,20 @@ def writer(table: TableName) -> Expression:
 
 
 def document(spec: ReadSpec) -> Expression:
-    """``array<struct<message, data, old>>``: an element for each row, one if there is none."""
+    """``array<struct<head, data, old>>``: an element for each row, one if there is none."""
     found = parsed(within_object(value_text()), _type(spec), spec)
     message = found.getField(PAYLOAD)
     data, old = message.getField("data"), message.getField("old")
     is_too_long = F.coalesce(F.size(data) > 2**LINE_BITS, F.lit(False))
+    too_long = F.when(is_too_long, f"it holds more than {2**LINE_BITS:,} rows")
     head = F.struct(
         *(message.getField(name).alias(name) for name in _FIELDS),
         message.getField("_tidb").getField("commitTs").alias("commitTs"),
-        (~is_readable(found) | message.isNull()).alias("is_bad"),
-        is_too_long.alias("is_too_long"),
+        F.coalesce(
+            unread(found),
+            F.when(message.isNull(), NO_OBJECT),
+            too_long,
+        ).alias("unread"),
     )
 
     def row(image: Expression, number: Expression) -> Expression:
@@ -56,9 +80,6 @@ def document(spec: ReadSpec) -> Expression:
     nothing = F.array(F.struct(head.alias("head"), none.alias("data"), none.alias("old")))
     has_rows = data.isNotNull() & (F.size(data) > 0) & ~is_too_long
     return F.when(has_rows, F.transform(data, row)).otherwise(nothing)
-
-
-_FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType")
 
 
 def _type(spec: ReadSpec) -> StructType:
@@ -116,7 +137,7 @@ def _op(head: Expression) -> Expression:
     for name in (UPDATE, DELETE, TRUNCATE):
         named = named.when(kind == name, _OPS[name])
     is_ddl = F.coalesce(head.getField("isDdl"), F.lit(False))
-    return named.when(is_ddl | (kind == WATERMARK), CONTROL)
+    return named.when(is_ddl | kind.isin(*PASSED_OVER), CONTROL)
 
 
 def _source(head: Expression, spec: ReadSpec) -> Expression:
@@ -134,21 +155,24 @@ def _source(head: Expression, spec: ReadSpec) -> Expression:
 def _other(head: Expression, table: TableName) -> Expression:
     """The table that a message is of, if it names one and that is another."""
     database, name = head.getField("database"), head.getField("table")
-    other = (database != table.schema) | (name != table.name)
+    other = _is_named(head) & ((database != table.schema) | (name != table.name))
     changes = head.getField("type").isin(*ROWS)
     named = F.when(changes, F.concat_ws(".", database, name)).otherwise("")
-    return F.when(F.coalesce(other, F.lit(False)), named)
+    return F.when(other, named)
+
+
+def _is_named(head: Expression) -> Expression:
+    database, name = head.getField("database"), head.getField("table")
+    return F.coalesce((database != "") & (name != ""), F.lit(False))
 
 
 def _rejection(head: Expression, op: Expression) -> Expression:
     changes = op.isin(*ROW_OPS, "d")
-    nameless = head.getField("database").isNull() | head.getField("table").isNull()
     return (
         F.when(F.col("value").isNull(), "it has no value")
-        .when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")
-        .when(head.getField("is_bad"), "not a JSON object of the expected shape and types")
-        .when(head.getField("is_too_long"), f"it holds more than {2**LINE_BITS:,} rows")
+        .when(head.getField("unread").isNotNull(), head.getField("unread"))
+        .when(head.getField("type") == ROLLED_BACK, _ROLLED_BACK)
         .when(op.isNull(), "not a message of Canal, or of a type that is not known")
-        .when(changes & nameless, "it does not name its database and table")
+        .when((changes | (op == "t")) & ~_is_named(head), "it does not name its database and table")
         .when(changes & head.getField("mysqlType").isNull(), "it does not tell its types")
     )

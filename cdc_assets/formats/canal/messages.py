@@ -20,6 +20,12 @@ from cdc_assets.schema.described import Described
 
 INSERT, UPDATE, DELETE, TRUNCATE = "INSERT", "UPDATE", "DELETE", "TRUNCATE"
 WATERMARK: Final = "TIDB_WATERMARK"
+PASSED_OVER: Final = frozenset({WATERMARK, "QUERY", "XACOMMIT"})
+"""Types of messages that change no rows: a mark of TiCDC's; the text of a statement whose rows
+follow (``binlog_rows_query_log_events``); the end of a prepared transaction whose rows came
+before."""
+
+ROLLED_BACK: Final = "XAROLLBACK"
 ROWS: Final = frozenset({INSERT, UPDATE, DELETE})
 
 Message = Mapping[str, Any]
@@ -34,11 +40,12 @@ def kind_of(message: Message) -> TopicKind:
     """Says what a message is."""
     if not message:
         return TopicKind.UNREADABLE
-    if message.get("type") == WATERMARK:
+    kind = _type(message)
+    if kind == WATERMARK:
         return TopicKind.WATERMARKS
     if message.get("isDdl") is True:
         return TopicKind.SCHEMA_CHANGES
-    if message.get("type") in ROWS and "data" in message:
+    if kind in ROWS and "data" in message:
         return TopicKind.CHANGES
     return TopicKind.OTHER
 
@@ -48,8 +55,13 @@ def table_of(message: Message, source: str) -> TableName | None:
     database, table = message.get("database"), message.get("table")
     if not (isinstance(database, str) and isinstance(table, str)):
         return None
-    is_change = database and table and message.get("type") in ROWS
+    is_change = database and table and _type(message) in ROWS
     return TableName(source, database, table) if is_change else None
+
+
+def _type(message: Message) -> str:
+    found = message.get("type")
+    return found if isinstance(found, str) else ""
 
 
 def rows_of(message: Message) -> tuple[JsonObject, ...]:
