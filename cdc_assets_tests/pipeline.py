@@ -50,6 +50,8 @@ class Pipeline:
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
     shared: dict[str, str] = field(default_factory=dict)
     """Tables that lie in a topic of another name."""
+    client: dict[str, str] = field(default_factory=dict)
+    """What the producer is told beside the usual."""
 
     def __post_init__(self) -> None:
         brokers = self.base.kafka.bootstrap_servers
@@ -61,8 +63,9 @@ class Pipeline:
     def topic(self, table: str) -> str:
         return f"{self.prefix}.{table}"
 
-    def create_topic(self, table: str, partitions: int = 1) -> str:
-        made = self.admin.create_topics([NewTopic(self.topic(table), partitions, 1)])
+    def create_topic(self, table: str, partitions: int = 1, **config: str) -> str:
+        wanted = NewTopic(self.topic(table), partitions, 1, config=config)
+        made = self.admin.create_topics([wanted])
         for future in made.values():
             future.result(30)
         return self.topic(table)
@@ -89,6 +92,12 @@ class Pipeline:
     def identity(self, table: str) -> TopicIdentity:
         log = KafkaLog(self.config.kafka.librdkafka())
         return log.identity([self.topic(table)])[self.topic(table)]
+
+    def produce_as(self, table: str, messages: Iterable[Message], **client: str) -> None:
+        """By a producer with these settings, their names with ``_`` for ``.``."""
+        self.client = {name.replace("_", "."): value for name, value in client.items()}
+        self.producer = self._producer()
+        self.produce(table, messages)
 
     def produce(self, table: str, messages: Iterable[Message]) -> None:
         failed: list[object] = []
@@ -146,7 +155,8 @@ class Pipeline:
 
     def _producer(self) -> Producer:
         brokers = self.base.kafka.bootstrap_servers
-        return Producer({"bootstrap.servers": brokers, "enable.idempotence": True})
+        usual = {"bootstrap.servers": brokers, "enable.idempotence": True}
+        return Producer({**usual, **self.client})
 
     def _config(self) -> ReplicationConfig:
         return beside(

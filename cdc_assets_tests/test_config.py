@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
-from cdc_assets.config import ReplicationConfig, Secret, load_config, parse_config
+from cdc_assets.config import BatchConfig, ReplicationConfig, Secret, load_config, parse_config
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.modes import (
     BinaryMode,
@@ -521,6 +521,21 @@ def test_a_source_that_does_not_exist_is_named_with_its_nearest():
 def test_the_quarantine_has_a_limit(given, limit):
     config = parse_config(edited("sources/shop/quarantine", given))
     assert config.source("shop").quarantine.max_records == limit
+
+
+@pytest.mark.unit
+def test_a_topic_has_the_bound_of_the_most_generous_source_that_includes_it():
+    def source(include: list[str], most: int) -> dict[str, object]:
+        topics = {"include": include, "exclude": [r"a\.secret\..*"]}
+        batch = {"max_record_bytes": most}
+        return {"format": "debezium-json", "topics": topics, "batch": batch}
+
+    sources = {"a": source([r"a\..*"], 2_000), "b": source([r"[ab]\.x\..*"], 3_000)}
+    config = ReplicationConfig.model_validate({**MINIMAL, "sources": sources})
+    assert config.max_record_bytes("a.y.t") == 2_000
+    assert config.max_record_bytes("a.x.t") == 3_000
+    assert config.max_record_bytes("a.secret.t") == 3_000, "of nobody's topic: as any source says"
+    assert BatchConfig().max_record_bytes == 32 << 20
 
 
 @pytest.mark.unit

@@ -75,6 +75,15 @@ class ReplicationConfig(Strict):
         """A path of the configuration as an absolute one."""
         return self._directory / Path(path).expanduser()
 
+    def max_record_bytes(self, topic: str) -> int:
+        """How large a record may be that is read of a topic: as the most generous source says.
+
+        Of one that no source includes, such as some transaction topics, as any source says.
+        """
+        sources = self.sources.values()
+        mine = [each for each in sources if each.topics.matches(topic)] or sources
+        return max((each.batch.max_record_bytes for each in mine), default=0)
+
     def source(self, name: str) -> SourceConfig:
         """The source of this name.
 

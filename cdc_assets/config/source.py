@@ -29,6 +29,10 @@ _TEMPLATE_FIELDS = ("source", "schema", "table")
 _KIND_ALIASES = {"postgresql": "postgres"}
 
 
+def _matches(topic: str, patterns: tuple[str, ...]) -> bool:
+    return any(re.fullmatch(pattern, topic) for pattern in patterns)
+
+
 def _kind(word: object) -> object:
     return _KIND_ALIASES.get(word, word) if isinstance(word, str) else word
 
@@ -52,6 +56,10 @@ class TopicsConfig(Strict):
     exclude: Patterns = ()
     prefix: str | None = None
     transaction: str = Field(default="transaction", min_length=1)
+
+    def matches(self, topic: str) -> bool:
+        """Whole names are matched; ``exclude`` wins."""
+        return _matches(topic, self.include) and not _matches(topic, self.exclude)
 
     @field_validator("include", "exclude")
     @classmethod
@@ -214,10 +222,11 @@ class BatchConfig(Strict):
     """How much one batch takes, and for how long one run goes on taking batches.
 
     ``statement_seconds`` and ``table_seconds`` end what hangs: one step of a batch, and a table's
-    turn in a run.
+    turn in a run. A record of more than ``max_record_bytes`` (key and value) is refused unread.
     """
 
     max_records: int = Field(default=1_000_000, ge=1)
+    max_record_bytes: int = Field(default=32 << 20, ge=1 << 10, le=1 << 30)
     drain_seconds: float = Field(default=240, gt=0)
     statement_seconds: float = Field(default=900, gt=0)
     table_seconds: float = Field(default=3600, gt=0)
@@ -246,9 +255,13 @@ class ConnectConfig(Strict):
 
 
 class QuarantineConfig(Strict):
-    """How many records of one table may lie in quarantine before the table stops anyway."""
+    """How much of one table may lie in quarantine before the table stops anyway.
+
+    ``max_bytes`` counts keys and values.
+    """
 
     max_records: int = Field(default=1000, gt=0)
+    max_bytes: int = Field(default=1 << 30, gt=0)
 
 
 class SourceConfig(Strict):

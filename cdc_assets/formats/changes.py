@@ -46,6 +46,7 @@ from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import NUMBERS, Placed
+from cdc_assets.formats.oversized import OVERSIZE, blanked, refusal
 from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, OTHER, ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import FIRST_MICRO, LAST_MICRO, decoded, unfit
@@ -79,12 +80,14 @@ class Reading:
 def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     """Changes from Kafka records (``key value partition offset`` as Spark's source gives them).
 
-    Nothing is dropped: records that cannot be merged stay, with a reason in ``reject``.
+    Nothing is dropped: records that cannot be merged stay, with a reason in ``reject``. Those that
+    are too large are not parsed: their ``op`` is NULL.
     """
     fmt, specs = reading.format, reading.specs
     writer = fmt.writer(specs[-1].layout, specs[-1].table)
-    kept = [*_KEPT, *(["headers"] if fmt.reads_headers(specs[-1].layout) else [])]
-    told = raw.select(*kept, *([] if writer is None else [writer.alias("writer")]))
+    kept = (*_KEPT, *(["headers"] if fmt.reads_headers(specs[-1].layout) else []))
+    read = blanked(raw, kept, fmt)
+    told = read if writer is None else read.withColumn("writer", writer)
     if writer is None or _is_small(specs):
         return _judged(_decoded(told, reading, specs), specs[-1])
     which = _which(specs)
@@ -127,6 +130,9 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
         named |= _of_writers(named, reading)
     if fmt.has_many_tables:
         named = _mine(named)
+    fits = F.col(OVERSIZE).isNull()
+    named["op"] = F.when(fits, named["op"])
+    named["reject"] = F.coalesce(refusal(fmt), named["reject"])
     return parsed.select(*(each.alias(name) for name, each in named.items()))
 
 

@@ -42,10 +42,8 @@ class PlainTopics:
         self._topics = topics
 
     def includes(self, topic: str) -> bool:
-        """Whole names are matched; ``exclude`` wins."""
-        topics = self._topics
-        is_mine = not is_internal(topic) and _matches(topic, topics.include)
-        return is_mine and not _matches(topic, topics.exclude)
+        """By the patterns; Kafka's and Connect's own topics never are."""
+        return not is_internal(topic) and self._topics.matches(topic)
 
     def table_of(self, topic: str, source: str) -> TableName | None:
         """By the last two parts of the name, or what follows the configured prefix."""
@@ -100,10 +98,6 @@ def _parse(topic: str, prefix: str | None, source: str) -> TableName | None:
         return TableName(source, schema, table) if own and dot and schema and table else None
     parts = topic.rsplit(".", 2)
     return TableName(source, *parts[1:]) if len(parts) == 3 and all(parts) else None
-
-
-def _matches(topic: str, patterns: Iterable[str]) -> bool:
-    return any(re.fullmatch(pattern, topic) for pattern in patterns)
 
 
 def _ambiguous(source: str, table: TableName, one: str, other: str) -> ConfigError:

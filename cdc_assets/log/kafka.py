@@ -31,11 +31,16 @@ from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.marks import Marks
 from cdc_assets.log.reaching import Attempts, reach
-from cdc_assets.log.reader import EPOCH, Place, Reader, Span
+from cdc_assets.log.reader import EPOCH, Largest, Place, Reader, Span, every_size
 from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
 
-_QUIET: Final = {"log_level": "2", "socket.connection.setup.timeout.ms": "10000"}
+_QUIET: Final = {
+    "log_level": "2",
+    "socket.connection.setup.timeout.ms": "10000",
+    # Of an answer. A record above the client's usual 100 MB could not even be passed over.
+    "receive.message.max.bytes": str(2**31 - 1),
+}
 _EARLIEST: Final[Any] = OffsetSpec.earliest()
 _LATEST: Final[Any] = OffsetSpec.latest()
 _NO_SUCH_OFFSET: Final = -1
@@ -57,6 +62,7 @@ class KafkaLog:
     Args:
         librdkafka_conf: client properties, secrets revealed.
         timeout_seconds: for each question as a whole.
+        largest: see `Reader`; without it records of every size are read.
 
     Every method raises:
         UnreachableError: if Kafka does not answer; names the servers.
@@ -64,7 +70,13 @@ class KafkaLog:
         TerminalError: if Kafka refuses access.
     """
 
-    def __init__(self, librdkafka_conf: Mapping[str, str], timeout_seconds: float = 10) -> None:
+    def __init__(
+        self,
+        librdkafka_conf: Mapping[str, str],
+        timeout_seconds: float = 10,
+        largest: Largest = every_size,
+    ) -> None:
+        self._largest = largest
         self._conf = {**_QUIET, **librdkafka_conf}
         self._servers = self._conf["bootstrap.servers"]
         self._timeout = timeout_seconds
@@ -221,7 +233,7 @@ class KafkaLog:
         return TransactionLog(self._reader(), topics, collection, marks)
 
     def _reader(self) -> Reader:
-        return Reader(self._conf, self._timeout)
+        return Reader(self._conf, self._timeout, self._largest)
 
     def _partitions(self, topics: Iterable[str] | None) -> dict[str, list[int]]:
         """The partitions of existing topics (None: of all topics)."""

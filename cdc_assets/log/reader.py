@@ -7,6 +7,7 @@ one after the other, a look-up ends: what it may wait for in all grows with how 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ _CONSUMER: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 50,
 }
+"""A first record that is larger than a fetch comes all the same:
+https://cwiki.apache.org/confluence/display/KAFKA/KIP-74."""
 
 # Of a cursor's reads some take a thousand records: keep fetching while they are handed out.
 _AT_ONCE: Final[dict[str, Any]] = {
@@ -57,15 +60,29 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 Events = Callable[[Consumer, Collection[Place]], Iterator[tuple[Place, "RawRecord | None"]]]
+Largest = Callable[[str], int]
+"""How many bytes a record of a topic may have that is to be read."""
+
 Span = tuple[int, int | None]
 """First offset, and the one after the last; None for the log's present end."""
 
 
-class Reader:
-    """Reads from given offsets, in the order in which partitions answer."""
+def every_size(_: str) -> int:
+    """Reads records whatever their size."""
+    return sys.maxsize
 
-    def __init__(self, conf: Mapping[str, str], timeout_seconds: float) -> None:
+
+class Reader:
+    """Reads from given offsets, in the order in which partitions answer.
+
+    Records that are larger than ``largest`` come without what they hold: `RawRecord.within`.
+    """
+
+    def __init__(
+        self, conf: Mapping[str, str], timeout_seconds: float, largest: Largest = every_size
+    ) -> None:
         self._conf = conf
+        self._largest = largest
         self._timeout = timeout_seconds
         self._last_error: KafkaError | None = None
 
@@ -175,7 +192,8 @@ class Reader:
                     raise KafkaException(error)
                 if place in waiting:
                     silence.broken()
-                    yield place, None if error else _record(message)
+                    largest = self._largest(place[0])
+                    yield place, None if error else _record(message).within(largest)
             if silence.is_too_long:
                 missing = (place for place in sorted(waiting))
                 servers = self._conf["bootstrap.servers"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
@@ -33,10 +33,21 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One record as it lies in the log; ``timestamp`` is aware."""
+    """One record as it lies in the log; ``timestamp`` is aware.
+
+    One that is too large to be read has an empty value: it is unreadable, and no tombstone.
+    """
 
     coordinate: Coordinate
     timestamp: datetime
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+    def within(self, most_bytes: int) -> RawRecord:
+        """The same; without what it holds, if key and value are larger than this together."""
+        key, value = self.key or b"", self.value or b""
+        if len(key) + len(value) <= most_bytes:
+            return self
+        fits = self.key is not None and len(key) <= most_bytes
+        return replace(self, key=self.key if fits else None, value=b"", headers=())

@@ -233,7 +233,7 @@ class Attempts:
             return Stopping(plan)
         catalog, name = self._config.lake.catalog.name, plan.entry.table.source
         quarantine = Quarantine(self.session(), catalog, name)
-        return KeptApart(quarantine, plan, raw, source.quarantine.max_records, self._clock)
+        return KeptApart(quarantine, plan, raw, source.quarantine, self._clock)
 
     def _read(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
         options = self._config.kafka.spark_options()

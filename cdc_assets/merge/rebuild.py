@@ -98,7 +98,7 @@ class Rebuild:
         self._run_id = run_id
         self._clock = clock
         self._lake = Lake(config)
-        self._log = KafkaLog(config.kafka.librdkafka())
+        self._log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
         self._attempts = Attempts(config, self._lake, self._log, spark, clock)
         self._replicator = Replicator(config, spark, clock=clock)
 

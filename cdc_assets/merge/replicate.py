@@ -63,7 +63,7 @@ class Replicator:
         *,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        log = KafkaLog(config.kafka.librdkafka())
+        log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
         self._attempts = Attempts(config, Lake(config), log, spark, clock)
 
     def drain(

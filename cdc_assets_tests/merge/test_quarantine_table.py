@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import RejectedRecordError
 from cdc_assets.lake.quarantined import QuarantinedRecord, QuarantineLake
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.tables.quarantine import Origin, Quarantine
@@ -37,6 +38,7 @@ class Source:
         self.catalog = config.lake.catalog.name
         self.quarantine = Quarantine(self.spark, self.catalog, self.name)
         self.lake = QuarantineLake(config)
+        self.most_bytes = 1 << 30
 
     def entry(self, table: str) -> TableEntry:
         name = TableName(self.name, "public", table)
@@ -69,7 +71,8 @@ class Source:
             reasons, "partition int, offset bigint, reason string"
         )
         raw = self.raw(table, [*places, *read])
-        self.quarantine.add(raw, rejected, Origin(self.entry(table), ranges, run_id, NOW))
+        origin = Origin(self.entry(table), ranges, run_id, NOW)
+        self.quarantine.add(raw, rejected, origin, self.most_bytes)
 
     def listed(self, table: str) -> dict[Place, QuarantinedRecord]:
         found, total = self.lake.quarantined(self.name, f"public.{table}", 10_000)
@@ -106,6 +109,18 @@ def test_a_record_is_kept_with_its_bytes_and_found_as_kafka_gives_it(source: Sou
     listed = source.listed("t")[0, 5]
     assert (listed.table, listed.reason, listed.run_id) == ("public.t", "why", "run")
     assert (listed.timestamp, listed.quarantined_at) == (NOW, NOW)
+
+
+def test_no_more_bytes_are_kept_than_the_bound_of_the_table(source: Source) -> None:
+    each = len(b"k0-5" + b"v0-5")
+    source.set_aside("other", [(0, n) for n in range(5)])
+    source.most_bytes = 3 * each
+    source.set_aside("t", [(0, 5), (0, 6)])
+    with pytest.raises(RejectedRecordError, match=f"{4 * each} bytes.*more than {3 * each}"):
+        source.set_aside("t", [(0, 6), (0, 7), (0, 8)])
+    assert source.found("t") == [(0, 5), (0, 6)], "none of them"
+    source.set_aside("t", [(0, 5), (0, 6), (0, 7)])
+    assert source.found("t") == [(0, 5), (0, 6), (0, 7)], "what is there counts once"
 
 
 def test_headers_are_kept_out(source: Source) -> None:

@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.config.source import QuarantineConfig
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.quarantine import Origin, Quarantine
 
@@ -58,7 +60,7 @@ class KeptApart:
         quarantine: of the source.
         plan: of the batch.
         raw: its records.
-        limit: how many records of the table may lie there.
+        limits: how much of the table may lie there.
         clock: wall clock.
     """
 
@@ -69,26 +71,32 @@ class KeptApart:
         quarantine: Quarantine,
         plan: BatchPlan,
         raw: DataFrame,
-        limit: int,
+        limits: QuarantineConfig,
         clock: Callable[[], datetime],
     ) -> None:
         self._quarantine = quarantine
         self._plan = plan
         self._raw = raw
-        self._limit = limit
+        self._limits = limits
         self._clock = clock
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
-        """Write them to the quarantine; stop if there are more than the bound then."""
+        """Write them to the quarantine; stop if there are more than the bound then.
+
+        Raises:
+            RejectedRecordError: likewise if they are too large for it; then none is written.
+        """
         plan = self._plan
         origin = Origin(plan.entry, plan.ranges, plan.run_id, self._clock())
         with steps.step("quarantine"):
-            self._quarantine.add(self._raw, refused, origin)
+            known = pinned(refused)
+            self._quarantine.add(self._raw, known, origin, self._limits.max_bytes)
             self.quarantined = self._quarantine.count(plan.entry.table)
-            count = refused.count()
-        if self.quarantined <= self._limit:
+            count = known.count()
+        most = self._limits.max_records
+        if self.quarantined <= most:
             return count
-        what = f"{self.quarantined} record(s) lie in quarantine, more than {self._limit}"
+        what = f"{self.quarantined} record(s) lie in quarantine, more than {most}"
         remedy = "look at them (cdc-assets quarantine list), or raise quarantine.max_records"
         raise RejectedRecordError(what, where=plan.where, remedy=remedy)
 

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import order_of
+from cdc_assets.formats.oversized import blanked
 from cdc_assets.formats.sample import Written
 from cdc_assets.formats.writers import Writer
 from cdc_assets.merge.intake.absent import AbsentColumns
@@ -151,9 +152,11 @@ class Preparation:
             return replace(plan, epochs=order.epochs(plan.numbering))
         numbering = plan.numbering
         if not plan.replay:
+            headers = ("headers",) if self.format.reads_headers(plan.layout) else ()
             texts = {number: each.text for number, each in writers.items() if each.schema}
             with translated("read positions", plan.where):
-                sources = self.format.sources(raw, plan.layout, order, texts)
+                read = blanked(raw, ("key", "value", "partition", "offset", *headers), self.format)
+                sources = self.format.sources(read, plan.layout, order, texts)
                 numbering = order.scanned(sources, numbering)
         return replace(plan, numbering=numbering, epochs=order.epochs(numbering))
 

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.format import Format
+from cdc_assets.formats.oversized import blanked
 from cdc_assets.formats.sample import Written
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.reader import EPOCH
@@ -84,7 +85,9 @@ def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
 def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
     writer = fmt.writer(plan.layout, plan.entry.table)
     number = F.lit(None).cast("bigint") if writer is None else writer
-    return raw.withColumn("writer", number).where("writer IS NOT NULL")
+    headers = ("headers",) if fmt.reads_headers(plan.layout) else ()
+    read = blanked(raw, ("key", "value", "partition", "offset", *headers), fmt)
+    return read.withColumn("writer", number).where("writer IS NOT NULL")
 
 
 def _first_records(

@@ -2,8 +2,8 @@
 
 One table per source, written before the batch publishes. A coordinate is written once, also
 when the batch is tried again; of two writers that try it at the same moment each may write it,
-so readers take one row per coordinate. It holds raw keys and values, without headers: whoever
-may read the source's tables may read it, and nobody else should.
+so readers take one row per coordinate. It holds raw keys and values, of whatever size and without
+headers: whoever may read the source's tables may read it, and nobody else should.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.effects import effect
+from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.flat import by_partition
+from cdc_assets.formats.oversized import size_of
 from cdc_assets.lake.quarantined import quarantine_name
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.registry import TableEntry
 
 _COLUMNS: Final = (
@@ -49,6 +50,8 @@ _PROPERTIES: Final = {
     # What a replay removes or restates, no batch that is at work writes.
     "write.delete.isolation-level": "snapshot",
     "write.merge.isolation-level": "snapshot",
+    # Parquet looks how much it holds after a hundred rows: of 20 MB each that is too late.
+    "write.parquet.row-group-check-min-record-count": "1",
 }
 _COORDINATE: Final = ("topic", "partition", "offset")
 _COORDINATE_TYPES: Final = "topic string, partition int, offset bigint"
@@ -82,17 +85,20 @@ class Quarantine:
         self._name = quarantine_name(source)
         self._table = sql.table(catalog, self._name)
 
-    def add(self, raw: DataFrame, rejected: DataFrame, origin: Origin) -> None:
+    def add(self, raw: DataFrame, rejected: DataFrame, origin: Origin, most_bytes: int) -> None:
         """Write what is not there yet.
 
         Args:
             raw: Kafka records, as Spark's source gives them.
-            rejected: ``partition offset reason`` of those that cannot be merged.
+            rejected: ``partition offset reason`` of those that cannot be merged, pinned.
             origin: of both.
+            most_bytes: of keys and values of the table's records, those that are there included.
+
+        Raises:
+            RejectedRecordError: if there would be more; nothing was written.
         """
         self._create()
-        refused = pinned(rejected)
-        records = raw.join(sent(refused, refused.count()), ["partition", "offset"])
+        records = raw.join(sent(rejected, rejected.count()), ["partition", "offset"])
         known = self._spark.table(self._table).where(_within(origin)).select(*_COORDINATE)
         own = {
             "table": F.lit(origin.entry.table.qualified),
@@ -101,6 +107,14 @@ class Quarantine:
         }
         rows = records.select(*(own.get(name, F.col(name)).alias(name) for name, _ in _COLUMNS))
         new = rows.join(sent(known, known.count()), list(_COORDINATE), "left_anti")
+        table = origin.entry.table.qualified
+        there = self._spark.table(self._table).where(F.col("table") == table)
+        total = _bytes(new) + _bytes(there)
+        if total > most_bytes:
+            what = f"{total} bytes of records would lie in quarantine, more than {most_bytes}"
+            remedy = "look why records are rejected, or raise quarantine.max_bytes"
+            where = f"table={origin.entry.table} topic={origin.entry.topic}"
+            raise RejectedRecordError(what, where=where, remedy=remedy)
         with effect("spark: append to quarantine"):
             new.writeTo(self._table).append()
 
@@ -155,6 +169,12 @@ class Quarantine:
         rows.createOrReplaceTempView(view)
         with released_after(lambda: self._spark.catalog.dropTempView(view)):
             yield view
+
+
+def _bytes(records: DataFrame) -> int:
+    """Of keys and values."""
+    total = F.sum(size_of(F.col("key"), F.col("value")))
+    return records.agg(F.coalesce(total, F.lit(0)).alias("bytes")).collect()[0]["bytes"]
 
 
 def _within(origin: Origin) -> Expression:
