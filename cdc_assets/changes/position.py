@@ -139,9 +139,14 @@ def postgres(
     transactions it is not, they interleave. The pair of ``source.sequence`` follows the order
     of emission, which is commit order. What the pair does not say by itself:
 
-    - A snapshot row (``read``) has no last commit. It was read at its LSN, and every
-      transaction that it does not hold commits after that: it counts as committed there,
+    - A row of a complete snapshot (``read``) has no last commit. It was read at its LSN, and
+      every transaction that it does not hold commits after that: it counts as committed there,
       before any change that follows that commit.
+    - A row of an incremental snapshot is sent amid changes and has the ``sequence`` of the
+      change that it is sent before, which it may not hold: with ``read.only`` a change of its
+      own key closes the window. All that follow that last commit may be newer than the row, and
+      what came before is in it. So it counts as committed there.
+      https://debezium.io/documentation/reference/3.6/connectors/postgresql.html#postgresql-read-only-incremental-snapshots
     - The first transaction after a connector's start has no last commit either. Its changes
       may have an LSN *below* that of a snapshot row (it ran while the slot was made), and are
       newer all the same. They follow the *read floor*: the LSN of the latest complete snapshot
@@ -149,7 +154,8 @@ def postgres(
       again, or replayed, above rows that are newer; `floor_at` says which it is.
 
     Args:
-        sequence_commit: first element of ``source.sequence``; None where it is null or absent.
+        sequence_commit: first element of ``source.sequence``; None where it is null or absent,
+            and of rows of complete snapshots.
         lsn: ``source.lsn``; rows of an incremental snapshot have it only as the second
             element of ``source.sequence``.
         offset: in Kafka.
@@ -160,7 +166,7 @@ def postgres(
     Raises:
         ValueError: if an LSN reaches into the bits of the epoch.
     """
-    follows = lsn if is_read or sequence_commit is None else sequence_commit
+    follows = lsn if sequence_commit is None else sequence_commit
     first = _in_epoch(Scheme.POSTGRES, epoch, follows)
     if is_read:
         return (first, 0, offset)

@@ -64,6 +64,17 @@ def test_the_first_transaction_after_a_snapshot_is_newer_though_its_lsn_is_lower
     assert at(commit, 90, offset=7) > at(None, 100, read=True, offset=3)
 
 
+@pytest.mark.unit
+def test_a_row_of_an_incremental_snapshot_loses_to_the_changes_that_it_is_sent_before():
+    """Debezium gives it the very sequence of the change that closed its window."""
+    row = at(200, 260, read=True, offset=5)
+    closing, later_in_it = at(200, 260, offset=6), at(200, 270, offset=7)
+    began_before_that_commit = at(280, 190, offset=8)
+    assert row < closing < later_in_it < began_before_that_commit
+    assert at(200, 150, offset=6) > row, "of another transaction that began before the last commit"
+    assert at(150, 199, offset=4) < row, "whatever committed before is in it"
+
+
 # ── MySQL, MariaDB ────────────────────────────────────────────────────────────────────────
 
 BINLOG_FILES = st.one_of(FEW, st.integers(999_990, 1_000_010), st.integers(1, 2**31 - 1))

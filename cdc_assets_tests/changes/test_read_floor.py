@@ -1,8 +1,12 @@
-"""Why the read floor is that of the partition, of complete snapshots, and below no commit."""
+"""Why the read floor is that of the partition, of complete snapshots, and below no commit.
+
+And why rows of incremental snapshots do not stand at their LSN.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +75,21 @@ def test_an_incremental_snapshot_does_not_lift_what_is_sent_again() -> None:
     assert toy.source.rows[(0,)]["n"] == 2
     assert values([first, again]) == {0: 2, 1: 0}
     assert values([first, again], known=highest_read(log)) == {0: 0, 1: 0}
+
+
+def test_a_row_does_not_win_over_the_change_that_closes_the_window_it_was_read_in() -> None:
+    """It is sent right before that change, with its sequence, and does not hold it."""
+    read = Incremental(frozenset({0, 1}), read_only=True)
+    closing = Update(0, 0, {"n": 1}), Update(0, 1, {"n": 1}), Commit(0, 0)
+    toy, log = log_of([*FLOATING, read, *closing])
+    assert [change.op for change in log[-4:]] == ["r", "r", "u", "u"]
+    assert values([log[:-2], log[-2:]]) == values([log]) == {0: 1, 1: 1}
+    assert {key[0]: row["n"] for key, row in toy.source.rows.items()} == {0: 1, 1: 1}
+    at_lsn = [
+        replace(each, position=(log[-2].position[1], 0, each.offset)) if each.incremental else each
+        for each in log
+    ]
+    assert values([at_lsn]) == {0: 0, 1: 0}, "by its LSN, as rows of complete snapshots stand"
 
 
 def test_a_later_snapshot_does_not_lift_what_is_replayed() -> None:

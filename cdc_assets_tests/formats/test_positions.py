@@ -82,7 +82,9 @@ def of_postgres(source: Source, offset: int) -> Expected:
     lsn = source["lsn"] if source["lsn"] is not None else second
     if lsn is None or int(lsn) < 0:
         return None
-    if not is_read(source) and commit is not None and int(commit) < 0:
+    if is_read(source) and source["snapshot"] != "incremental":
+        commit = None
+    if commit is not None and int(commit) < 0:
         return None
     return placed(
         postgres,

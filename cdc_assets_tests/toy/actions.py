@@ -66,7 +66,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
+    """Some rows; with ``read_only`` between watermarks that are not written."""
+
     picks: frozenset[int]
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +105,13 @@ class Toy:
             case Snapshot():
                 self._wait_for_truncates()
                 self.log.snapshot(self.source)
-            case Incremental(picks):
+            case Incremental(picks, read_only):
                 self._wait_for_truncates()
-                keys = self.source.schema.keys
-                self.log.incremental(self.source, [keys[pick] for pick in sorted(picks)])
+                keys = [self.source.schema.keys[pick] for pick in sorted(picks)]
+                if read_only:
+                    self.log.read_only_incremental(self.source, keys)
+                else:
+                    self.log.incremental(self.source, keys)
             case Restart(back):
                 self.log.restart(back)
             case RaisePartitions():
@@ -194,7 +200,7 @@ def happenings(schema: Schema) -> dict[type[Happening], st.SearchStrategy[Happen
         RaisePartitions: st.builds(RaisePartitions),
         Skip: st.builds(Skip, PICK),
         Snapshot: st.builds(Snapshot),
-        **({Incremental: st.builds(Incremental, picks)} if schema.keys else {}),
+        **({Incremental: st.builds(Incremental, picks, st.booleans())} if schema.keys else {}),
     }
 
 

@@ -119,9 +119,8 @@ class Record:
         yield change
 
     def _position(self, event: Event) -> tuple[int, ...]:
-        if event.op == "r":
-            return (event.lsn, 0, self.offset)
-        return (event.lsn if event.commit is None else event.commit, event.lsn, self.offset)
+        follows = event.lsn if event.commit is None else event.commit
+        return (follows, 0 if event.op == "r" else event.lsn, self.offset)
 
 
 def changes_of(records: Iterable[Record]) -> list[Change]:
@@ -172,6 +171,7 @@ class Connector:
     _last_commit: int | None = None
     _first_pending: bool = False
     _started: bool = False
+    _window: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.ends = dict.fromkeys(range(self.settings.partitions), 0)
@@ -185,6 +185,7 @@ class Connector:
         """Start, or start anew: every committed row, then whatever commits after."""
         at = source.tick()
         self._sent.clear()
+        self._window.clear()
         for number, row in enumerate(source.rows.values()):
             self._produce(self._read(at, row, "true"))
             if number == 0 and not self.shape.key:
@@ -195,18 +196,23 @@ class Connector:
     def incremental(self, source: Source, keys: Iterable[Key]) -> None:
         """Some rows, read between two watermarks, which are transactions of their own."""
         if self._started:
-            source.tick()
-            at = source.tick()
-            for key in keys:
-                if key in source.rows:
-                    self._produce(self._read(at, source.rows[key], "incremental"))
+            opened, closed = source.tick(), source.tick()
+            self._send([source.rows[key] for key in keys if key in source.rows], opened, closed)
             self._last_commit, self._first_pending = source.tick(), False
+
+    def read_only_incremental(self, source: Source, keys: Iterable[Key]) -> None:
+        """Some rows, which are sent when the next change closes the window, and before it."""
+        if self._started:
+            self._window[:] = [source.rows[key] for key in keys if key in source.rows]
 
     def stream(self, commit: Commit) -> None:
         """The changes of one transaction."""
         if not self._started:
             return
         events = [event for logged in commit.changes for event in self._events(logged)]
+        if events:
+            self._send(self._window, self._last_commit, events[0].lsn)
+            self._window.clear()
         for number, event in enumerate(events, start=1):
             sent = replace(
                 event,
@@ -224,6 +230,7 @@ class Connector:
     def restart(self, back: int) -> None:
         """Send the last events again, wherever in a transaction that begins."""
         self._deletes.clear()
+        self._window.clear()
         for event in self._sent[len(self._sent) - back % (len(self._sent) + 1) :]:
             self._produce(event)
 
@@ -281,6 +288,10 @@ class Connector:
 
     def _read(self, at: int, row: Row, snapshot: str) -> Event:
         return Event("r", at, key=self._key_of(row), after=row, snapshot=snapshot)
+
+    def _send(self, rows: Iterable[Row], commit: int | None, lsn: int) -> None:
+        for row in rows:
+            self._produce(replace(self._read(lsn, row, "incremental"), commit=commit))
 
     def _key_of(self, row: Row | None) -> Key | None:
         return self.shape.key_of(row) if row is not None and self.shape.key else None

@@ -1,4 +1,4 @@
-"""PostgreSQL: last commit LSN and LSN, of ``source.sequence``; rows of snapshots by their LSN.
+"""PostgreSQL: last commit LSN and LSN, of ``source.sequence``; rows of snapshots by the first.
 
 https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 """
@@ -26,13 +26,14 @@ class PostgresOrder(Order):
     has_floors = True
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """Last commit, lifted to the read floor, and LSN."""
+        """Last commit, lifted to the read floor, and LSN; of a complete snapshot's row its LSN."""
         source, is_read = placed.source, placed.is_read
         sequence = source.getField("sequence")
         second = F.regexp_extract(sequence, '"([0-9]+)"\\]$', 1).try_cast("bigint")
         lsn = F.coalesce(source.getField("lsn"), second)
         commit, none = _last_commit(source), F.lit(0).cast("bigint")
-        follows = F.when(is_read, lsn).otherwise(F.coalesce(commit, lsn))
+        is_complete = is_read & F.coalesce(~_is_incremental(source), F.lit(True))
+        follows = F.when(is_complete, lsn).otherwise(F.coalesce(commit, lsn))
         first = in_epoch(self.scheme, epoch_of(placed, state), follows)
         floor = _floor(placed, state)
         first = F.when(~is_read & commit.isNull() & (first < floor), floor).otherwise(first)
@@ -72,6 +73,10 @@ def _floor(placed: Placed, state: OrderState) -> Expression:
     begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in floors.items()}
     found = stepped(placed.partition, placed.offset, after(begun, state.firsts))
     return F.coalesce(found, F.lit(lowest).cast("bigint"))
+
+
+def _is_incremental(source: Expression) -> Expression:
+    return source.getField("snapshot") == "incremental"
 
 
 def _last_commit(source: Expression) -> Expression:
