@@ -18,6 +18,7 @@ class TopicKind(StrEnum):
     MESSAGES = "logical decoding messages"
     SCHEMA_CHANGES = "schema changes"
     SIGNALS = "signals"
+    NOTIFICATIONS = "notifications"
     WATERMARKS = "watermarks"
     OTHER = "JSON that is no change event (are rows flattened, without fields that say so?)"
     UNREADABLE = "no JSON objects (is the source's format the connector's?)"

@@ -14,6 +14,14 @@ pytestmark = pytest.mark.unit
 
 CHANGE = {"before": None, "after": {"id": 1}, "source": {"connector": "postgresql"}, "op": "c"}
 HEARTBEAT = {"ts_ms": 1760000000000}
+NOTIFICATION = {
+    "id": "71bcb573-5808-468e-9bbb-4f76ea145413",
+    "type": "IN_PROGRESS",
+    "aggregate_type": "Initial Snapshot",
+    "additional_data": {"connector_name": "shop", "data_collections": "public.orders"},
+    "timestamp": 1795356522500,
+}
+SIGNAL = {"id": "1", "type": "execute-snapshot", "data": {"data-collections": ["public.x"]}}
 SAMPLES = {
     TopicKind.CHANGES: [
         CHANGE,
@@ -38,7 +46,12 @@ SAMPLES = {
         {"source": {}, "databaseName": "inventory", "ddl": "CREATE TABLE x", "tableChanges": []},
         {"source": {}, "position": {}, "databaseName": "d", "ddl": "DROP TABLE x"},
     ],
-    TopicKind.SIGNALS: [{"type": "execute-snapshot", "data": {"data-collections": ["public.x"]}}],
+    TopicKind.SIGNALS: [SIGNAL, {"type": "log", "data": {"message": "here"}}],
+    TopicKind.NOTIFICATIONS: [
+        NOTIFICATION,
+        {name: value for name, value in NOTIFICATION.items() if name != "timestamp"},
+        NOTIFICATION | {"type": "SKIPPED", "additional_data": None},
+    ],
     TopicKind.OTHER: [{}, {"id": 1, "name": "unwrapped"}, {"status": "END"}, {"type": "x"}],
 }
 KIND = debezium_json().kind
@@ -73,6 +86,8 @@ ROWS = [
     {"id": 1, "name": "unwrapped"},
     {"id": 1, "status": "END", "customer": 7},
     {"id": 1, "type": "x", "data": "{}"},
+    {"id": "1", "type": "execute-snapshot", "data": '{"data-collections": ["public.x"]}'},
+    {"id": 1, "type": "x", "data": {"of": "a struct"}, "name": "one column more"},
     {"id": 1, "ddl": "CREATE TABLE x"},
 ]
 NO_ROWS = [
@@ -80,6 +95,8 @@ NO_ROWS = [
     (TopicKind.TRANSACTIONS, SAMPLES[TopicKind.TRANSACTIONS][0]),
     (TopicKind.SCHEMA_CHANGES, SAMPLES[TopicKind.SCHEMA_CHANGES][0]),
     (TopicKind.MESSAGES, SAMPLES[TopicKind.MESSAGES][0]),
+    (TopicKind.SIGNALS, SIGNAL),
+    (TopicKind.NOTIFICATIONS, NOTIFICATION),
     (TopicKind.OTHER, {}),
 ]
 

@@ -18,9 +18,18 @@ NOT_TABLES = (
     "_schemas",
     "shop",
     "shop.transaction",
+    "shop.message",
+    "shop-signal",
+    "shop.notifications",
+    "beats.shop",
     "schemahistory.shop",
 )
-BY_RECORDS = ("acme-heartbeat.eu.west.shop", "eu.west.transaction", "eu.west.message")
+BY_RECORDS = (
+    "acme-heartbeat.eu.west.shop",
+    "eu.west.transaction",
+    "eu.west.message",
+    "eu.west.shop-signal",
+)
 """Topics whose names could be those of tables."""
 
 
@@ -74,6 +83,14 @@ def test_a_table_named_transaction_is_a_table():
 def test_a_name_that_a_table_could_have_decides_only_as_long_as_there_are_no_records(topic):
     assert topic in tables([topic])
     assert names().looks_like_side_topic(topic)
+    assert match_topics(names(), "s", [topic], not_tables={topic}) == ()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("topic", ["acme.beats.shop", "shop.signals.kafka", "ops.cdc.notices"])
+def test_a_topic_under_a_chosen_name_is_told_by_its_records_alone(topic):
+    """``topic.heartbeat.prefix``, ``signal.kafka.topic``, ``notification.sink.topic.name``."""
+    assert topic in tables([topic])
     assert match_topics(names(), "s", [topic], not_tables={topic}) == ()
 
 

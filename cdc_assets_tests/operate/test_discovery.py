@@ -23,6 +23,9 @@ CHANGE = {"before": None, "after": {"id": 1}, "source": {}, "op": "c"}
 HEARTBEAT = {"ts_ms": 1}
 BEGIN = {"status": "BEGIN", "id": "5:7"}
 MESSAGE = {"op": "m", "source": {}, "message": {"prefix": "p", "content": "YQ=="}}
+NOTIFICATION = {"id": "1", "type": "COMPLETED", "aggregate_type": "Initial Snapshot",
+                "additional_data": {"connector_name": "shop"}, "timestamp": 1}  # fmt: skip
+DDL = {"source": {}, "databaseName": "shop", "ddl": "CREATE TABLE x", "tableChanges": []}
 
 
 class Cluster(World):
@@ -68,6 +71,8 @@ def test_only_what_holds_changes_becomes_a_table(cluster: Cluster) -> None:
     cluster.holding("west.message", MESSAGE)
     cluster.holding("west.transaction", BEGIN)
     cluster.holding("signals.shop", {"type": "execute-snapshot", "data": {}})
+    cluster.holding("connector.notifications", NOTIFICATION)
+    cluster.holding("eu.west", DDL)
     cluster.holding("plain.json", {"id": 1})
     cluster.holding("avro.values", b"\x00\x00\x00\x00\x01")
     tables, others = cluster.found()
@@ -75,6 +80,8 @@ def test_only_what_holds_changes_becomes_a_table(cluster: Cluster) -> None:
     assert {name: holds.partition(" (")[0] for name, holds in others.items()} == {
         "avro.values": "no JSON objects",
         "heartbeat.shop": "heartbeats",
+        "connector.notifications": "notifications",
+        "eu.west": "schema changes",
         "plain.json": "JSON that is no change event",
         "signals.shop": "signals",
         "west.message": "logical decoding messages",
@@ -93,7 +100,7 @@ def test_a_change_among_broken_records_makes_a_table(cluster: Cluster) -> None:
 
 
 def test_a_topic_without_records_is_told_by_its_name_until_they_come(cluster: Cluster) -> None:
-    for name in ("public.orders", "west.transaction", "west.message"):
+    for name in ("public.orders", "west.transaction", "west.message", "west.shop-signal"):
         cluster.holding(name)
     assert cluster.found() == ({"public.orders"}, {})
 

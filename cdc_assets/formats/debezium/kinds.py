@@ -2,8 +2,11 @@
 
 Beside the topics of tables Debezium writes transaction metadata (``<prefix>.transaction``),
 heartbeats (any prefix by ``topic.heartbeat.prefix``), logical decoding messages
-(``<prefix>.message``), schema changes and its schema history; it reads signals from a topic. Each
-of these may have a name that a table's topic could have, and the other way round.
+(``<prefix>.message``), schema changes and its schema history, and notifications
+(``notification.sink.topic.name``); it reads signals from a topic (``signal.kafka.topic``). Each of
+these may have a name that a table's topic could have, and the other way round.
+https://debezium.io/documentation/reference/3.6/configuration/notification.html
+https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 """
 
 from __future__ import annotations
@@ -17,6 +20,10 @@ _TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _IMAGES: Final = frozenset({"before", "after"})
 _TRANSACTION: Final = frozenset({"status", "id", "ts_ms", "event_count", "data_collections"})
 _SCHEMA_CHANGE: Final = frozenset({"ddl", "tableChanges"})
+_SIGNAL: Final = frozenset({"id", "type", "data"})
+_NOTIFICATION: Final = frozenset({"id", "type", "aggregate_type", "additional_data"})
+_LATER: Final = frozenset({"timestamp"})
+"""Fields of notifications that release 2.3 did not write yet."""
 
 
 def kind_of_event(event: Mapping[str, Any]) -> TopicKind:
@@ -37,6 +44,8 @@ def kind_of_event(event: Mapping[str, Any]) -> TopicKind:
         return TopicKind.HEARTBEATS
     if event.keys() & _SCHEMA_CHANGE:
         return TopicKind.SCHEMA_CHANGES
+    if event.keys() - _LATER == _NOTIFICATION:
+        return TopicKind.NOTIFICATIONS
     if isinstance(event.get("type"), str) and "data" in event:
         return TopicKind.SIGNALS
     return TopicKind.OTHER
@@ -45,7 +54,8 @@ def kind_of_event(event: Mapping[str, Any]) -> TopicKind:
 def kind_of_row(row: Mapping[str, Any]) -> TopicKind:
     """Says what one record is where all rows are flattened: nearly any object may be one.
 
-    What Debezium writes beside rows is not flattened. It is told by all of its fields.
+    What Debezium writes beside rows is not flattened. It is told by all of its fields. A signal in
+    a topic has an object as its data; in a row of the table of signals that is text.
     """
     kind = kind_of_event(row)
     match kind:
@@ -53,7 +63,9 @@ def kind_of_row(row: Mapping[str, Any]) -> TopicKind:
             return kind
         case TopicKind.SCHEMA_CHANGES if "databaseName" in row and "source" in row:
             return kind
-        case TopicKind.HEARTBEATS | TopicKind.MESSAGES:
+        case TopicKind.SIGNALS if row.keys() <= _SIGNAL and isinstance(row["data"], Mapping):
+            return kind
+        case TopicKind.HEARTBEATS | TopicKind.MESSAGES | TopicKind.NOTIFICATIONS:
             return kind
         case _:
             return TopicKind.CHANGES if row else TopicKind.OTHER

@@ -1,9 +1,10 @@
 """How Debezium names topics.
 
 A table's is ``<topic.prefix>.<schema>.<table>``. Beside these Debezium writes ``<prefix>`` (schema
-changes), ``<prefix>.transaction``, ``<prefix>.message`` and heartbeats, whose names may look alike:
-records tell them apart (`cdc_assets.formats.debezium.kinds`). Names decide only where there are no
-records yet.
+changes), ``<prefix>.transaction``, ``<prefix>.message``, heartbeats and notifications, and reads
+signals from ``<prefix>-signal`` or another topic. Their names may look alike: records tell them
+apart (`cdc_assets.formats.debezium.kinds`). Names decide only where there are no records yet.
+https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cdc_assets.config.source import TopicsConfig
 from cdc_assets.formats.names import PlainTopics
 
 _HEARTBEAT: Final = re.compile(r"[^.]*-heartbeat(\.|$)")
-_SIDE_TOPICS: Final = (".transaction", ".message")
+_SIDE_TOPICS: Final = (".transaction", ".message", "-signal")
 
 
 class DebeziumTopics(PlainTopics):
