@@ -14,5 +14,11 @@ def debezium_json_with(connector):
     return _format({"topics": {"include": [".*"]}, "connector": connector})
 
 
-def _format(source):
-    return format_of(SourceConfig.model_validate({"format": "debezium-json", **source}))
+def debezium_avro(registry):
+    """``debezium-avro`` with the registry at this URL."""
+    registry = {"url": registry}
+    return _format({"topics": {"include": [".*"]}, "schema_registry": registry}, "debezium-avro")
+
+
+def _format(source, name="debezium-json"):
+    return format_of(SourceConfig.model_validate({"format": name, **source}))
