@@ -15,6 +15,7 @@ scheme       numbers before the offset
 `mongodb`    seconds of the cluster time, ordinal
 `yugabyte`   commit time, term, index, write id
 `tidb`       commit timestamp
+`trail`      epoch and sequence number of the trail file, byte in it
 `offset`     none
 ===========  =================================================================================
 
@@ -49,6 +50,7 @@ class Scheme(StrEnum):
     MONGODB = "mongodb"
     YUGABYTE = "yugabyte"
     TIDB = "tidb"
+    TRAIL = "trail"
     OFFSET = "offset"
 
     @property
@@ -66,6 +68,7 @@ _NUMBERS: Final = {
     Scheme.MONGODB: 3,
     Scheme.YUGABYTE: 5,
     Scheme.TIDB: 2,
+    Scheme.TRAIL: 3,
     Scheme.OFFSET: 1,
 }
 
@@ -76,10 +79,11 @@ _EPOCH_BITS: Final = {
     Scheme.MARIADB: 32,
     Scheme.SQLSERVER: 32,
     Scheme.ORACLE: 52,
+    Scheme.TRAIL: 34,
 }
 """An LSN counts bytes of the write-ahead log: 52 bits are four petabytes. An SCN had 48 bits until
 Oracle 12.2, and the rate at which it may rise since fills no more within decades. Of a SQL Server
-LSN the first 32 bits are a number of their own."""
+LSN the first 32 bits are a number of their own. A trail file's number has ten digits."""
 
 
 def epoch_bits(scheme: Scheme) -> int:
@@ -429,6 +433,40 @@ def tidb(*, commit_ts: int, offset: int) -> tuple[int, int]:
     return (commit_ts, offset)
 
 
+# ── GoldenGate ────────────────────────────────────────────────────────────────────────────
+
+
+TrailPlace = tuple[int, int]
+"""A record of a trail: the sequence number of the file, and the byte at which it ends or begins."""
+
+
+def trail_place(text: str) -> TrailPlace | None:
+    """A place as GoldenGate writes it, twenty digits; None if it is not one.
+
+    Ten digits of the file's sequence number, ten of the relative byte address in the file.
+    https://docs.oracle.com/en/middleware/goldengate/big-data/21.1/gadbd/ (metacolumn
+    ``${position}``, "concatenated sequence number and RBA")
+    """
+    return (int(text[:10]), int(text[10:])) if _TRAIL_PLACE.match(text) else None
+
+
+_TRAIL_PLACE: Final = re.compile(r"^[0-9]{20}\Z")
+
+
+def trail(*, place: TrailPlace, offset: int, epoch: int = 0) -> tuple[int, int, int]:
+    """The position of a change in a trail: ``(epoch and file, byte, offset)``.
+
+    A trail holds whole transactions in the order of their commits. A change of the key that comes
+    as a delete and an insert has one place, of two keys.
+
+    Args:
+        place: ``pos``, see `trail_place`.
+        offset: in Kafka.
+        epoch: of the change's place in the log.
+    """
+    return (_in_epoch(Scheme.TRAIL, epoch, place[0]), place[1], offset)
+
+
 # ── which scheme ──────────────────────────────────────────────────────────────────────────
 
 
@@ -458,6 +496,8 @@ def scheme_of(source: Mapping[str, object]) -> Scheme:
             return Scheme.YUGABYTE if _number(source, "commit_time") else Scheme.OFFSET
         case "ticdc" if _number(source, "commitTs"):
             return Scheme.TIDB
+        case "goldengate" if trail_place(_text(source, "pos")):
+            return Scheme.TRAIL
         case _:
             return Scheme.OFFSET
 

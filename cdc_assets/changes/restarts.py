@@ -60,6 +60,7 @@ COMMIT_NUMBERS: Final[Mapping[Scheme, int]] = {
     Scheme.POSTGRES: 1,
     Scheme.SQLSERVER: 2,
     Scheme.ORACLE: 1,
+    Scheme.TRAIL: 2,
 }
 """How many numbers say which commit. Schemes that are not here have no such restarts.
 

@@ -22,6 +22,8 @@ from cdc_assets.changes.position import (
     scheme_of,
     sqlserver,
     sqlserver_lsn,
+    trail,
+    trail_place,
     yugabyte,
     yugabyte_op,
 )
@@ -288,6 +290,37 @@ def test_the_parts_of_an_operation_of_yugabyte(text, op):
     assert yugabyte_op(text) == op
 
 
+# ── GoldenGate ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("00000000000000002928", (0, 2928)),
+        ("00000000050224513175", (5, 224513175)),
+        ("00002564940142073691", (256494, 142073691)),
+        ("9" * 20, (9999999999, 9999999999)),
+        ("0000000000000000292", None),
+        ("000000000000000029281", None),
+        ("0000000000000000292x", None),
+        ("00000000000000002928\n", None),
+        ("\u0660" * 20, None),
+    ],
+)
+def test_a_trail_place_has_ten_digits_of_each(text, place):
+    assert trail_place(text) == place
+
+
+@pytest.mark.unit
+def test_a_trail_goes_on_in_the_next_file():
+    before, after = (trail(place=trail_place(text), offset=7) for text in (
+        "00000000050224513175", "00000000060000001500",
+    ))  # fmt: skip
+    assert encode(before) < encode(after)
+    assert encode(after) < encode(trail(place=(0, 0), offset=0, epoch=1))
+
+
 # ── schemes ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -304,6 +337,7 @@ def test_the_parts_of_an_operation_of_yugabyte(text, op):
         (Scheme.MONGODB, mongodb(seconds=1, ordinal=1, offset=5)),
         (Scheme.YUGABYTE, yugabyte(commit_time=1, op=(1, 2, 3), offset=5)),
         (Scheme.YUGABYTE, yugabyte(commit_time=1, op=None, offset=5)),
+        (Scheme.TRAIL, trail(place=(1, 2), offset=5)),
         (Scheme.OFFSET, (5,)),
     ],
 )
@@ -316,6 +350,7 @@ SQL_SERVER = {"connector": "sqlserver", "commit_lsn": "00000027:00000758:0005"}
 ORACLE = {"connector": "oracle", "snapshot": "false", "scn": "2122184", "commit_scn": "2122185"}
 MONGODB = {"connector": "mongodb", "ts_ms": 1558965508000, "ord": 31}
 YUGABYTEDB = {"connector": "yugabytedb", "lsn": "1:4::0:0", "commit_time": 7208960000000040960}
+GOLDENGATE = {"connector": "goldengate", "pos": "00000000050224513175"}
 
 
 @pytest.mark.unit
@@ -342,6 +377,9 @@ YUGABYTEDB = {"connector": "yugabytedb", "lsn": "1:4::0:0", "commit_time": 72089
         (YUGABYTEDB, Scheme.YUGABYTE),
         (YUGABYTEDB | {"lsn": None}, Scheme.OFFSET),
         (YUGABYTEDB | {"commit_time": None}, Scheme.OFFSET),
+        (GOLDENGATE, Scheme.TRAIL),
+        (GOLDENGATE | {"pos": "50224513175"}, Scheme.OFFSET),
+        (GOLDENGATE | {"pos": 50224513175}, Scheme.OFFSET),
         ({"connector": "vitess", "vgtid": "[]"}, Scheme.OFFSET),
         ({"lsn": 5000}, Scheme.OFFSET),
         ({}, Scheme.OFFSET),

@@ -28,6 +28,8 @@ from cdc_assets.changes.position import (
     sqlserver,
     sqlserver_lsn,
     tidb,
+    trail,
+    trail_place,
     yugabyte,
     yugabyte_op,
 )
@@ -165,6 +167,13 @@ def of_tidb(source: Source, offset: int) -> Expected:
     return tidb(commit_ts=commit, offset=offset) if commit > 0 else None
 
 
+def of_trail(source: Source, offset: int) -> Expected:
+    place = trail_place(source["pos"] or "")
+    return (
+        None if place is None else placed(trail, place=place, offset=offset, epoch=epoch_of(offset))
+    )
+
+
 def of_offset(source: Source, offset: int) -> Expected:
     return (offset,)
 
@@ -174,6 +183,7 @@ LSNS = [None, "00000027:00000758:0005", "ffffffff:FFFFFFFF:ffff", "0000002b:0000
 SCNS = [None, "0", "41", "2122184", str(2**52 - 1), str(2**52), str(2**63), *JUNK]
 OPS = [None, "1:338::0:0", "2:10:a2V5MTIz/+==:7:1", "1:5:null:3:-1", "-1:-1::0:0", "1:5::-1:0"]
 FILES = [None, "mysql-bin.000009", "mysql-bin.1000000", "my.host.000001", "b.4294967295"]
+TRAIL_PLACES = [None, "00000000000000002928", "00002564940142073691", "9" * 20, "1" * 19, "1" * 21]
 TOO_HIGH = ["b.4294967296", "b.99999999999", "mysql-bin.000009\n"]
 PAIRS = [
     [None, None],
@@ -232,6 +242,7 @@ CASES: dict[Scheme, tuple[Callable[[Source, int], Expected], dict[str, list[Any]
         },
     ),
     Scheme.TIDB: (of_tidb, {"commitTs": [None, 0, 1, 464_000_000_000_000_000, 2**62]}),
+    Scheme.TRAIL: (of_trail, {"pos": [*TRAIL_PLACES, *JUNK]}),
     Scheme.OFFSET: (of_offset, {"file": JUNK}),
 }
 

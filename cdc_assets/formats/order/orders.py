@@ -13,6 +13,7 @@ from cdc_assets.formats.order.order import Order
 from cdc_assets.formats.order.postgres import PostgresOrder
 from cdc_assets.formats.order.sqlserver import SqlServerOrder
 from cdc_assets.formats.order.tidb import TidbOrder
+from cdc_assets.formats.order.trail import TrailOrder
 from cdc_assets.formats.order.yugabyte import YugabyteOrder
 
 _ORDERS: Final[dict[Scheme, Order]] = {
@@ -26,6 +27,7 @@ _ORDERS: Final[dict[Scheme, Order]] = {
         MongoDbOrder(),
         YugabyteOrder(),
         TidbOrder(),
+        TrailOrder(),
         OffsetOrder(),
     )
 }
