@@ -24,11 +24,14 @@ from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.types import Column, Primitive, Wire
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
+    from cdc_assets.databases.catalog import SourceTable
     from cdc_assets.formats.envelope import Envelope
     from cdc_assets.formats.order import Order
     from cdc_assets.formats.spec import ReadSpec
@@ -116,6 +119,21 @@ class Format(ABC):
     def ended(self, raw: RawRecord) -> Ended | None:
         """The end of a transaction, by a record of the source's transaction topic."""
         return None
+
+    # ── what a table is like ─────────────────────────────────────────────────────────────
+
+    def of_catalog(self, table: SourceTable) -> Described:
+        """The columns that a database's catalog has, as they arrive.
+
+        Raises:
+            TerminalError: if the catalog does not tell how.
+        """
+        return table.described(self.source.modes)
+
+    def unseen(self, name: str) -> Described:
+        """A column alone that nothing tells of but its name."""
+        column = Column(name, Primitive.STRING, Wire.STRING)
+        return Described((column,), inferred=True, unseen=frozenset({name}))
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 

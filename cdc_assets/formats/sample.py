@@ -52,6 +52,8 @@ class Sample:
         sources: what events say about where they come from.
         dialect: how the format is spoken in them.
         described: the table, if the records say it themselves.
+        guessed: the table as far as values tell it, by formats that guess for themselves; None if
+            it is to be inferred.
         refusal: of records that do not hold what a table needs; None if nothing shows it.
         scalars: the keys of rows that are no objects, each with its row.
     """
@@ -64,6 +66,7 @@ class Sample:
     sources: tuple[JsonObject, ...]
     dialect: str
     described: Described | None = None
+    guessed: Described | None = None
     refusal: Refusal | None = None
     scalars: tuple[tuple[bytes, JsonObject], ...] = ()
 

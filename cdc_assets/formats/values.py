@@ -23,9 +23,11 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    VariantType,
 )
 
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar
 from cdc_assets.formats.text_values import TEXT_WIRES, from_text
 from cdc_assets.formats.unsigned_values import from_unsigned
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire
@@ -52,7 +54,8 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.MILLIS_OF_DAY: IntegerType(),
     Wire.UNSIGNED_LONG: LongType(),
     Wire.BITS: BinaryType(),
-    **dict.fromkeys(TEXT_WIRES, StringType()),
+    **dict.fromkeys((*TEXT_WIRES, *SCALAR_WIRES), StringType()),
+    Wire.JSON: VariantType(),
 }
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
 FIRST_MICRO, LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
@@ -74,6 +77,8 @@ def decoded(value: Expression, column: Column) -> Expression:
     """The lake's value of a wire value; NULL where it cannot be represented exactly."""
     if column.wire in TEXT_WIRES:
         return _supported(from_text(value, column), column)
+    if column.wire in SCALAR_WIRES or column.wire is Wire.JSON:
+        return _supported(from_scalar(value, column), column)
     if column.wire in {Wire.UNSIGNED_LONG, Wire.BITS}:
         return _supported(from_unsigned(value, column), column)
     match column.type:
@@ -113,7 +118,7 @@ def is_identity(column: Column) -> bool:
         Primitive.LONG: (Wire.LONG,),
         Primitive.FLOAT: (Wire.FLOAT,),
         Primitive.DOUBLE: (Wire.DOUBLE,),
-        Primitive.STRING: (Wire.STRING,),
+        Primitive.STRING: (Wire.STRING, Wire.SCALAR),
         Primitive.BINARY: (Wire.BYTES_BASE64,),
     }
     return isinstance(column.type, Primitive) and column.wire in same.get(column.type, ())

@@ -53,10 +53,13 @@ _STORED_AS: Final[dict[Wire, frozenset[Primitive]]] = {
     Wire.TIME_TEXT: frozenset({Primitive.LONG}),
     Wire.TIMESTAMP_TEXT: frozenset({Primitive.TIMESTAMP}),
     Wire.BYTES_LATIN1: frozenset({Primitive.BINARY}),
+    Wire.SCALAR: frozenset(Primitive),
+    Wire.LABELS: frozenset({Primitive.STRING}),
+    Wire.JSON: frozenset({Primitive.STRING}),
 }
 _DECIMALS: Final = frozenset({
     Wire.DECIMAL_BYTES, Wire.DECIMAL_TEXT, Wire.VARIABLE_SCALE_DECIMAL, Wire.UNSIGNED_LONG,
-    Wire.BITS, Wire.INTEGER_TEXT,
+    Wire.BITS, Wire.INTEGER_TEXT, Wire.SCALAR,
 })  # fmt: skip
 _OTHER_TEXT: Final = frozenset({
     Wire.DECIMAL_TEXT, Wire.INTEGER_TEXT, Wire.FLOATING_TEXT, Wire.BOOLEAN_TEXT, Wire.DATE_TEXT,

@@ -89,6 +89,10 @@ class Wire(StrEnum):
     BYTES_LATIN1 = "bytes_latin1"  # each byte as the character of its number (ISO-8859-1)
     ENUM_ORDINAL = "enum_ordinal"  # number of the label, from 1; 0 is the empty text
     SET_BITS = "set_bits"  # a number with a bit for each label, the first label's lowest
+    # Formats whose JSON alone tells of values
+    SCALAR = "scalar"  # text or a number: the column's type says how it is read
+    LABELS = "labels"  # an array of a set's labels; stored with commas between them
+    JSON = "json"  # any JSON; stored as its text
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides
-from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
+from cdc_assets.schema.types import Column, TableSchema
 
 _BY_PARTITION: Final = (
     "it is a partitioned table whose changes come under the names of its partitions: this topic "
@@ -159,8 +159,7 @@ class TypeSource:
         if described is not None:
             _require_key(described.names, key, entry)
         if described is None or name not in described.names:
-            unseen = Column(name, Primitive.STRING, Wire.STRING)
-            described = Described((unseen,), inferred=True, unseen=frozenset({name}))
+            described = self._format.unseen(name)
             if name not in self._source.overrides(entry.table).column_types:
                 return None
         types = self._source.overrides(entry.table).column_types
@@ -180,7 +179,7 @@ class TypeSource:
         if samples.described is not None:
             return _keyed(samples.described.without(unpublished), samples.key_names)
         if table is not None:
-            described = table.described(self._source.modes)
+            described = self._format.of_catalog(table)
             return _keyed(described.without(unpublished), samples.key_names)
         return self._inferred(entry, samples)
 
@@ -190,6 +189,8 @@ class TypeSource:
         Raises:
             TransientError: if the records do not show any column beside the key yet.
         """
+        if samples.guessed is not None and samples.has_row:
+            return samples.guessed
         placeholder = self._source.connector.unavailable_value_placeholder
         images = samples.rows if samples.has_row else (*samples.keys, *samples.rows)
         guessed = infer(images, samples.key_names, placeholder=placeholder)
@@ -197,7 +198,7 @@ class TypeSource:
             return guessed
         types = self._source.overrides(entry.table).column_types
         guessed = guessed.with_unseen(name for name in types if name not in guessed.names)
-        if set(guessed.names) <= set(guessed.key):
+        if samples.guessed is not None or set(guessed.names) <= set(guessed.key):
             what = "the topic holds no row yet, and nothing else tells the table's columns"
             remedy = "it is made with its first row; database: or tables: would describe it now"
             where = f"table={entry.table} topic={entry.topic}"
@@ -262,7 +263,7 @@ class TypeSource:
 
     def _catalog(self, entry: TableEntry) -> Described | None:
         found = self._catalog_table(entry)
-        return found.described(self._source.modes) if found else None
+        return self._format.of_catalog(found) if found else None
 
     def _catalog_table(self, entry: TableEntry) -> SourceTable | None:
         database = self._source.database

@@ -1,0 +1,86 @@
+"""Decoding of values of which JSON alone tells: text, numbers, arrays, objects.
+
+A scalar is read as its column's type says. As in `cdc_assets.formats.values`, NULL stands for
+every value that cannot be represented exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+
+from cdc_assets.formats.text_values import from_text
+from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
+
+SCALAR_WIRES: Final = frozenset({Wire.SCALAR, Wire.LABELS})
+_READ_AS: Final = {
+    Primitive.INT: Wire.INTEGER_TEXT,
+    Primitive.LONG: Wire.INTEGER_TEXT,
+    Primitive.FLOAT: Wire.FLOATING_TEXT,
+    Primitive.DOUBLE: Wire.FLOATING_TEXT,
+    Primitive.BOOLEAN: Wire.BOOLEAN_TEXT,
+    Primitive.DATE: Wire.DATE_TEXT,
+}
+_NUMBER: Final = r"^-?([0-9]{1,100})(?:\.([0-9]{1,100}))?(?:[eE]([+-]?[0-9]{1,3}))?\z"
+_BASE64: Final = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z"
+_LABELS: Final = r"(?s)^\[.*\]\z"
+_INSTANT: Final = (
+    r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+    r"(Z| ?[+-][0-9]{2}:[0-9]{2})\z"
+)
+
+
+def from_scalar(value: Expression, column: Column) -> Expression | None:
+    """The lake's value; None if nothing decodes this encoding to this type."""
+    match column.wire, column.type:
+        case Wire.JSON, Primitive.STRING:
+            return F.to_json(value)
+        case Wire.LABELS, Primitive.STRING:
+            labels = F.from_json(value, "array<string>")
+            return F.when(value.rlike(_LABELS), F.array_join(labels, ","))
+        case Wire.SCALAR, Primitive.STRING:
+            return value
+        case Wire.SCALAR, Primitive.BINARY:
+            return _bytes(value, (column.detail or WireDetail()).width)
+        case Wire.SCALAR, Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+            return _time(value, column)
+        case Wire.SCALAR, Decimal(_, scale):
+            return _decimal(value, column, scale)
+        case Wire.SCALAR, Primitive() as type_:
+            return from_text(value, replace(column, wire=_READ_AS[type_]))
+        case _:
+            return None
+
+
+def _decimal(value: Expression, column: Column, scale: int) -> Expression:
+    """Java writes small ones with an exponent (``0E-10``). No digit but zeros may be lost."""
+    whole, fraction, power = (F.regexp_extract(value, _NUMBER, group) for group in (1, 2, 3))
+    digits = F.regexp_replace(F.concat(whole, fraction), r"0+\z", "")
+    exponent = F.coalesce(F.when(power != "", power.try_cast("int")), F.lit(0))
+    places = F.length(digits) - F.length(whole) - exponent
+    exact = (F.regexp_replace(digits, "^0+", "") == "") | (places <= scale)
+    return F.when(value.rlike(_NUMBER) & exact, value.try_cast(str(column.type)))
+
+
+def _bytes(value: Expression, width: int) -> Expression:
+    """Base64; with a width, zero bytes up to it."""
+    found = F.try_to_binary(F.when(value.rlike(_BASE64), value), F.lit("base64"))
+    if not width:
+        return found
+    padded = F.rpad(found, width, F.lit(b"\0"))
+    return F.when(F.length(found) <= width, padded)
+
+
+def _time(value: Expression, column: Column) -> Expression | None:
+    """With a blank, a ``T`` or a colon after the date; zeros beyond microseconds do not count."""
+    plain = F.regexp_replace(value, r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T:]", "$1 ")
+    micros = F.regexp_replace(plain, r"(\.[0-9]{6})0+(Z?| ?[+-][0-9:]*)\z", "$1$2")
+    local = from_text(micros, replace(column, wire=Wire.TIMESTAMP_TEXT))
+    if column.type is Primitive.TIMESTAMP:
+        return local
+    told = F.when(micros.rlike(_INSTANT), F.replace(micros, F.lit(" +"), F.lit("+")))
+    instant = F.regexp_replace(told, r" -([0-9]{2}:[0-9]{2})\z", "-$1").try_cast("timestamp")
+    return instant if local is None else F.coalesce(instant, local)
