@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
+from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.debezium.placeholder import unset_able
 from cdc_assets.formats.format import Format
@@ -21,6 +22,8 @@ from cdc_assets.formats.writers import Writer, read_alike
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
+from cdc_assets.schema.overrides import apply_overrides
+from cdc_assets.schema.parse import parse_spec
 from cdc_assets.schema.types import TableSchema
 from cdc_assets_tests.pipeline import Session
 
@@ -62,12 +65,30 @@ def raw(records: Sequence[Bytes]) -> list[RawRecord]:
     ]
 
 
-def table_of(fmt: Format, records: Sequence[Bytes], key: tuple[str, ...] = ()) -> Table:
-    """As `cdc_assets.merge.intake.describe` settles it, without a catalog."""
+def table_of(
+    fmt: Format,
+    records: Sequence[Bytes],
+    key: tuple[str, ...] = (),
+    *,
+    catalog: SourceTable | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Table:
+    """As `cdc_assets.merge.intake.describe` settles it.
+
+    Args:
+        fmt: the format.
+        records: the first of the table.
+        key: that is configured.
+        catalog: the table as its database has it; None without one.
+        columns: types that are configured.
+    """
     sample = fmt.look([each for each in raw(records) if each.value is not None], TABLE)
-    schema = _described(sample, key).exact()
+    described = _described(sample) if catalog is None else fmt.of_catalog(catalog)
+    types = {name: parse_spec(text) for name, text in (columns or {}).items()}
+    schema = apply_overrides(described, types, key, fmt.source.modes).exact()
     keyed, scheme = sample.is_keyed_by(schema.key), sample.scheme
-    split = not (keyed or set(schema.key) <= set(sample.key_names))
+    told = sample.key_names or (described.key if sample.guessed is not None else ())
+    split = not (keyed or set(schema.key) <= set(told))
     form = sample.key_form(schema.key)
     layout = Layout(sample.dialect, keyed, split, scheme or Scheme.OFFSET, form)
     return Table(schema, layout, sample.refusal)
@@ -107,7 +128,8 @@ def _reading(fmt: Format, table: Table, records: Sequence[Bytes], most_schemas: 
     spec = ReadSpec(schema, table.layout, schema, TABLE, tombstone_keys=True, parse_here=True)
     writers = _writers(fmt, table, records, most_schemas)
     readable = [each.schema for each in writers.values() if each.schema is not None]
-    spec = replace(spec, unset_able=unset_able(schema, readable))
+    others = tuple(name for name in schema.names if name not in schema.key)
+    spec = replace(spec, unset_able=others if fmt.leaves_out else unset_able(schema, readable))
     alike = (
         replace(spec, schema=replace(group.schema, key=schema.key), writers=group.writers)
         for group in read_alike(writers)
@@ -132,7 +154,8 @@ def _writers(fmt: Format, table: Table, records: Sequence[Bytes], most: int) -> 
     return found
 
 
-def _described(sample: Sample, key: tuple[str, ...]) -> Described:
-    described = sample.described or infer(sample.rows or sample.keys, sample.key_names)
-    names = key or (sample.key_names if set(sample.key_names) <= set(described.names) else ())
+def _described(sample: Sample) -> Described:
+    told = sample.described or sample.guessed
+    described = told or infer(sample.rows or sample.keys, sample.key_names)
+    names = sample.key_names if set(sample.key_names) <= set(described.names) else ()
     return replace(described, key=names or described.key)

@@ -23,7 +23,7 @@ from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark
 
-FILES = sorted((Path(__file__).parent / "golden").glob("*/*.json"))
+FILES = sorted((Path(__file__).parent / "golden" / "debezium-json").glob("*.json"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -72,9 +72,9 @@ def change_of(row: Row, table: Table) -> dict[str, Any]:
     numbers = NUMBERS[: table.layout.scheme.numbers - 1]
     said = {
         "op": row["op"],
-        "key": _plain(row["key"]),
-        "row": _plain(row["row"]),
-        "unset": [name for name, is_unset in row["unset"].asDict().items() if is_unset],
+        "key": plain(row["key"]),
+        "row": plain(row["row"]),
+        "unset": [name for name, is_unset in (plain(row["unset"]) or {}).items() if is_unset],
         "position": [row[name] for name in numbers] if row["n0"] is not None else [],
         "ts": None if row["ts"] is None else row["ts"].isoformat(),
         "unknown": row["unknown"],
@@ -83,12 +83,12 @@ def change_of(row: Row, table: Table) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, [])}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     match value:
         case Row():
-            return {name: _plain(each) for name, each in value.asDict().items()}
+            return {name: plain(each) for name, each in value.asDict().items()}
         case list():
-            return [_plain(each) for each in value]
+            return [plain(each) for each in value]
         case None | str() | int() | float():
             return value
         case bytes() | bytearray():

@@ -1,0 +1,123 @@
+"""``ogg-json``: Oracle GoldenGate's operations, as its JSON formatter writes them.
+
+Values are typed by JSON alone: what it does not tell has to be configured. A topic may hold many
+tables. An update may leave out columns that it did not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.errors import TerminalError
+from cdc_assets.formats import guessed
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.goldengate import messages
+from cdc_assets.formats.sample import Refusal, Sample
+from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.described import Described
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+
+    from cdc_assets.databases.catalog import SourceTable
+    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.layout import Layout
+    from cdc_assets.formats.spec import ReadSpec
+
+GOLDENGATE: Final = "goldengate"
+_FLAT: Final = Refusal(
+    "its records are flat rows (format=json_row): they hold no key before a change of it, and "
+    "columns that have the names of metadata take their places",
+    "let the handler write operations (gg.handler.<name>.format=json)",
+)
+_KEYLESS: Final = Refusal(
+    "the table has no key that its records tell",
+    "have them told (primary_keys: ${primarykeycolumns[primary_keys]} in metaColumnsTemplate), or "
+    "name them under tables.<schema.table>.primary_key",
+)
+
+
+class OggJson(Format):
+    """One dialect; flat rows (``json_row``) are told and refused."""
+
+    name = "ogg-json"
+    has_many_tables = True
+
+    @property
+    def leaves_out(self) -> bool:
+        """Compressed updates do."""
+        return True
+
+    # ── few records, in Python ───────────────────────────────────────────────────────────
+
+    def kind(self, record: RawRecord) -> TopicKind:
+        """By ``op_type`` and ``table``."""
+        return messages.kind_of(messages.read(record.value))
+
+    def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
+        """By ``table``."""
+        found = (messages.table_of(messages.read(each.value), source) for each in records)
+        return frozenset(table for table in found if table is not None)
+
+    def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
+        """Values tell as little as JSON does, see `cdc_assets.formats.guessed`."""
+        read = (messages.read(record.value) for record in records)
+        mine = [each for each in read if messages.table_of(each, table.source) == table]
+        rows = tuple(row for each in mine if (row := messages.row_of(each)))
+        keys = (names for each in mine if (names := messages.keys_of(each)))
+        is_flat = bool(mine) and all(map(messages.is_flat, mine))
+        return Sample(
+            count=len(records),
+            events=len(mine),
+            rows=rows,
+            has_row=any(map(messages.holds_row, mine)) or is_flat,
+            keys=(),
+            sources=tuple(map(messages.source_of, mine)),
+            dialect=GOLDENGATE,
+            guessed=guessed.guess(rows, next(keys, ()), self._zone),
+            refusal=_FLAT if is_flat else None,
+        )
+
+    def holds_row(self, record: RawRecord, table: TableName) -> bool:
+        """Whether it is of the table, and has a whole row."""
+        message = messages.read(record.value)
+        is_mine = messages.table_of(message, table.source) == table
+        return is_mine and (messages.holds_row(message) or messages.is_flat(message))
+
+    def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
+        """Tables without a key."""
+        return None if key else _KEYLESS
+
+    @property
+    def _zone(self) -> str | None:
+        """In which GoldenGate writes times; None if nobody has said."""
+        return self.source.connector.time_zone
+
+    # ── what a table is like ─────────────────────────────────────────────────────────────
+
+    def of_catalog(self, table: SourceTable) -> Described:
+        """None is asked: GoldenGate writes values by its own rules, not the database's."""
+        what = "ogg-json takes no types from a database's catalog"
+        remedy = "leave database: out, and give types under tables.<schema.table>.columns"
+        raise TerminalError(what, where="sources.*.database", remedy=remedy)
+
+    def unseen(self, name: str) -> Described:
+        """Text, unless somebody says otherwise."""
+        return guessed.unseen(name, self._zone)
+
+    # ── all records, on Spark ────────────────────────────────────────────────────────────
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """The operation as a struct."""
+        from cdc_assets.formats.goldengate import json_records
+
+        return json_records.document(spec)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """Of the parsed struct, and the names of its fields."""
+        from cdc_assets.formats.goldengate import json_records
+
+        return json_records.envelope(document, spec, self._zone)

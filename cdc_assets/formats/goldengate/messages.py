@@ -1,0 +1,75 @@
+"""What single operations of GoldenGate say, as Python values.
+
+https://docs.oracle.com/en/middleware/goldengate/big-data/19.1/gadbd/pluggable-formatters.html
+("Using the JSON Formatter")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cdc_assets.changes.json_text import mapping, read_object
+from cdc_assets.changes.names import TableName
+from cdc_assets.formats.sample import JsonObject
+from cdc_assets.log.kinds import TopicKind
+
+INSERT, UPDATE, DELETE, TRUNCATE = "I", "U", "D", "T"
+OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
+"""By default; GoldenGate can be told other words (``insertOpKey`` and the like)."""
+
+Message = Mapping[str, Any]
+
+
+def read(value: bytes | None) -> Message:
+    """An operation; empty for what is no JSON object."""
+    return read_object(value)
+
+
+def kind_of(message: Message) -> TopicKind:
+    """Says what an operation is; flat rows count, so that somebody learns of them."""
+    if not message:
+        return TopicKind.UNREADABLE
+    is_change = _op(message) is not None and isinstance(message.get("table"), str)
+    return TopicKind.CHANGES if is_change else TopicKind.OTHER
+
+
+def table_of(message: Message, source: str) -> TableName | None:
+    """The table whose row it changes; None if it changes none, or does not name it."""
+    name = message.get("table")
+    if not isinstance(name, str) or _op(message) in {None, TRUNCATE}:
+        return None
+    schema, dot, table = name.rpartition(".")
+    return TableName(source, schema, table) if dot and schema and table else None
+
+
+def row_of(message: Message) -> JsonObject:
+    """What it holds of the row after the change, or before a delete; empty for flat rows."""
+    return mapping(message.get("after")) or mapping(message.get("before"))
+
+
+def holds_row(message: Message) -> bool:
+    """Whether it holds a row that exists, with all its columns: an insert does."""
+    return _op(message) == INSERT and bool(mapping(message.get("after")))
+
+
+def is_flat(message: Message) -> bool:
+    """Whether the row's columns stand beside the metadata (``format=json_row``)."""
+    return _op(message) not in {None, TRUNCATE} and not {"before", "after"} & message.keys()
+
+
+def keys_of(message: Message) -> tuple[str, ...]:
+    """The names of the key's columns, if the operation tells them; () if not."""
+    names = message.get("primary_keys")
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_list else ()  # type: ignore[arg-type]
+
+
+def source_of(message: Message) -> JsonObject:
+    """Where it comes from, as `cdc_assets.changes.position.scheme_of` asks it."""
+    return {"connector": "goldengate", "pos": message.get("pos")}
+
+
+def _op(message: Message) -> str | None:
+    op = message.get("op_type")
+    return op if isinstance(op, str) and op in OPS else None

@@ -1,0 +1,132 @@
+"""Rows within JSON messages that tell no types: their fields, and why a message cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.formats.envelope import Image
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.lacking import texts
+from cdc_assets.formats.record_json import (
+    PAYLOAD,
+    is_readable,
+    parsed,
+    unread,
+    value_text,
+    within_object,
+)
+from cdc_assets.formats.spec import ReadSpec, wire_struct
+from cdc_assets.schema.types import Column, Wire
+
+_DIGITS: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+_TEXT_OR_NUMBER: Final = rf'"((?:[^"\\]++|\\.)*+)"|({_DIGITS})'
+_JSON: Final = "json"
+
+
+def message_of(
+    columns: Mapping[str, tuple[Column, ...]], beside: Sequence[str], spec: ReadSpec
+) -> Expression:
+    """``struct<payload: message, json: message>``: of the second only columns of type JSON.
+
+    Spark reads a number as text by way of a double, and loses digits of decimals. So numbers are
+    put in quotes before they are read. Whatever follows a message makes it unreadable.
+
+    Args:
+        columns: of each image.
+        beside: other fields, which are read as text.
+        spec: of the table.
+    """
+    quoted = F.regexp_replace(value_text(), _TEXT_OR_NUMBER, '"$1$2"')
+    fields = (StructField(name, StringType()) for name in beside)
+    images = (StructField(name, wire_struct(_scalars(each))) for name, each in columns.items())
+    read = parsed(within_object(quoted), StructType([*fields, *images]), spec)
+    nested = {name: found for name, each in columns.items() if (found := _nested(each))}
+    if not nested:
+        return read
+    kind = StructType([StructField(name, wire_struct(each)) for name, each in nested.items()])
+    also = parsed(within_object(value_text()), kind, spec)
+    return read.withField(_JSON, F.when(is_readable(also), body_of(also)))
+
+
+def body_of(document: Expression) -> Expression:
+    """The message of what `message_of` gave."""
+    return document.getField(PAYLOAD)
+
+
+def image_of(document: Expression, name: str) -> Image:
+    """A row in a message of `message_of`."""
+    image = body_of(document).getField(name)
+
+    def value(column: Column) -> Expression:
+        if column.wire is not Wire.JSON:
+            return image.getField(column.name)
+        found = document.getField(_JSON).getField(name).getField(column.name)
+        return F.when(~F.is_variant_null(found), found)
+
+    return Image(image.isNotNull(), value)
+
+
+def _scalars(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    return tuple(each for each in columns if each.wire is not Wire.JSON)
+
+
+def _nested(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    return tuple(each for each in columns if each.wire is Wire.JSON)
+
+
+def names_in(image: str) -> Expression:
+    """The names of an image's fields, as they are written; NULL if it is no object."""
+    return F.json_object_keys(F.get_json_object(value_text(), f"$.{image}"))
+
+
+def has_name(names: Expression, name: str) -> Expression:
+    """Whether one of these is the name; false without any."""
+    return F.coalesce(F.array_contains(names, name), F.lit(False))
+
+
+def lacking(names: Expression, spec: ReadSpec) -> Expression:
+    """The expected columns that are not among these; NULL if all are."""
+    lacks = F.array_except(texts(spec.expected), names)
+    return F.when(F.size(lacks) > 0, lacks)
+
+
+def strange(names: Expression, spec: ReadSpec) -> Expression:
+    """A field that the table does not have; NULL if it has all."""
+    known = texts((*spec.schema.names, *spec.target.left_out))
+    return F.get(F.array_except(names, known), F.lit(0))
+
+
+def rejection(document: Expression, images: tuple[Expression, ...]) -> Expression:
+    """Why a record cannot be read as a message; NULL if it can.
+
+    Args:
+        document: of `message_of`.
+        images: the names of the fields of each image.
+    """
+    all_names = (F.json_object_keys(value_text()), *images)
+    return F.coalesce(
+        F.when(F.col("value").isNull(), "it has no value"),
+        unread(document),
+        F.when(body_of(document).isNull(), "not a JSON object").when(
+            any_of(map(_has_twice, all_names)), "a field is there twice"
+        ),
+    )
+
+
+def other_table(
+    database: Expression, name: Expression, table: TableName, is_change: Expression
+) -> Expression:
+    """The table that a message is of, if it names one and that is another."""
+    other = (database != table.schema) | (name != table.name)
+    named = F.when(is_change, F.concat_ws(".", database, name)).otherwise("")
+    return F.when(F.coalesce(other, F.lit(False)), named)
+
+
+def _has_twice(names: Expression) -> Expression:
+    return F.size(names) != F.size(F.array_distinct(names))

@@ -1,0 +1,1 @@
+"""Maxwell's messages: a row of MySQL or MariaDB in each, typed by JSON alone."""

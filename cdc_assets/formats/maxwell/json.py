@@ -1,0 +1,121 @@
+"""``maxwell-json``: what Maxwell's daemon writes, one row in each message.
+
+Values are typed by JSON alone: their types are those of the database's catalog, or configured. A
+topic may hold many tables. Changes are ordered by Kafka's offsets: see docs/formats/maxwell-json.md
+for why the place in the binlog (``position``) is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.errors import TerminalError
+from cdc_assets.formats import guessed
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.maxwell import messages
+from cdc_assets.formats.sample import Refusal, Sample
+from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.described import Described
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+
+    from cdc_assets.databases.catalog import SourceTable
+    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.layout import Layout
+    from cdc_assets.formats.spec import ReadSpec
+
+MAXWELL: Final = "maxwell"
+_ENCRYPTED: Final = Refusal(
+    "its rows are encrypted", "let Maxwell write them as they are (encrypt=none)"
+)
+_KEYLESS: Final = Refusal(
+    "the table has no primary key: a message that is sent again could not be told from a row more",
+    "name key columns under tables.<schema.table>.primary_key",
+)
+
+
+class MaxwellJson(Format):
+    """One dialect."""
+
+    name = "maxwell-json"
+    has_many_tables = True
+
+    # ── few records, in Python ───────────────────────────────────────────────────────────
+
+    def kind(self, record: RawRecord) -> TopicKind:
+        """By ``type``."""
+        return messages.kind_of(messages.read(record.value))
+
+    def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
+        """By ``database`` and ``table``."""
+        found = (messages.table_of(messages.read(each.value), source) for each in records)
+        return frozenset(table for table in found if table is not None)
+
+    def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
+        """Values tell as little as JSON does, see `cdc_assets.formats.guessed`."""
+        read = ((messages.read(record.value), record.key) for record in records)
+        mine = [each for each in read if messages.table_of(each[0], table.source) == table]
+        rows = tuple(row for message, _ in mine if (row := messages.row_of(message)))
+        keys = (names for each in mine if (names := messages.keys_of(*each)))
+        is_encrypted = bool(mine) and all(messages.is_encrypted(message) for message, _ in mine)
+        return Sample(
+            count=len(records),
+            events=len(mine),
+            rows=rows,
+            has_row=any(messages.holds_row(message) for message, _ in mine) or is_encrypted,
+            keys=(),
+            sources=({"connector": MAXWELL},),
+            dialect=MAXWELL,
+            guessed=guessed.guess(rows, next(keys, ()), self._zone),
+            refusal=_ENCRYPTED if is_encrypted else None,
+        )
+
+    def holds_row(self, record: RawRecord, table: TableName) -> bool:
+        """Whether it is of the table, and has a row that exists."""
+        message = messages.read(record.value)
+        is_mine = messages.table_of(message, table.source) == table
+        return is_mine and (messages.holds_row(message) or messages.is_encrypted(message))
+
+    def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
+        """Tables without a key."""
+        return None if key else _KEYLESS
+
+    @property
+    def _zone(self) -> str | None:
+        """That Maxwell's Java runs in, as far as anybody has said."""
+        return self.source.connector.time_zone
+
+    # ── what a table is like ─────────────────────────────────────────────────────────────
+
+    def of_catalog(self, table: SourceTable) -> Described:
+        """MySQL's and MariaDB's, by the types that Maxwell writes."""
+        from cdc_assets.databases.mysql.catalog import CatalogTable
+        from cdc_assets.databases.mysql.maxwell_types import describe_maxwell_table
+
+        if not isinstance(table, CatalogTable):
+            what = "maxwell-json holds changes of MySQL and MariaDB, and the database is another"
+            raise TerminalError(what, where="sources.*.database.kind", remedy="correct the kind")
+        key, comment = table.primary_key, table.comment
+        return describe_maxwell_table(table.columns, key, zone=self._zone, comment=comment)
+
+    def unseen(self, name: str) -> Described:
+        """Text, unless somebody says otherwise."""
+        return guessed.unseen(name, self._zone)
+
+    # ── all records, on Spark ────────────────────────────────────────────────────────────
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """The message as a struct."""
+        from cdc_assets.formats.maxwell import json_records
+
+        return json_records.document(spec)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """Of the parsed struct, and the names of its fields."""
+        from cdc_assets.formats.maxwell import json_records
+
+        return json_records.envelope(document, spec)

@@ -1,0 +1,88 @@
+"""Maxwell's JSON on Spark: a message to an envelope."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+
+from cdc_assets.formats import json_images as images
+from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.maxwell.messages import DDL, MARKS, OPS
+from cdc_assets.formats.spec import CONTROL, ROW_OPS, ReadSpec
+from cdc_assets.schema.types import Column
+
+_TEXTS: Final = ("database", "table", "type", "ts", "encrypted", "reason")
+
+
+def document(spec: ReadSpec) -> Expression:
+    """The message as a struct."""
+    columns = {"data": spec.schema.columns, "old": spec.before_columns}
+    return images.message_of(columns, _TEXTS, spec)
+
+
+def envelope(document: Expression, spec: ReadSpec) -> Envelope:
+    """What a message says."""
+    message = images.body_of(document)
+    data, old = (images.image_of(document, name) for name in ("data", "old"))
+    names, old_names = images.names_in("data"), images.names_in("old")
+    op = _op(message)
+    is_delete, is_row = op == "d", op.isin(*ROW_OPS)
+
+    def before(column: Column) -> Expression:
+        return F.when(is_delete, data.value(column)).otherwise(old.value(column))
+
+    database, table = message.getField("database"), message.getField("table")
+    is_change = op.isin(*ROW_OPS, "d")
+    return Envelope(
+        op=op,
+        is_read=op == "r",
+        before=Image(F.when(is_delete, data.is_there).otherwise(old.is_there), before),
+        after=data,
+        # ``old`` holds what has changed (``BinlogConnectorEvent.writeOldData``).
+        unchanged=lambda column: ~images.has_name(old_names, column.name),
+        left_out=lambda _: None,
+        record_key=Image(F.lit(False), lambda _: no_text()),
+        source=_source(F.when(is_change, message.getField("ts")), spec),
+        ordinal=F.lit(None).cast("bigint"),
+        reject=F.coalesce(
+            images.rejection(document, (names, old_names)), _rejection(message, op, is_change)
+        ),
+        other_table=images.other_table(database, table, spec.table, is_change),
+        unknown=F.when(is_row, images.strange(names, spec)),
+        absent=F.when(is_row, images.lacking(names, spec)),
+    )
+
+
+def _op(message: Expression) -> Expression:
+    kind = message.getField("type")
+    named = F.when(kind.isin(*sorted(MARKS | DDL)), CONTROL)
+    for name, op in OPS.items():
+        named = named.when(kind == name, op)
+    return named
+
+
+def _source(seconds: Expression, spec: ReadSpec) -> Expression:
+    """The time of the binlog event; that of DDL is in milliseconds, and none is asked for."""
+    none = F.lit(None)
+    own = (none.cast(each.dataType).alias(each.name) for each in spec.order.fields)
+    return F.struct(
+        F.try_multiply(seconds.try_cast("bigint"), F.lit(1000)).alias("ts_ms"),
+        none.cast("bigint").alias("ts_us"),
+        no_text().alias("snapshot"),
+        *own,
+    )
+
+
+def _rejection(message: Expression, op: Expression, is_change: Expression) -> Expression:
+    """Of a message that can be read."""
+    nameless = message.getField("database").isNull() | message.getField("table").isNull()
+    is_alone = message.getField("reason").isNotNull()
+    return (
+        F.when(message.getField("encrypted").isNotNull(), "it is encrypted")
+        .when(op.isNull(), "not a message of Maxwell, or of a type that is not known")
+        .when(is_change & nameless, "it does not name its database and table")
+        .when(is_change & is_alone, "the key of a row alone, which Maxwell could not send")
+        .when((op == "d") & message.getField("data").isNull(), "a delete without its row")
+    )

@@ -1,0 +1,101 @@
+"""What single messages of Maxwell say, as Python values.
+
+https://maxwells-daemon.io/dataformat/ and, for what it does not say, zendesk/maxwell
+(``row/RowMap.toJSON``, ``row/RowIdentity.toKeyJson``, ``schema/ddl``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cdc_assets.changes.json_text import read_json, read_object
+from cdc_assets.changes.names import TableName
+from cdc_assets.formats.sample import JsonObject
+from cdc_assets.log.kinds import TopicKind
+
+OPS: Final = {"insert": "c", "update": "u", "delete": "d", "bootstrap-insert": "r"}
+"""Messages of rows, and what they are here."""
+
+MARKS: Final = frozenset({"bootstrap-start", "bootstrap-complete"})
+DDL: Final = frozenset({
+    "database-create", "database-alter", "database-drop",
+    "table-create", "table-alter", "table-drop",
+})  # fmt: skip
+_KEY: Final = "pk."
+
+Message = Mapping[str, Any]
+
+
+def read(value: bytes | None) -> Message:
+    """A message; empty for what is no JSON object."""
+    return read_object(value)
+
+
+def kind_of(message: Message) -> TopicKind:
+    """Says what a message is."""
+    if not message:
+        return TopicKind.UNREADABLE
+    if _type(message) in DDL:
+        return TopicKind.SCHEMA_CHANGES
+    return TopicKind.CHANGES if _type(message) in OPS else TopicKind.OTHER
+
+
+def table_of(message: Message, source: str) -> TableName | None:
+    """The table whose row it holds; None if it holds none, or does not name it."""
+    database, table = message.get("database"), message.get("table")
+    if not (isinstance(database, str) and isinstance(table, str) and database and table):
+        return None
+    return TableName(source, database, table) if _type(message) in OPS else None
+
+
+def row_of(message: Message) -> JsonObject:
+    """The row after inserts and updates, and before deletes; empty without one."""
+    data = message.get("data")
+    return data if isinstance(data, dict) else {}
+
+
+def holds_row(message: Message) -> bool:
+    """Whether it holds a row that exists, and nothing of it is missing."""
+    is_there = _type(message) in OPS and _type(message) != "delete"
+    return is_there and bool(row_of(message))
+
+
+def is_encrypted(message: Message) -> bool:
+    """Whether the row, or all of the message, is (``encrypt``)."""
+    return isinstance(message.get("encrypted"), dict)
+
+
+def keys_of(message: Message, key: bytes | None) -> tuple[str, ...]:
+    """The names of the key's columns: as the message tells them, or the record's key.
+
+    The record's key has them in lower case (``RowIdentity``), the row as the table has them.
+    """
+    named = message.get("primary_key_columns")
+    if isinstance(named, list) and named and all(isinstance(each, str) for each in named):
+        return tuple(named)
+    columns = row_of(message)
+    found = (_column(name, columns) for name in _lower_names(read_json(key)))
+    names = tuple(found)
+    return tuple(name for name in names if name is not None) if None not in names else ()
+
+
+def _type(message: Message) -> str:
+    type_ = message.get("type")
+    return type_ if isinstance(type_, str) else ""
+
+
+def _lower_names(key: object) -> tuple[str, ...]:
+    """Of ``{"database": …, "table": …, "pk.id": 1}`` and ``["database", "table", [{"id": 1}]]``."""
+    if isinstance(key, dict):
+        return tuple(name[len(_KEY) :] for name in key if name.startswith(_KEY))
+    match key:
+        case [str(), str(), [*columns]] if all(isinstance(each, dict) for each in columns):
+            return tuple(name for each in columns for name in each)
+        case _:
+            return ()
+
+
+def _column(lower: str, columns: Sequence[str] | JsonObject) -> str | None:
+    found = [name for name in columns if name.lower() == lower]
+    return found[0] if len(found) == 1 else None
