@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from cdc_assets.databases.mapping import Mapped, Outcome, Refused
 from cdc_assets.databases.mysql.type_text import MysqlType
 from cdc_assets.databases.mysql.types import (
     BYTES,
@@ -30,13 +31,10 @@ from cdc_assets.databases.mysql.types import (
     MICROSECONDS,
     TEXTS,
     UNSIGNED_LONG,
-    Mapped,
     MysqlColumn,
-    Outcome,
-    Refused,
-    as_column,
     bit_type,
     decimal_digits,
+    mapped_by,
 )
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import Encoding
@@ -101,7 +99,7 @@ def describe_text_table(
 
 def map_text_column(column: MysqlColumn, zone: str | None) -> Column | UnmappedColumn:
     """The lake column of one column, or why there is none."""
-    return as_column(column, lambda parsed: _outcome(parsed, zone))
+    return mapped_by(column, lambda parsed: _outcome(parsed, zone))
 
 
 def _outcome(parsed: MysqlType, zone: str | None) -> Outcome:

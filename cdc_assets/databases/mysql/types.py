@@ -13,13 +13,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from cdc_assets.databases.mapping import (
+    Mapped,
+    Outcome,
+    Refused,
+    as_column,
+    described_by_catalog,
+    usable,
+)
 from cdc_assets.databases.mysql.type_text import MysqlType, parse_column_type
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
     ConnectorModes,
     DecimalMode,
     Encoding,
-    Lossy,
     TimeMode,
     UnsignedMode,
     encoding_of,
@@ -34,7 +41,6 @@ from cdc_assets.schema.types import (
     Primitive,
     UnmappedColumn,
     Wire,
-    WireDetail,
 )
 
 UNSIGNED_LONG: Final = Decimal(20, 0)
@@ -95,26 +101,6 @@ class MysqlColumn:
     is_invisible: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """What the lake stores, and how it arrives."""
-
-    type: ColumnType
-    encoding: Encoding
-    comment: str = ""
-    detail: WireDetail | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why no lake column holds the values; their encoding, if a configured type could."""
-
-    reason: str
-    wire: Wire | None = None
-
-
-Outcome = Mapped | Refused
-
 _TEXT: Final = Mapped(Primitive.STRING, Encoding(Wire.STRING))
 _ALWAYS: Final[dict[str, Outcome]] = {
     **dict.fromkeys((*TEXTS, "enum", "set"), _TEXT),
@@ -136,39 +122,20 @@ def describe_table(
     comment: str = "",
 ) -> Described:
     """A table of the catalog as a connector with these modes writes it."""
-    mapped = tuple(map_column(column, modes) for column in columns)
-    return Described(mapped, key, "database catalog", comment)
+    return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
 def map_column(column: MysqlColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
     """The lake column that holds every value of a MySQL column exactly, or why none does."""
-    return as_column(column, lambda parsed: _outcome(parsed, modes))
+    return mapped_by(column, lambda parsed: _outcome(parsed, modes))
 
 
-def as_column(
+def mapped_by(
     column: MysqlColumn, outcome_of: Callable[[MysqlType], Outcome]
 ) -> Column | UnmappedColumn:
     """The column of a type's outcome; one whose type is not understood is refused."""
     parsed = parse_column_type(column.type_text)
-    outcome = unreadable(parsed) or outcome_of(parsed)
-    if isinstance(outcome, Refused):
-        return UnmappedColumn(
-            column.name,
-            column.type_text,
-            outcome.reason,
-            outcome.wire,
-            required=column.not_null,
-            comment=column.comment,
-        )
-    return Column(
-        column.name,
-        outcome.type,
-        outcome.encoding.wire,
-        required=column.not_null,
-        element_wire=outcome.encoding.element_wire,
-        comment="; ".join(part for part in (column.comment, outcome.comment) if part),
-        detail=outcome.detail,
-    )
+    return as_column(column, unreadable(parsed) or outcome_of(parsed))
 
 
 def unreadable(parsed: MysqlType) -> Refused | None:
@@ -280,14 +247,8 @@ def _time(digits: int, mode: TimeMode) -> Outcome:
         case TimeMode.CONNECT:
             return Refused(_CONNECT_TIME, Wire.MILLIS_OF_DAY)
         case _:
-            return _usable(Primitive.LONG, time_of_day(digits, mode), MICROSECONDS)
+            return usable(Primitive.LONG, time_of_day(digits, mode), MICROSECONDS)
 
 
 def _encoded(type_: ColumnType, modes: ConnectorModes, digits: int | None = None) -> Outcome:
-    return _usable(type_, encoding_of(type_, modes, digits))
-
-
-def _usable(type_: ColumnType, encoding: Encoding | Lossy, comment: str = "") -> Outcome:
-    if isinstance(encoding, Lossy):
-        return Refused(encoding.reason, encoding.wire)
-    return Mapped(type_, encoding, comment)
+    return usable(type_, encoding_of(type_, modes, digits))

@@ -13,12 +13,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_assets.databases.mapping import (
+    Mapped,
+    Outcome,
+    Refused,
+    as_column,
+    described_by_catalog,
+    usable,
+)
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
     ConnectorModes,
     DecimalMode,
     Encoding,
-    Lossy,
     encoding_of,
     time_of_day,
 )
@@ -26,7 +33,6 @@ from cdc_assets.schema.parse import MAX_DECIMAL_DIGITS
 from cdc_assets.schema.types import (
     MICROS_OF_DAY,
     Column,
-    ColumnType,
     Decimal,
     ListOf,
     Primitive,
@@ -117,19 +123,6 @@ class PostgresColumn:
     is_generated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapped:
-    type: ColumnType
-    encoding: Encoding
-    comment: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    reason: str
-    wire: Wire | None = None
-
-
 def describe_table(
     columns: Iterable[PostgresColumn],
     key: tuple[str, ...],
@@ -138,94 +131,67 @@ def describe_table(
     comment: str = "",
 ) -> Described:
     """A table of the catalog as a connector with these modes writes it."""
-    mapped = tuple(map_column(column, modes) for column in columns)
-    return Described(mapped, key, "database catalog", comment)
+    return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
 def map_column(column: PostgresColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
     """The lake column that holds every value of a PostgreSQL column exactly, or why none does."""
     outcome = _array(column, modes) if column.is_array else _scalar(column, modes)
     marker = column.is_array or column.type_name in _VARLENA
-    if isinstance(outcome, _Refused):
-        return UnmappedColumn(
-            column.name,
-            column.type_text,
-            outcome.reason,
-            outcome.wire,
-            required=column.not_null,
-            unchanged_marker=marker,
-            comment=column.comment,
-        )
-    return Column(
-        column.name,
-        outcome.type,
-        outcome.encoding.wire,
-        required=column.not_null,
-        unchanged_marker=marker,
-        element_wire=outcome.encoding.element_wire,
-        comment="; ".join(part for part in (column.comment, outcome.comment) if part),
-    )
+    return as_column(column, outcome, unchanged_marker=marker)
 
 
-def _scalar(column: PostgresColumn, modes: ConnectorModes) -> _Mapped | _Refused:
+def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     name = column.type_name
     if column.kind == ENUM or name in _TEXT:
-        return _Mapped(Primitive.STRING, Encoding(Wire.STRING))
+        return Mapped(Primitive.STRING, Encoding(Wire.STRING))
     if name in _SIMPLE:
         digits = seconds_digits(column.modifier)
-        return _encoded(_SIMPLE[name], encoding_of(_SIMPLE[name], modes, digits))
+        return usable(_SIMPLE[name], encoding_of(_SIMPLE[name], modes, digits))
     match name:
         case "numeric":
             return _numeric(column.modifier, modes)
         case "time":
             encoded = time_of_day(seconds_digits(column.modifier), modes.time)
-            return _encoded(Primitive.LONG, encoded, MICROS_OF_DAY)
+            return usable(Primitive.LONG, encoded, MICROS_OF_DAY)
         case "money":
             reason = "its digits depend on the server's locale; configure it as decimal(19,2)"
-            return _Refused(reason, _MONEY[modes.decimal])
+            return Refused(reason, _MONEY[modes.decimal])
         case "bit" | "varbit":
-            return _Refused(_BITS, Wire.BOOLEAN if column.modifier == 1 else Wire.BITS)
+            return Refused(_BITS, Wire.BOOLEAN if column.modifier == 1 else Wire.BITS)
         case _:
             reason = "the connector leaves this type out of its events", None
-            return _Refused(*_REFUSED.get(name, reason))
+            return Refused(*_REFUSED.get(name, reason))
 
 
-def _array(column: PostgresColumn, modes: ConnectorModes) -> _Mapped | _Refused:
+def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     if column.type_name in _ARRAYS_LEFT_OUT:
-        return _Refused(f"the connector leaves arrays of {column.type_name} out of its events")
+        return Refused(f"the connector leaves arrays of {column.type_name} out of its events")
     element = _scalar(column, modes)
-    if isinstance(element, _Refused) or isinstance(element.type, ListOf):
-        reason = element.reason if isinstance(element, _Refused) else "an array of arrays"
-        return _Refused(f"elements: {reason}")
+    if isinstance(element, Refused) or isinstance(element.type, ListOf):
+        reason = element.reason if isinstance(element, Refused) else "an array of arrays"
+        return Refused(f"elements: {reason}")
     encoding = Encoding(Wire.LIST, element.encoding.wire)
-    return _Mapped(ListOf(element.type), encoding, element.comment)
+    return Mapped(ListOf(element.type), encoding, element.comment)
 
 
-def _encoded(
-    type_: ColumnType, encoding: Encoding | Lossy, comment: str = ""
-) -> _Mapped | _Refused:
-    if isinstance(encoding, Lossy):
-        return _Refused(encoding.reason, encoding.wire)
-    return _Mapped(type_, encoding, comment)
-
-
-def _numeric(modifier: int, modes: ConnectorModes) -> _Mapped | _Refused:
+def _numeric(modifier: int, modes: ConnectorModes) -> Outcome:
     declared = numeric_digits(modifier)
     if declared is None:
         wires = {**_MONEY, DecimalMode.PRECISE: Wire.VARIABLE_SCALE_DECIMAL}
         reason = "numeric without precision has no bound; configure decimal(38,10), for example"
-        return _Refused(reason, wires[modes.decimal])
+        return Refused(reason, wires[modes.decimal])
     precision, scale = declared
     if scale < 0:
-        return _Refused("a negative scale has no lake type")
+        return Refused("a negative scale has no lake type")
     # PostgreSQL 15+ allows a scale above the precision: digits start after some zeros.
     type_ = Decimal(max(precision, scale), scale)
     if type_.precision > MAX_DECIMAL_DIGITS:
         reason = f"the lake holds {MAX_DECIMAL_DIGITS} digits; narrow the column in the source"
         as_text = modes.decimal is DecimalMode.STRING
         remedy = f"{reason}, or configure it as string" if as_text else reason
-        return _Refused(remedy, Wire.STRING if as_text else None)
-    return _encoded(type_, encoding_of(type_, modes, None))
+        return Refused(remedy, Wire.STRING if as_text else None)
+    return usable(type_, encoding_of(type_, modes, None))
 
 
 def numeric_digits(modifier: int) -> tuple[int, int] | None:

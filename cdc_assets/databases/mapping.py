@@ -1,0 +1,102 @@
+"""What a catalog's types come to in the lake: shared by the databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.modes import Encoding, Lossy
+from cdc_assets.schema.types import Column, ColumnType, UnmappedColumn, Wire, WireDetail
+
+
+class DeclaredColumn(Protocol):
+    """A column as a catalog has it."""
+
+    @property
+    def name(self) -> str:
+        """Of the column."""
+        ...
+
+    @property
+    def type_text(self) -> str:
+        """Its type, for people."""
+        ...
+
+    @property
+    def not_null(self) -> bool:
+        """Whether it is declared so."""
+        ...
+
+    @property
+    def comment(self) -> str:
+        """That the database keeps of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What the lake stores, and how it arrives."""
+
+    type: ColumnType
+    encoding: Encoding
+    comment: str = ""
+    detail: WireDetail | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why no lake column holds the values; their encoding, if a configured type could."""
+
+    reason: str
+    wire: Wire | None = None
+
+
+Outcome: TypeAlias = Mapped | Refused
+
+
+def usable(type_: ColumnType, encoding: Encoding | Lossy, comment: str = "") -> Outcome:
+    """The type, unless its values lose something on their way."""
+    if isinstance(encoding, Lossy):
+        return Refused(encoding.reason, encoding.wire)
+    return Mapped(type_, encoding, comment)
+
+
+def as_column(
+    column: DeclaredColumn, outcome: Outcome, *, unchanged_marker: bool = False
+) -> Column | UnmappedColumn:
+    """The column of a type's outcome.
+
+    Args:
+        column: as it is declared.
+        outcome: of its type.
+        unchanged_marker: whether a value may be the mark of one that was left out.
+    """
+    if isinstance(outcome, Refused):
+        return UnmappedColumn(
+            column.name,
+            column.type_text,
+            outcome.reason,
+            outcome.wire,
+            required=column.not_null,
+            unchanged_marker=unchanged_marker,
+            comment=column.comment,
+        )
+    return Column(
+        column.name,
+        outcome.type,
+        outcome.encoding.wire,
+        required=column.not_null,
+        unchanged_marker=unchanged_marker,
+        element_wire=outcome.encoding.element_wire,
+        comment="; ".join(part for part in (column.comment, outcome.comment) if part),
+        detail=outcome.detail,
+    )
+
+
+def described_by_catalog(
+    mapped: Iterable[Column | UnmappedColumn], key: tuple[str, ...], comment: str
+) -> Described:
+    """A table whose columns a catalog tells."""
+    return Described(tuple(mapped), key, "database catalog", comment)
