@@ -58,7 +58,8 @@ ifdef STACK
 	  cdc_assets_tests/conformance cdc_assets_tests/stack/test_second_writer.py \
 	  cdc_assets_tests/stack/test_published_columns.py cdc_assets_tests/stack/test_restored_source.py \
 	  cdc_assets_tests/live/test_demo_life.py \
-	  cdc_assets_tests/merge/test_odd_records.py cdc_assets_tests/merge/test_wide.py $(PYTEST_ARGS)
+	  cdc_assets_tests/merge/test_odd_records.py cdc_assets_tests/merge/test_wide.py \
+	  cdc_assets_tests/merge/test_added_partitions.py $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m property $(PYTEST_ARGS)

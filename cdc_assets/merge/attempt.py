@@ -221,6 +221,7 @@ class Attempts:
             plan=plan,
             decoder=work.decoder,
             context=self._read(plan, plan.context) if plan.context else None,
+            unread=self._read(plan, plan.unread) if plan.unread else None,
             clock=self._clock,
             require_whole=work.pending.require_whole,
             require_same_topic=self.planner.require_same_topic,

@@ -40,6 +40,7 @@ from cdc_assets.merge.fold.newest import newest_by_key
 from cdc_assets.merge.fold.orphans import as_deletes, by_name, orphans, unpaired
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
 from cdc_assets.merge.fold.restarts import RestartWatch
+from cdc_assets.merge.fold.scattered import require_gathered
 from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.layouts import execute_steps
@@ -79,6 +80,7 @@ class BatchExecution:
         slo_hours: how long latencies are kept.
         refusals: takes what cannot be merged.
         context: the record before each range, raw; None if there are none.
+        unread: all records that the log held beyond the committed offsets, likewise.
         require_whole: of `Pending`.
         require_same_topic: of `Planner`.
         deadlines: of the steps.
@@ -93,6 +95,7 @@ class BatchExecution:
     plan: BatchPlan
     decoder: BatchDecoder
     context: DataFrame | None
+    unread: DataFrame | None
     clock: Callable[[], datetime]
     require_whole: Callable[[Mapping[int, int]], None]
     require_same_topic: Callable[[BatchPlan], None]
@@ -254,6 +257,7 @@ class BatchExecution:
     def _merged(self, folded: Folded, figures: BatchFigures, knowledge: Knowledge) -> Executed:
         plan = self.plan
         self._require_whole(folded)
+        self._require_gathered(knowledge)
         if figures.rejected:
             self.refusals.take(self._changes.rejected(knowledge), self.steps)
         if knowledge.nameless is not None and not knowledge.nameless.isEmpty():
@@ -289,6 +293,20 @@ class BatchExecution:
         if any(offset + 1 + is_delete < ends[p] for p, (offset, is_delete) in newest):
             with self.steps.step("look at transactions"):
                 self.require_whole({p: offset for p, (offset, _) in newest})
+
+    def _require_gathered(self, knowledge: Knowledge) -> None:
+        """By the keys of changes in each batch; before the first, of all records by their own.
+
+        Batches of a first load end wherever they do, and the log is whole before them only.
+        """
+        plan = self.plan
+        if not plan.needs_keys_apart:
+            return
+        with self.steps.step("look for keys in two partitions"):
+            if plan.published is None and self.unread is not None:
+                require_gathered(self.unread, F.col("key"), plan)
+            if len(plan.ranges) > 1:
+                require_gathered(self._changes.decoded(knowledge), F.col("key"), plan)
 
     def _parts(
         self, folded: Folded, figures: BatchFigures, knowledge: Knowledge

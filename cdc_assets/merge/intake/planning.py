@@ -35,6 +35,7 @@ from cdc_assets.merge.plan.plan import (
     require_whole,
 )
 from cdc_assets.merge.plan.result import Waiting
+from cdc_assets.merge.plan.unmoved import require_unmoved
 from cdc_assets.merge.plan.waiting import Patience
 from cdc_assets.registry import TableEntry
 
@@ -99,6 +100,7 @@ class Planner:
 
         Raises:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
+            MovedKeysError: if partitions were added, and nothing but offsets orders changes.
         """
         state = self._lake.state(entry.target)
         identity, marks = self._log_now(entry)
@@ -113,6 +115,7 @@ class Planner:
         start = published.offsets if published else begin or marks.begin
         if published:
             require_same_log(entry, published, identity)
+            self._require_unmoved(entry, state, published, marks)
         elif begin is None and self._source(entry).lost_start == "fail":
             require_whole(entry, marks)
         require_kept(entry, start, marks)
@@ -131,7 +134,7 @@ class Planner:
         plan = self._plan(entry, state, _Cut(ranges, start, end), run_id, (identity, marks))
         left = total_length(unread)
         aligned, behind = transactions is not None, total_length(within) < left
-        plan = replace(plan, is_aligned=aligned, is_behind=behind)
+        plan = replace(plan, is_aligned=aligned, is_behind=behind, unread=unread)
         pending = Pending(plan, left, total_length(ranges) < left)
         if transactions is None:
             return pending
@@ -264,6 +267,14 @@ class Planner:
                 what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
             )
         return marks
+
+    def _require_unmoved(
+        self, entry: TableEntry, state: TableState | None, published: Published, marks: Watermarks
+    ) -> None:
+        """The order must not rest on partitions that have moved; see `require_unmoved`."""
+        if published.carried.partitions != len(marks.end.offsets):
+            scheme = self.tables(entry).plan(state).first.layout.scheme
+            require_unmoved(entry, scheme, published, marks)
 
     # ── where it ends ────────────────────────────────────────────────────────────────────
 

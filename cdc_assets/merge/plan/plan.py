@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
-from cdc_assets.changes.position import Floors
+from cdc_assets.changes.position import Floors, Scheme
 from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
@@ -60,6 +60,7 @@ class BatchPlan:
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: the ranges were merged before; committed offsets stay.
         is_behind: the log goes on beyond the hour that the batch stays within.
+        unread: all that the log held beyond ``start``; empty for what was merged before.
         attempt: unique.
     """
 
@@ -86,6 +87,7 @@ class BatchPlan:
     steps: tuple[TableStep, ...] = ()
     numbering: str = ""
     permit: str = ""
+    unread: tuple[OffsetRange, ...] = ()
     epochs: Epochs = field(default_factory=dict)
 
     @property
@@ -109,6 +111,12 @@ class BatchPlan:
     def numbers(self) -> tuple[str, ...]:
         """Columns of the position, most significant first."""
         return NUMBERS[: self.layout.scheme.numbers]
+
+    @property
+    def needs_keys_apart(self) -> bool:
+        """Whether each key must stay in its partition: offsets alone order its changes."""
+        by_offset = self.layout.scheme is Scheme.OFFSET
+        return by_offset and bool(self.schema.key) and self.partitions > 1
 
     @property
     def where(self) -> str:

@@ -1,0 +1,43 @@
+"""Finds keys whose changes lie in two partitions, where offsets alone order them.
+
+Partitions that were added before a table was begun leave no other trace; nor does a producer that
+does not choose them by key. See `cdc_assets.merge.plan.unmoved`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.unmoved import REMEDY, MovedKeysError
+
+
+def require_gathered(records: DataFrame, key: Expression, plan: BatchPlan) -> None:
+    """Each key's records must lie in one partition.
+
+    Args:
+        records: with ``partition`` and ``offset``.
+        key: of each; those without one are not looked at.
+        plan: of the batch.
+
+    Raises:
+        MovedKeysError: names the first record of a key in each of two partitions.
+    """
+    places = records.select(key.alias("key"), F.struct("partition", "offset").alias("at"))
+    lowest, highest = F.min("at").alias("lowest"), F.max("at").alias("highest")
+    ends = places.where("key IS NOT NULL").groupBy("key").agg(lowest, highest)
+    apart = ends.where("lowest.partition < highest.partition")
+    found = apart.agg(F.min(F.struct("lowest", "highest")).alias("first")).collect()[0]["first"]
+    if found is None:
+        return
+    topic = plan.entry.topic
+    one, other = Coordinate(topic, *found["lowest"]), Coordinate(topic, *found["highest"])
+    what = (
+        "changes of one key lie in two partitions, and are ordered by Kafka's offsets alone: "
+        "which are newer cannot be told"
+    )
+    where = f"table={plan.entry.table} {one} and partition={other.partition} offset={other.offset}"
+    raise MovedKeysError(what, where=where, remedy=REMEDY)
