@@ -7,7 +7,7 @@ the table is made, by records that also hold their row, and stored with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from cdc_assets.changes.json_text import read_json
@@ -39,6 +39,18 @@ def form_of(shown: Iterable[tuple[bytes, object]]) -> KeyForm | None:
     pairs = [*shown]
     fitting = (form for form in KeyForm if all(_holds(form, *pair) for pair in pairs))
     return next(fitting, None) if pairs else None
+
+
+def are_numbers(shown: Iterable[tuple[bytes | None, Mapping[str, object]]]) -> bool:
+    """Whether keys hold a column of their rows as a big-endian number.
+
+    Args:
+        shown: the records' keys, None for none, each with its record's row.
+    """
+    keyed = [(key, row) for key, row in shown if key is not None]
+    columns = {name for _, row in keyed for name in row}
+    return any(form_of((key, row.get(name)) for key, row in keyed) in NUMBER_BYTES
+               for name in columns)  # fmt: skip
 
 
 def _holds(form: KeyForm, key: bytes, value: object) -> bool:

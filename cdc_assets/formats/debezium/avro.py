@@ -10,15 +10,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.changes.json_text import mapping, read_object
+from cdc_assets.changes.json_text import mapping
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.formats.debezium.avro_events import AvroSchemas
+from cdc_assets.formats.debezium.dialects.dialect import unwrapped
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
+from cdc_assets.formats.key_form import KeyForm, are_numbers
 from cdc_assets.formats.names import TopicNames
 from cdc_assets.formats.registry import SchemaRegistry
 from cdc_assets.formats.sample import JsonObject, Sample, Written
@@ -90,23 +92,30 @@ class DebeziumAvro(Format):
         """
         read = [(record, self._schemas.event(record) or {}) for record in records]
         events = [(record, event) for record, event in read if _is_event(event)]
-        images = (each.get("after") or each.get("before") for _, each in events)
-        keys = [key for record in records if (key := self._key(record))]
+        shown = [
+            (record.key, row)
+            for record, event in events
+            if (row := mapping(event.get("after") or event.get("before")))
+        ]
+        # A number's bytes may look as if they named a schema: nobody is asked for that.
+        plain = are_numbers(shown)
+        keys = [] if plain else [key for record in records if (key := self._key(record))]
         return Sample(
             count=len(records),
             events=len(events),
-            rows=tuple(image for image in images if isinstance(image, dict) and image),
+            rows=tuple(row for _, row in shown),
             has_row=any(mapping(each.get("after")) for _, each in events),
             keys=tuple(keys),
             sources=tuple(s for _, each in events if (s := mapping(each.get("source")))),
             dialect=_framing(record for record, _ in events),
-            described=self._described(events[0][0]) if events else None,
+            described=self._described(events[0][0], plain=plain) if events else None,
+            scalars=() if keys else tuple((key, row) for key, row in shown if key is not None),
         )
 
-    def _described(self, record: RawRecord) -> Described | None:
+    def _described(self, record: RawRecord, *, plain: bool) -> Described | None:
         written = self._of_value(record)
         frame, topic = read_frame(record, Side.KEY), record.coordinate.topic
-        if written is None or not isinstance(frame, Framed):
+        if written is None or plain or not isinstance(frame, Framed):
             return written
         key = self._schemas.connect(frame.schema_id, topic)
         names = describe_row(key).names if key is not None and key.get("fields") else ()
@@ -123,7 +132,7 @@ class DebeziumAvro(Format):
         """In Avro, or else in JSON."""
         if isinstance(read_frame(record, Side.KEY), Framed):
             return self._schemas.event(record, Side.KEY)
-        return read_object(record.key) or None
+        return unwrapped(record.key) or None
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether it has an ``after``."""
@@ -150,12 +159,15 @@ class DebeziumAvro(Format):
         """The ids of value and key together."""
         from cdc_assets.formats.debezium import avro_records
 
-        return avro_records.writer(has_headers=self.reads_headers(layout))
+        return avro_records.writer(
+            has_headers=self.reads_headers(layout), has_key=_may_have_key_schema(layout)
+        )
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
         """By the schemas of value and key; of the key alone if there is no value."""
         topic = record.coordinate.topic
-        value, key = read_frame(record, Side.VALUE), read_frame(record, Side.KEY)
+        value = read_frame(record, Side.VALUE)
+        key = read_frame(record, Side.KEY) if _may_have_key_schema(layout) else None
         texts = {
             side: self._schemas.wire(frame.schema_id, topic) if isinstance(frame, Framed) else None
             for side, frame in ((Side.VALUE, value), (Side.KEY, key))
@@ -192,7 +204,18 @@ class DebeziumAvro(Format):
         """``source`` of each record by its schema."""
         from cdc_assets.formats.debezium import avro_records
 
-        return avro_records.sources(raw, order, writers, has_headers=self.reads_headers(layout))
+        return avro_records.sources(
+            raw,
+            order,
+            writers,
+            has_headers=self.reads_headers(layout),
+            has_key=_may_have_key_schema(layout),
+        )
+
+
+def _may_have_key_schema(layout: Layout) -> bool:
+    """Whether keys may be Avro; those of a table whose keys are plain never are."""
+    return layout.key_form is KeyForm.JSON
 
 
 def _is_event(event: Mapping[str, Any]) -> bool:

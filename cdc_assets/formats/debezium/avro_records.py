@@ -32,9 +32,15 @@ Schema = Mapping[str, Any]
 # ── which schema ──────────────────────────────────────────────────────────────────────────
 
 
-def writer(*, has_headers: bool) -> Expression:
-    """The ids of value and key in one number; NULL where there is neither."""
-    value, key = (_id(side, has_headers=has_headers) for side in ("value", "key"))
+def writer(*, has_headers: bool, has_key: bool) -> Expression:
+    """The ids of value and key in one number; NULL where there is neither.
+
+    Args:
+        has_headers: ids may be in headers.
+        has_key: keys may name a schema; else they are of another form.
+    """
+    value = _id("value", has_headers=has_headers)
+    key = _id("key", has_headers=has_headers) if has_key else F.lit(None).cast("bigint")
     none = F.lit(0).cast("bigint")
     known = F.coalesce(value, none)
     number = F.shiftleft(known, _KEY_BITS) + F.coalesce(key, none)
@@ -183,10 +189,15 @@ def envelope(
 
 
 def sources(
-    raw: DataFrame, order: Order, writers: Mapping[int, str], *, has_headers: bool
+    raw: DataFrame,
+    order: Order,
+    writers: Mapping[int, str],
+    *,
+    has_headers: bool,
+    has_key: bool,
 ) -> DataFrame:
     """``partition offset timestamp source`` of the records of these schemas."""
-    numbered = raw.withColumn("writer", writer(has_headers=has_headers))
+    numbered = raw.withColumn("writer", writer(has_headers=has_headers, has_key=has_key))
     case = F.lit(None).cast(common.source_type(order))
     for number, texts in writers.items():
         text = json.loads(texts)["value"]
