@@ -86,7 +86,7 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     fmt, specs = reading.format, reading.specs
     writer = fmt.writer(specs[-1].layout, specs[-1].table)
     kept = (*_KEPT, *(["headers"] if fmt.reads_headers(specs[-1].layout) else []))
-    read = blanked(raw, kept, fmt)
+    read = fmt.opened(blanked(raw, kept, fmt))
     told = read if writer is None else read.withColumn("writer", writer)
     if writer is None or _is_small(specs):
         return _judged(_decoded(told, reading, specs), specs[-1])
@@ -269,7 +269,8 @@ def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
 def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
     """The numbers of the position, and what floors, restarts and late reads are found by."""
     order, state, offset = spec.order, spec.state, F.col("offset")
-    place = F.shiftleft(offset, LINE_BITS) + F.col("line") if fmt.has_many_rows else offset
+    line = F.col("first") + F.col("line") if fmt.has_packets else F.col("line")
+    place = F.shiftleft(offset, LINE_BITS) + line if fmt.has_many_rows else offset
     placed = Placed(envelope.source, envelope.is_read, F.col("partition"), offset, place)
     read, floating = order.floor_columns(placed, state)
     # Truncates have no key: sent again, they may lie in another partition.

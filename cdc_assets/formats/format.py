@@ -46,6 +46,8 @@ class Format(ABC):
         has_many_rows: whether a record may hold the changes of several rows; `document` is an
             array of them then.
         has_many_tables: whether records name their table, so that a topic may hold several.
+        has_packets: whether a record is a packet of messages, each with its own table and schema,
+            which `opened` takes out of it.
         has_tombstones: whether each delete is followed by a record without a value.
         names_schemas: whether each change tells its schema, in a layout that has a `writer`: a
             record that tells none is refused then.
@@ -56,6 +58,7 @@ class Format(ABC):
     name: ClassVar[str]
     has_many_rows: ClassVar[bool] = False
     has_many_tables: ClassVar[bool] = False
+    has_packets: ClassVar[bool] = False
     has_tombstones: ClassVar[bool] = False
     names_schemas: ClassVar[bool] = False
     reads_alike: ClassVar[bool] = True
@@ -134,6 +137,23 @@ class Format(ABC):
         """A column alone that nothing tells of but its name."""
         column = Column(name, Primitive.STRING, Wire.STRING)
         return Described((column,), inferred=True, unseen=frozenset({name}))
+
+    # ── packets ──────────────────────────────────────────────────────────────────────────
+
+    def opened(self, raw: DataFrame) -> DataFrame:
+        """The messages of records, for all that is said below of records.
+
+        Of a format that `has_packets` there is a row for each: ``value`` is the message, and
+        ``first`` how many rows of its packet come before its own; one without rows counts as one.
+        What cannot be opened is a message that `envelope` refuses. Opening must not raise on any
+        bytes.
+        """
+        return raw
+
+    def unpacked(self, record: RawRecord, table: TableName) -> Sequence[RawRecord]:
+        """The messages of a record with a value that `written` tells the schemas of a table by."""
+        is_mine = not self.has_many_tables or table in self.tables([record], table.source)
+        return (record,) if is_mine else ()
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 

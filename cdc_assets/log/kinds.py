@@ -36,7 +36,12 @@ def kind_of_topic(
         records: of it.
         kind_of: says it of one with a value.
     """
-    kinds = [kind_of(record) for record in records if record.value is not None]
-    if TopicKind.CHANGES in kinds:
+    return kind_of_kinds(kind_of(record) for record in records if record.value is not None)
+
+
+def kind_of_kinds(kinds: Iterable[TopicKind]) -> TopicKind:
+    """By the same rule, of what the parts of something are."""
+    found = [*kinds]
+    if TopicKind.CHANGES in found:
         return TopicKind.CHANGES
-    return kinds[0] if kinds else TopicKind.EMPTY
+    return found[0] if found else TopicKind.EMPTY

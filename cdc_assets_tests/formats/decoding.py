@@ -18,7 +18,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.formats.spec import ReadSpec
-from cdc_assets.formats.writers import Writer, read_alike
+from cdc_assets.formats.writers import Writer, read_alike, read_apart
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
@@ -130,12 +130,14 @@ def _reading(fmt: Format, table: Table, records: Sequence[Bytes], most_schemas: 
     readable = [each.schema for each in writers.values() if each.schema is not None]
     others = tuple(name for name in schema.names if name not in schema.key)
     spec = replace(spec, unset_able=others if fmt.leaves_out else unset_able(schema, readable))
-    alike = (
+    groups = read_alike(writers) if fmt.reads_alike else read_apart(writers)
+    alike = [
         replace(spec, schema=replace(group.schema, key=schema.key), writers=group.writers)
-        for group in read_alike(writers)
-    )
+        for group in groups
+    ]
+    last = replace(spec, has_rows=not (fmt.names_schemas and alike))
     unreadable = tuple(number for number, each in writers.items() if each.schema is None)
-    return Reading(fmt, (*alike, spec), unreadable)
+    return Reading(fmt, (*alike, last), unreadable)
 
 
 def _writers(fmt: Format, table: Table, records: Sequence[Bytes], most: int) -> dict[int, Writer]:
@@ -143,8 +145,9 @@ def _writers(fmt: Format, table: Table, records: Sequence[Bytes], most: int) -> 
     found: dict[int, Writer] = {}
     if fmt.writer(table.layout, TABLE) is None:
         return found
-    for record in raw(records):
-        written = fmt.written(record, table.layout) if record.value is not None else None
+    mine = [each for each in raw(records) if each.value is not None]
+    for message in (message for record in mine for message in fmt.unpacked(record, TABLE)):
+        written = fmt.written(message, table.layout)
         if written is None or written.number is None or len(found) >= most:
             continue
         mine = replace(written.described, key=table.schema.key)

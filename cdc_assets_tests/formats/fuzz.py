@@ -18,15 +18,17 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
+from cdc_assets.errors import TerminalError
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.spec import CONTROL, ROW_OPS, TOMBSTONE
+from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, TOMBSTONE
+from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.decoding import TABLE, Bytes, Table, decoded, raw
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy import profiles
 
 Decode = Callable[[Sequence[Bytes]], dict[int, list[Row]]]
 MOST_SECONDS = 120
-_KNOWN = {*ROW_OPS, "d", "t", TOMBSTONE, CONTROL}
+_KNOWN = {*ROW_OPS, "d", "t", TOMBSTONE, CONTROL, OTHER}
 _DEEP = "[" * 3000 + "]" * 3000
 _NESTED = '{"a":' * 3000 + "1" + "}" * 3000
 _ODD_LITERALS = [
@@ -51,9 +53,18 @@ def records_like(good: Sequence[Bytes]) -> SearchStrategy[Bytes]:
 
 
 def require_told(
-    spark: Session, fmt: Format, table: Table, good: Sequence[Bytes], *, count: int
+    spark: Session,
+    fmt: Format,
+    table: Table,
+    good: Sequence[Bytes],
+    *,
+    count: int,
+    odd: SearchStrategy[Bytes] | None = None,
 ) -> dict[str, int]:
     """Every record is a change or a rejection, by the format's both sides, in bounded time.
+
+    A record may also name a schema that nobody knows: the table stops at it, with an error that
+    says so.
 
     Args:
         spark: gives the session.
@@ -61,17 +72,21 @@ def require_told(
         table: of the good records.
         good: what the others are made of; each of them is a change.
         count: how many to make.
+        odd: how to make half of them; as `records_like` if not given.
 
     Returns:
-        How many there were of each operation, and how many ``rejected``.
+        How many there were of each operation, how many ``rejected``, and at how many the table
+        ``stopped``.
     """
-    made = _examples(records_like(good), profiles.examples(count))
-    records = [*good, *made]
-    _require_read_in_python(fmt, table, records)
+    usual = records_like(good)
+    chosen = usual if odd is None else st.one_of(usual, odd)
+    made = [*good, *_examples(chosen, profiles.examples(count))]
+    records = [each for each in made if _is_read_in_python(fmt, table, each)]
+    assert records[: len(good)] == [*good]
     began = time.monotonic()
     changes = _decoded(partial(decoded, spark, fmt, table, most_schemas=10), records)
     assert time.monotonic() - began < MOST_SECONDS
-    counts: dict[str, int] = {}
+    counts = {"stopped": len(made) - len(records), "rejected": 0}
     for record, rows in zip(records, changes.values(), strict=True):
         assert rows, record
         for row in rows:
@@ -99,17 +114,35 @@ def _decoded(decode: Decode, records: Sequence[Bytes]) -> dict[int, list[Row]]:
         raise AssertionError(msg) from error
 
 
-def _require_read_in_python(fmt: Format, table: Table, records: Sequence[Bytes]) -> None:
-    """Nothing raises; alone, so that none is passed over because of another."""
-    for record in raw(records):
+def _is_read_in_python(fmt: Format, table: Table, given: Bytes) -> bool:
+    """Nothing raises; alone, so that none is passed over because of another.
+
+    Returns:
+        False if the table stops at the record.
+    """
+    (record,) = raw([given])
+    error = _stopped(fmt, table, record)
+    if error is None:
+        return True
+    assert _is_discreet(str(error)), given
+    assert record.coordinate.topic in str(error), given
+    return False
+
+
+def _stopped(fmt: Format, table: Table, record: RawRecord) -> TerminalError | None:
+    try:
         if record.value is not None:
             assert fmt.kind(record)
             assert fmt.look([record], TABLE).count == 1
             assert fmt.tables([record], TABLE.source) is not None
-            fmt.written(record, table.layout)
+            for message in fmt.unpacked(record, TABLE):
+                fmt.written(message, table.layout)
         fmt.holds_row(record, TABLE)
         fmt.mark(record, only_partition=True)
         fmt.ended(record)
+    except TerminalError as error:
+        return error
+    return None
 
 
 def _is_discreet(reason: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -16,60 +16,54 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.registered import format_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord
+from cdc_assets_tests.formats.canal import (
+    OTHER,
+    TABLE,
+    TOPIC,
+    TYPES,
+    Flat,
+    as_json,
+    as_packet,
+    ddl,
+    flat,
+    row,
+)
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 Make = Callable[..., Pipeline]
-TYPES = {"id": "int", "name": "varchar(20)", "price": "decimal(10,2)"}
-TABLE, OTHER, TOPIC = "shop.items", "shop.notes", "canal.all"
 
 
-def message(
-    kind: str,
-    data: list | None,
-    old: list | None = None,
-    *,
-    table: str = TABLE,
-    types: dict | None = None,
-    commit: int | None = None,
-    **more: object,
-) -> Message:
-    database, name = table.split(".")
-    said = {
-        "data": data,
-        "database": database,
-        "es": 1_760_000_000_000,
-        "id": 1,
-        "isDdl": False,
-        "mysqlType": TYPES if types is None else types,
-        "old": old,
-        "pkNames": ["id"],
-        "sql": "",
-        "table": name,
-        "ts": 1_760_000_000_500,
-        "type": kind,
-        **({} if commit is None else {"_tidb": {"commitTs": commit}}),
-        **more,
-    }
-    return Message(None, json.dumps(said).encode())
+@dataclass(frozen=True)
+class Way:
+    """How changes become records."""
+
+    format: str
+    write: Callable[[Sequence[Flat]], list[Message]]
 
 
-def ddl(kind: str, sql: str, table: str = TABLE) -> Message:
-    return message(kind, None, types={}, table=table, isDdl=True, sql=sql, mysqlType=None)
+JSON = Way("canal-json", lambda said: [as_json(each) for each in said])
+PACKETS = Way("canal-protobuf", lambda said: [as_packet([each]) for each in said])
+ONE_PACKET = Way("canal-protobuf", lambda said: [as_packet(said)])
+WAYS = [pytest.param(JSON, id="json"), pytest.param(PACKETS, id="packets"),
+        pytest.param(ONE_PACKET, id="one-packet")]  # fmt: skip
+of_json = pytest.mark.parametrize("way", [pytest.param(JSON, id="json")])
 
 
-def row(id_: object, name: str | None, price: str | None = "1.00") -> dict:
-    return {"id": str(id_), "name": name, "price": price}
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    return request.param
 
 
 @pytest.fixture
-def canal(pipeline: Make) -> Callable[..., Pipeline]:
+def canal(pipeline: Make, way: Way) -> Callable[..., Pipeline]:
     """A topic of its own name, with these messages in it, and the tables that they name."""
 
-    def start(*messages: Message, **source: object) -> Pipeline:
-        made = pipeline(format="canal-json", **source)
+    def start(*said: Flat | Message, **source: object) -> Pipeline:
+        made = pipeline(format=way.format, **source)
         made.shared = {TABLE: TOPIC, OTHER: TOPIC}
         made.create_topic(TOPIC)
-        made.produce(TOPIC, messages)
+        odd = [each for each in said if isinstance(each, Message)]
+        made.produce(TOPIC, [*way.write([e for e in said if not isinstance(e, Message)]), *odd])
         return made
 
     return start
@@ -78,12 +72,12 @@ def canal(pipeline: Make) -> Callable[..., Pipeline]:
 @pytest.mark.stack
 def test_rows_of_one_message_count_in_their_order(canal: Callable[..., Pipeline]) -> None:
     """``UPDATE … SET id = id + 1`` moves each row onto the key that the next one leaves."""
-    moved = message(
+    moved = flat(
         "UPDATE",
         [row(3, "b"), row(2, "a")],
         [{"id": "2"}, {"id": "1"}],
     )
-    made = canal(message("INSERT", [row(1, "a"), row(2, "b")]), moved)
+    made = canal(flat("INSERT", [row(1, "a"), row(2, "b")]), moved)
     made.merge(TABLE)
     assert made.by_key(TABLE) == {
         2: {"id": 2, "name": "a", "price": Decimal("1.00")},
@@ -98,12 +92,12 @@ def test_null_is_not_the_empty_text_and_a_truncate_removes_what_came_before(
     canal: Callable[..., Pipeline],
 ) -> None:
     made = canal(
-        message("INSERT", [row(1, "gone")]),
+        flat("INSERT", [row(1, "gone")]),
         ddl("TRUNCATE", "TRUNCATE TABLE items"),
-        message("INSERT", [row(2, ""), row(3, None, None)]),
+        flat("INSERT", [row(2, ""), row(3, None, None)]),
         ddl("ALTER", "/* c */ ALTER TABLE items COMMENT 'x'"),
-        message("DELETE", [row(2, "")]),
-        message("INSERT", [row(2, "")]),
+        flat("DELETE", [row(2, "")]),
+        flat("INSERT", [row(2, "")]),
     )
     (merged,) = made.merge(TABLE)
     assert merged.passed_over == 1
@@ -117,10 +111,10 @@ def test_null_is_not_the_empty_text_and_a_truncate_removes_what_came_before(
 def test_tables_of_one_topic_are_told_apart_and_told_of(canal: Callable[..., Pipeline]) -> None:
     notes = {"id": "bigint unsigned", "text": "text"}
     made = canal(
-        message("INSERT", [row(1, "a")]),
-        message("INSERT", [{"id": "18446744073709551615", "text": "n"}], table=OTHER, types=notes),
+        flat("INSERT", [row(1, "a")]),
+        flat("INSERT", [{"id": "18446744073709551615", "text": "n"}], table=OTHER, types=notes),
         ddl("TRUNCATE", "TRUNCATE TABLE notes", OTHER),
-        message("INSERT", [{"id": "7", "text": "n"}], table=OTHER, types=notes),
+        flat("INSERT", [{"id": "7", "text": "n"}], table=OTHER, types=notes),
     )
     (merged,) = made.merge(TABLE)
     assert (merged.records, merged.of_others, merged.other_tables) == (1, 3, (OTHER,))
@@ -136,32 +130,34 @@ def test_a_column_more_is_added_though_its_message_came_last(
 ) -> None:
     wider = {**TYPES, "added": "double"}
     made = canal(
-        message("INSERT", [row(1, "a")]),
-        message("UPDATE", [{**row(1, "a"), "added": "2.5"}], [{"added": None}], types=wider),
+        flat("INSERT", [row(1, "a")]),
+        flat("UPDATE", [{**row(1, "a"), "added": "2.5"}], [{"added": None}], types=wider),
     )
     made.merge(TABLE)
     assert made.rows(TABLE) == [{"id": 1, "name": "a", "price": Decimal("1.00"), "added": 2.5}]
 
 
+@of_json
 @pytest.mark.stack
 def test_tidb_orders_by_its_commit_timestamp(canal: Callable[..., Pipeline]) -> None:
     made = canal(
-        message("INSERT", [row(1, "first")], commit=10),
-        message("UPDATE", [row(1, "newest")], [{"name": "x"}], commit=30),
-        message("UPDATE", [row(1, "late")], [{"name": "y"}], commit=20),
-        message("TIDB_WATERMARK", None, types={}, commit=None, _tidb={"watermarkTs": 31}),
+        flat("INSERT", [row(1, "first")], commit=10),
+        flat("UPDATE", [row(1, "newest")], [{"name": "x"}], commit=30),
+        flat("UPDATE", [row(1, "late")], [{"name": "y"}], commit=20),
+        flat("TIDB_WATERMARK", None, types={}, commit=None, _tidb={"watermarkTs": 31}),
     )
     made.merge(TABLE)
     assert [each["name"] for each in made.rows(TABLE)] == ["newest"]
-    made.produce(TOPIC, [message("DELETE", [row(1, "newest")], commit=40)])
-    made.produce(TOPIC, [message("UPDATE", [row(1, "back")], [{"name": "z"}], commit=25)])
+    made.produce(TOPIC, [as_json(flat("DELETE", [row(1, "newest")], commit=40))])
+    made.produce(TOPIC, [as_json(flat("UPDATE", [row(1, "back")], [{"name": "z"}], commit=25))])
     made.merge(TABLE)
     assert made.rows(TABLE) == []
 
 
+@of_json
 @pytest.mark.stack
 def test_what_is_no_message_stops_each_table_of_the_topic(canal: Callable[..., Pipeline]) -> None:
-    made = canal(message("INSERT", [row(1, "a")]), Message(None, b'{"data": 7'))
+    made = canal(flat("INSERT", [row(1, "a")]), Message(None, b'{"data": 7'))
     with pytest.raises(TerminalError, match="not a JSON object") as caught:
         made.merge(TABLE)
     assert "offset=1" in str(caught.value)
@@ -189,11 +185,11 @@ ODD = [
 @pytest.mark.unit
 def test_messages_name_their_tables() -> None:
     found = [
-        message("INSERT", [row(1, "a")]),
+        flat("INSERT", [row(1, "a")]),
         ddl("ALTER", "ALTER TABLE x", "shop.altered"),
-        message("DELETE", [row(1, "a")], table=OTHER),
+        flat("DELETE", [row(1, "a")], table=OTHER),
     ]
-    records = [raw(each) for each in found]
+    records = [raw(as_json(each)) for each in found]
     assert CANAL.tables(records, "s") == {
         TableName("s", *TABLE.split(".")),
         TableName("s", *OTHER.split(".")),

@@ -1,49 +1,64 @@
-"""Single messages of Canal, decoded: what becomes of each, and why."""
+"""Single messages and packets of Canal, decoded: what becomes of each, and why."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
-from cdc_assets.config import SourceConfig
+from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
-from cdc_assets_tests.formats.decoding import Bytes, decoded, table_of
-from cdc_assets_tests.formats.test_canal import message
+from cdc_assets.formats.spec import LINE_BITS
+from cdc_assets_tests.formats import canal
+from cdc_assets_tests.formats.canal import BEGIN, END, GTID, HEARTBEAT, entry, mark, packet
+from cdc_assets_tests.formats.decoding import Bytes, Table, decoded, table_of
+from cdc_assets_tests.formats.protobuf_trees import varint
+from cdc_assets_tests.formats.test_fuzz_canal import source
+from cdc_assets_tests.formats.test_golden import change_of
 from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark
 
-JSON = format_of(
-    SourceConfig.model_validate({"format": "canal-json", "topics": {"include": [".*"]}})
-)
+GOLDEN = Path(__file__).parent / "golden"
+JSON, PROTOBUF = format_of(source("canal-json")), format_of(source("canal-protobuf"))
+FORMATS = pytest.mark.parametrize("fmt", [JSON, PROTOBUF], ids=["json", "protobuf"])
 TYPES = {"id": "int", "name": "varchar(20)"}
 XA = "a prepared transaction was rolled back"
 NAMELESS = "it does not name its database and table"
 
 
 def flat(kind: str, data: list | None, **more: Any) -> dict[str, Any]:
-    said = message(kind, data, table="public.t", types=TYPES).value
-    return {**json.loads(said or b""), **more}
+    return {**canal.flat(kind, data, table="public.t", types=TYPES), **more}
 
 
 GOOD = flat("INSERT", [{"id": "1", "name": "a"}])
 
 
-def alone(said: dict[str, Any]) -> Bytes:
-    return Bytes(None, json.dumps(said).encode())
+def alone(fmt: Format, said: dict[str, Any]) -> Bytes:
+    written = canal.as_json(said) if fmt is JSON else canal.as_packet([said])
+    return Bytes(None, written.value)
 
 
-def became(spark: Session, *records: Bytes) -> list[tuple[Any, ...]]:
-    """``(op, reject)`` of each row of each record, after a good one."""
-    given = [alone(GOOD), *records]
-    changes = decoded(spark, JSON, table_of(JSON, given[:1]), given)
+def became(spark: Session, fmt: Format, *records: Bytes) -> list[tuple[Any, ...]]:
+    """``(op, reject, line)`` of each row of each record, after a good one."""
+    given = [alone(fmt, GOOD), *records]
+    table = table_of(fmt, given[:1])
+    changes = decoded(spark, fmt, table, given)
     assert [row["reject"] for row in changes.pop(0)] == [None]
-    return [(row["op"], row["reject"]) for rows in changes.values() for row in rows]
+    mask = (1 << LINE_BITS) - 1
+    return [
+        (row["op"], row["reject"], None if row["n0"] is None else row["n0"] & mask)
+        for rows in changes.values()
+        for row in rows
+    ]
 
 
-def test_what_is_known_of_no_table_stops_each_of_them(spark: Session) -> None:
+@FORMATS
+def test_what_is_known_of_no_table_stops_each_of_them(spark: Session, fmt: Format) -> None:
     nobody = {"database": "", "table": ""}
     said = [
         flat("XAROLLBACK", None, **nobody, mysqlType=None),
@@ -51,12 +66,14 @@ def test_what_is_known_of_no_table_stops_each_of_them(spark: Session) -> None:
         flat("TRUNCATE", None, **nobody, isDdl=True),
         flat("UPDATE", None, mysqlType=None),
     ]
-    reasons = [reject for _, reject in became(spark, *map(alone, said))]
+    found = became(spark, fmt, *(alone(fmt, each) for each in said))
+    reasons = [reject for _, reject, _ in found]
     assert reasons[0].startswith(XA)
     assert reasons[1:] == [NAMELESS, NAMELESS, "it does not tell its types"]
 
 
-def test_what_changes_no_rows_is_passed_over(spark: Session) -> None:
+@FORMATS
+def test_what_changes_no_rows_is_passed_over(spark: Session, fmt: Format) -> None:
     nobody = {"database": "", "table": "", "mysqlType": None}
     said = [
         flat("QUERY", None, **nobody),
@@ -64,11 +81,126 @@ def test_what_changes_no_rows_is_passed_over(spark: Session) -> None:
         flat("CREATE", None, isDdl=True, mysqlType=None),
         flat("INSERT", [{"id": "2", "name": "b"}], database="public", table="other"),
     ]
-    found = became(spark, *map(alone, said))
-    assert found == [("control", None)] * 3 + [("other", None)]
+    found = became(spark, fmt, *(alone(fmt, each) for each in said))
+    assert [(op, reject) for op, reject, _ in found] == [("control", None)] * 3 + [("other", None)]
 
 
 def test_half_a_character_is_refused(spark: Session) -> None:
     half = json.dumps(GOOD).replace('"a"', r'"\ud800"').encode()
-    ((_, reject),) = became(spark, Bytes(None, half))
+    ((_, reject, _),) = became(spark, JSON, Bytes(None, half))
     assert reject == "a text holds half of a surrogate pair"
+
+
+def test_packets_that_canals_own_classes_wrote_are_read(spark: Session) -> None:
+    """Made by ``golden/RecordCanalPackets.java``."""
+    packets = json.loads((GOLDEN / "canal_packets.json").read_text())
+    expected = json.loads((GOLDEN / "canal_changes.json").read_text())
+    records = [Bytes(None, bytes.fromhex(each)) for each in packets.values()]
+    table = table_of(PROTOBUF, records)
+    changes = decoded(spark, PROTOBUF, table, records)
+    told = {
+        what: [_told(row, table) for row in rows]
+        for what, rows in zip(packets, changes.values(), strict=True)
+    }
+    assert told == expected
+
+
+def _told(row: Row, table: Table) -> dict[str, Any]:
+    return {"other": row["other_table"]} if row["op"] == "other" else change_of(row, table)
+
+
+def odd_packets() -> dict[str, tuple[bytes, str]]:
+    said = entry(GOOD)
+    column = {"name": "id", "value": "1", "isKey": True, "mysqlType": "int"}
+    change = canal.change(GOOD)
+
+    def changed(edit: Callable[[Any], None]) -> bytes:
+        made = canal.change(GOOD)
+        edit(made)
+        return packet([entry(GOOD, storeValue=made.SerializeToString())])
+
+    many = b"\x10\x01" + b"\x62\x05\x12\x03\x1a\x01a" * (2**LINE_BITS + 1)
+    return {
+        "cut off": (packet([said])[:-1], "it is not protobuf, or was cut off"),
+        "an entry is cut off": (packet([said[:-1]]), "it is not protobuf, or was cut off"),
+        "JSON": (json.dumps(GOOD).encode(), "it is not protobuf, or was cut off"),
+        "empty": (b"", "not a packet of Canal's that holds messages"),
+        "announces two gigabytes": (
+            b"\x18\x07\x2a" + varint(2**31 - 1), "it is not protobuf, or was cut off",
+        ),
+        "a group": (packet([said]) + b"\x33\x34", "it is not protobuf, or was cut off"),
+        "zlib": (packet([said], compression=2),
+                 "its body is compressed (ZLIB), which Canal does not read either"),
+        "another compression": (
+            packet([said], compression=9),
+            "its body is compressed (a way that is not known), which Canal does not read either",
+        ),
+        "an entry type of the future": (
+            packet([said, entry(GOOD, entryType=6)]), "an entry of a type that is not known",
+        ),
+        "no entry type": (
+            packet([entry(GOOD, entryType=0)]), "an entry of a type that is not known",
+        ),
+        "a body twice": (packet([said]) + b"\x2a\x00", "a field that comes once is there twice"),
+        "a text for a number": (b"\x1a\x00", "a field is of another type than Canal's"),
+        "an event of the future": (
+            changed(lambda made: setattr(made, "eventType", 99)),
+            "an entry has rows, but does not say before them what became of them",
+        ),
+        "the row of another event": (
+            changed(lambda made: setattr(made, "eventType", 3)), "a row has no columns",
+        ),
+        "no UTF-8": (
+            packet([said]).replace(b"a\x52\x0bvarchar", b"\xff\x52\x0bvarchar"),
+            "a text is not UTF-8",
+        ),
+        "a column without a name": (
+            changed(lambda made: made.rowDatas[0].afterColumns.add(value="x")),
+            "a column has no name",
+        ),
+        "a column twice": (
+            changed(lambda made: made.rowDatas[0].afterColumns.add(**column)),
+            "a column is there twice",
+        ),
+        "rows unlike each other": (
+            changed(lambda made: made.rowDatas.add(afterColumns=[column])),
+            "rows of one entry have different columns",
+        ),
+        "too many rows": (
+            packet([entry(GOOD, storeValue=many)]), "it holds more than 1,048,576 rows",
+        ),
+        "nothing is stored": (
+            packet([entry(GOOD, storeValue=b"")]),
+            "not a message of Canal, or of a type that is not known",
+        ),
+        "fine": (packet([entry(GOOD, storeValue=change.SerializeToString())]), ""),
+    }  # fmt: skip
+
+
+def test_odd_packets_are_refused_with_the_reason(spark: Session) -> None:
+    odd = odd_packets()
+    found = became(spark, PROTOBUF, *(Bytes(None, each) for each, _ in odd.values()))
+    assert {what: reject or "" for what, (_, reject, _) in zip(odd, found, strict=True)} == {
+        what: reason for what, (_, reason) in odd.items()
+    }
+
+
+def test_an_entry_that_cannot_be_read_stops_its_own_table_only(spark: Session) -> None:
+    bad = {"storeValue": b"\x10\x01\x62\xff"}
+    other = flat("INSERT", [{"id": "2", "name": "b"}], table="other")
+    given = [
+        packet([entry(GOOD), entry(other, **bad), entry(GOOD)]),
+        packet([entry(GOOD), entry(GOOD, **bad)]),
+    ]
+    found = became(spark, PROTOBUF, *(Bytes(None, each) for each in given))
+    assert [(op, reject is None) for op, reject, _ in found] == [
+        ("c", True), ("other", True), ("c", True), ("c", True), (None, False),
+    ]  # fmt: skip
+
+
+def test_rows_are_counted_through_the_whole_packet(spark: Session) -> None:
+    two = flat("INSERT", [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}])
+    marks = [mark(kind) for kind in (BEGIN, END, HEARTBEAT, GTID)]
+    given = packet([*marks, entry(two), *marks, entry(GOOD), entry(two)])
+    found = became(spark, PROTOBUF, Bytes(None, given), Bytes(None, packet(marks)))
+    assert found == [*(("c", None, line) for line in range(5)), ("control", None, 0)]

@@ -38,6 +38,7 @@ def test_every_record_is_a_change_or_a_rejection(spark: Session, name: str) -> N
     table = table_of(fmt, good, tuple(golden.get("primary_key", ())))
     counts = require_told(spark, fmt, table, good, count=300)
     assert counts["rejected"] > 20
+    assert counts["stopped"] == 0
     assert sum(counts.values()) - counts["rejected"] > 20
 
 

@@ -20,10 +20,13 @@ from cdc_assets.schema.described import Described
 
 INSERT, UPDATE, DELETE, TRUNCATE = "INSERT", "UPDATE", "DELETE", "TRUNCATE"
 WATERMARK: Final = "TIDB_WATERMARK"
-PASSED_OVER: Final = frozenset({WATERMARK, "QUERY", "XACOMMIT"})
-"""Types of messages that change no rows: a mark of TiCDC's; the text of a statement whose rows
-follow (``binlog_rows_query_log_events``); the end of a prepared transaction whose rows came
-before."""
+MARKS: Final = "TRANSACTION"
+"""Of a packet that holds nothing but beginnings and ends of transactions. Canal leaves these out of
+its JSON."""
+
+PASSED_OVER: Final = frozenset({WATERMARK, MARKS, "QUERY", "XACOMMIT"})
+"""Types of messages that change no rows: marks; the text of a statement whose rows follow
+(``binlog_rows_query_log_events``); the end of a prepared transaction whose rows came before."""
 
 ROLLED_BACK: Final = "XAROLLBACK"
 ROWS: Final = frozenset({INSERT, UPDATE, DELETE})
@@ -43,6 +46,8 @@ def kind_of(message: Message) -> TopicKind:
     kind = _type(message)
     if kind == WATERMARK:
         return TopicKind.WATERMARKS
+    if kind == MARKS:
+        return TopicKind.TRANSACTIONS
     if message.get("isDdl") is True:
         return TopicKind.SCHEMA_CHANGES
     if kind in ROWS and "data" in message:

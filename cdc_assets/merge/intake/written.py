@@ -45,12 +45,11 @@ class WrittenSchemas:
         """
         table, found = plan.entry.table, self._met(plan, fmt)
         for record in log.first_of(plan.entry.topic, plan.ranges):
-            if record.value is None or not _is_of(record, table, fmt):
-                continue
-            written = fmt.written(record, plan.layout)
-            if written is None or written.number is None:
-                return None
-            found[written.number] = written
+            for message in fmt.unpacked(record, table) if record.value is not None else ():
+                written = fmt.written(message, plan.layout)
+                if written is None or written.number is None:
+                    return None
+                found[written.number] = written
         self._known[table] |= found
         return found if found or not fmt.has_many_tables else None
 
@@ -73,10 +72,6 @@ class WrittenSchemas:
         return {number: known[number] for number in numbers}
 
 
-def _is_of(record: RawRecord, table: TableName, fmt: Format) -> bool:
-    return not fmt.has_many_tables or table in fmt.tables([record], table.source)
-
-
 def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
     found = _numbered(plan, fmt, raw).select("writer").distinct().collect()
     return sorted(row["writer"] for row in found)
@@ -86,7 +81,7 @@ def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
     writer = fmt.writer(plan.layout, plan.entry.table)
     number = F.lit(None).cast("bigint") if writer is None else writer
     headers = ("headers",) if fmt.reads_headers(plan.layout) else ()
-    read = blanked(raw, ("key", "value", "partition", "offset", *headers), fmt)
+    read = fmt.opened(blanked(raw, ("key", "value", "partition", "offset", *headers), fmt))
     return read.withColumn("writer", number).where("writer IS NOT NULL")
 
 

@@ -1,4 +1,4 @@
-"""Canal's JSON on Spark: a message to the envelopes of its rows."""
+"""Canal's flat messages on Spark: JSON to the envelopes of the rows of each."""
 
 from __future__ import annotations
 
@@ -56,8 +56,14 @@ def writer(table: TableName) -> Expression:
     return F.when(mine & changes & types.isNotNull(), F.xxhash64(types))
 
 
-def document(spec: ReadSpec) -> Expression:
-    """``array<struct<head, data, old>>``: an element for each row, one if there is none."""
+def document(spec: ReadSpec, *, may_be_refused: bool = False) -> Expression:
+    """``array<struct<head, data, old>>``: an element for each row, one if there is none.
+
+    Args:
+        spec: of the table.
+        may_be_refused: whether a message may say in ``reject`` why it could not be read. It is
+            ours then, and not the producer's.
+    """
     found = parsed(within_object(value_text()), _type(spec), spec)
     message = found.getField(PAYLOAD)
     data, old = message.getField("data"), message.getField("old")
@@ -70,6 +76,7 @@ def document(spec: ReadSpec) -> Expression:
             unread(found),
             F.when(message.isNull(), NO_OBJECT),
             too_long,
+            message.getField("reject") if may_be_refused else no_text(),
         ).alias("unread"),
     )
 
@@ -94,6 +101,7 @@ def _type(spec: ReadSpec) -> StructType:
             StructField("isDdl", BooleanType()),
             StructField("es", LongType()),
             StructField("mysqlType", StringType()),
+            StructField("reject", StringType()),
             StructField("_tidb", StructType([StructField("commitTs", LongType())])),
         ]
     )

@@ -1,0 +1,113 @@
+"""What all of Canal's formats have in common: messages, each with the rows of one statement.
+
+Every value is text, typed by the message's own ``mysqlType``. A message is of one table; a topic,
+and in some formats a record, may hold many.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.formats.canal import messages
+from cdc_assets.formats.canal.messages import Message
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.sample import Sample, Written
+from cdc_assets.formats.spark_hash import spark_hash
+from cdc_assets.log.kinds import TopicKind, kind_of_kinds
+from cdc_assets.log.values import RawRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+
+    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.layout import Layout
+    from cdc_assets.formats.spec import ReadSpec
+
+CANAL: Final = "canal"
+
+
+class Canal(Format):
+    """One dialect: TiCDC's messages have a position beside."""
+
+    has_many_rows = True
+    has_many_tables = True
+    names_schemas = True
+
+    @abstractmethod
+    def flat(self, record: RawRecord) -> Sequence[Message]:
+        """The messages of a record, at least one; an empty one for what cannot be read."""
+
+    # ── few records, in Python ───────────────────────────────────────────────────────────
+
+    def kind(self, record: RawRecord) -> TopicKind:
+        """By ``type`` and ``isDdl``."""
+        return kind_of_kinds(map(messages.kind_of, self.flat(record)))
+
+    def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
+        """By ``database`` and ``table``."""
+        read = (message for record in records for message in self.flat(record))
+        found = (messages.table_of(message, source) for message in read)
+        return frozenset(table for table in found if table is not None)
+
+    def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
+        """The types are those of the table's first message."""
+        mine = [message for record in records for message in self.mine(record, table)]
+        rows = tuple(row for message in mine for row in messages.rows_of(message))
+        typed = (messages.described(message, self._zone) for message in mine)
+        return Sample(
+            count=len(records),
+            events=len(mine),
+            rows=rows,
+            has_row=bool(rows),
+            keys=(),
+            sources=tuple(map(messages.source_of, mine)),
+            dialect=CANAL,
+            described=next((each for each in typed if each is not None), None),
+        )
+
+    def holds_row(self, record: RawRecord, table: TableName) -> bool:
+        """Whether a message of it is of the table, and has rows."""
+        return any(map(messages.rows_of, self.mine(record, table)))
+
+    def mine(self, record: RawRecord, table: TableName) -> list[Message]:
+        """The messages of a record that change rows of a table."""
+        read = self.flat(record)
+        return [each for each in read if messages.table_of(each, table.source) == table]
+
+    @property
+    def _zone(self) -> str | None:
+        """In which ``timestamp`` values are written."""
+        return self.source.connector.time_zone
+
+    # ── the schemas of messages ──────────────────────────────────────────────────────────
+
+    def writer(self, layout: Layout, table: TableName) -> Expression | None:
+        """A hash of ``mysqlType``."""
+        from cdc_assets.formats.canal import flat_messages
+
+        return flat_messages.writer(table)
+
+    def written(self, record: RawRecord, layout: Layout) -> Written | None:
+        """By ``mysqlType`` of one message, as JSON."""
+        message = messages.read(record.value)
+        text, described = messages.types_text(message), messages.described(message, self._zone)
+        if text is None or described is None:
+            return None
+        return Written(described, spark_hash(text.encode()))
+
+    # ── all messages, on Spark ───────────────────────────────────────────────────────────
+
+    def document(self, spec: ReadSpec) -> Expression:
+        """An array: each row with what the message says of all of them."""
+        from cdc_assets.formats.canal import flat_messages
+
+        return flat_messages.document(spec)
+
+    def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
+        """Of one row."""
+        from cdc_assets.formats.canal import flat_messages
+
+        return flat_messages.envelope(document, spec)
