@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.config.formats import installed
+from cdc_assets_tests.formats.canal import as_packet
 from cdc_assets_tests.formats.golden_records import confluent_registry
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
@@ -45,6 +46,29 @@ def cases() -> list[Any]:
     ]
 
 
+def packed_cases() -> list[Any]:
+    """Cases of ``canal-json``, as packets of one message each and as one packet of all."""
+    loaded = [json.loads(file.read_text()) for file in FILES]
+    return [
+        pytest.param(case, together, id=f"{case['name']}-{'one-packet' if together else 'packets'}")
+        for case in loaded
+        for together in (False, True)
+        if case["format"] == "canal-json"
+    ]
+
+
+def _packed(case: dict[str, Any], *, together: bool) -> dict[str, Any]:
+    def topic(described: dict[str, Any]) -> dict[str, Any]:
+        said = [json.loads(_bytes(each["value"]) or b"") for each in described["messages"]]
+        parts = [said] if together else [[each] for each in said]
+        values = [base64.b64encode(as_packet(each).value or b"").decode() for each in parts]
+        messages = [{"n": n, "value": {"$base64": text}} for n, text in enumerate(values)]
+        return {**described, "messages": messages}
+
+    topics = {name: topic(described) for name, described in case["topics"].items()}
+    return {**case, "format": "canal-protobuf", "topics": topics}
+
+
 def _messages(case: dict[str, Any]) -> int:
     return sum(len(topic["messages"]) for topic in case["topics"].values())
 
@@ -55,6 +79,13 @@ def test_messages_in_rows_out(
 ) -> None:
     with confluent_registry(case.get("config", {}).get("schema_registry", {})) as registry:
         run(Case(case, pipeline, registry.url), how)
+
+
+@pytest.mark.parametrize(("case", "together"), packed_cases())
+def test_packets_end_in_the_rows_of_json(
+    case: dict[str, Any], together: bool, pipeline: Callable[..., Pipeline]
+) -> None:
+    run(Case(_packed(case, together=together), pipeline, ""), "whole")
 
 
 def run(ran: Case, how: str) -> None:

@@ -90,12 +90,12 @@ def entry(said: Flat, **more: Any) -> bytes:
 
 
 def change(said: Flat) -> Any:
-    rows, olds = said["data"] or [], said["old"] or []
-    olds = [*olds, *({} for _ in rows[len(olds) :])]
+    rows = said["data"] or []
+    olds = said["old"] or [None for _ in rows]
     return RowChange(
         eventType=EVENTS.index(said["type"]),
         isDdl=said["isDdl"],
-        rowDatas=[_row(said, now, old) for now, old in zip(rows, olds, strict=True)],
+        rowDatas=[_row(said, now, old or {}) for now, old in zip(rows, olds, strict=True)],
     )
 
 
@@ -117,7 +117,7 @@ def _columns(said: Flat, image: Mapping[str, Any], updated: Iterable[str] = ()) 
     return [
         {
             "name": name,
-            "isKey": name in said["pkNames"],
+            "isKey": name in (said["pkNames"] or ()),
             "updated": name in updated,
             "isNull": value is None,
             "value": value or "",

@@ -154,11 +154,19 @@ def test_tidb_orders_by_its_commit_timestamp(canal: Callable[..., Pipeline]) -> 
     assert made.rows(TABLE) == []
 
 
-@of_json
 @pytest.mark.stack
-def test_what_is_no_message_stops_each_table_of_the_topic(canal: Callable[..., Pipeline]) -> None:
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        pytest.param(JSON, "not a JSON object", id="json"),
+        pytest.param(PACKETS, "it is not protobuf", id="packets"),
+    ],
+)
+def test_what_is_no_message_stops_each_table_of_the_topic(
+    canal: Callable[..., Pipeline], reason: str
+) -> None:
     made = canal(flat("INSERT", [row(1, "a")]), Message(None, b'{"data": 7'))
-    with pytest.raises(TerminalError, match="not a JSON object") as caught:
+    with pytest.raises(TerminalError, match=reason) as caught:
         made.merge(TABLE)
     assert "offset=1" in str(caught.value)
 

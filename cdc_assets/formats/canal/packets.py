@@ -1,9 +1,8 @@
-"""Canal's packets on Spark: each as the flat messages that Canal would have written of it.
+"""Opens Canal's packets on Spark: each becomes the messages that Canal would have written as JSON.
 
-Spark has no function that reads them, unless a module is installed which not every server has
-(``spark-protobuf``), and none of its own could in bounded time. So a small one of ours is sent
-along (``jvm/src``, in ``jvm/packets.jar``): a session's own class, of which nothing stays on the
-server.
+Spark reads protobuf only with a module that not every server has (``spark-protobuf``). So a small
+function of ours is sent along with the session (``jvm/src``, compiled in ``jvm/packets.jar``);
+nothing of it stays on the server. Why not otherwise: docs/formats/canal-protobuf.md.
 """
 
 from __future__ import annotations
