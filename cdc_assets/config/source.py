@@ -163,11 +163,11 @@ class ConnectorConfig(Strict):
 
     The modes are needed only when events carry no schema of their own. ``time_precision_mode`` has
     another default for each kind of database. ``time_zone`` is that of timestamps which are written
-    as text without one (Canal, TiCDC): an IANA name, or ``+hh:mm``. ``record_type: full`` says that
-    every update holds the whole row, for formats whose records do not tell it. ``flattened`` says
-    that each record is a row, whatever it has; ``added_fields_prefix`` is the
-    ``add.fields.prefix`` of the transformation that flattens: without any, added fields could not
-    be told from columns.
+    as text without one (Canal, TiCDC, GoldenGate), or that Maxwell runs in: an IANA name, or
+    ``+hh:mm``. ``record_type: full`` says that every update holds the whole row, for formats whose
+    records do not tell it. ``flattened`` says that each record is a row, whatever it has;
+    ``added_fields_prefix`` is the ``add.fields.prefix`` of the transformation that flattens:
+    without any, added fields could not be told from columns.
     """
 
     decimal_handling_mode: Literal["precise", "string", "double"] = "precise"

@@ -27,15 +27,20 @@ from cdc_assets.schema.types import Column, Wire
 _DIGITS: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
 _TEXT_OR_NUMBER: Final = rf'"((?:[^"\\]++|\\.)*+)"|({_DIGITS})'
 _JSON: Final = "json"
+_NAMES: Final = "names"
+_ALL: Final = "__all"
+_READ: Final = "read"
 
 
 def message_of(
     columns: Mapping[str, tuple[Column, ...]], beside: Sequence[str], spec: ReadSpec
 ) -> Expression:
-    """``struct<payload: message, json: message>``: of the second only columns of type JSON.
+    """``struct<read, json, names>``, the first two as `parsed` gives them.
 
     Spark reads a number as text by way of a double, and loses digits of decimals. So numbers are
-    put in quotes before they are read. Whatever follows a message makes it unreadable.
+    put in quotes before they are read. Columns of type JSON are read as they are, into ``json``.
+    ``names`` has the fields of the message and of each image, as they are written. Whatever follows
+    a message makes it unreadable.
 
     Args:
         columns: of each image.
@@ -46,17 +51,27 @@ def message_of(
     fields = (StructField(name, StringType()) for name in beside)
     images = (StructField(name, wire_struct(_scalars(each))) for name, each in columns.items())
     read = parsed(within_object(quoted), StructType([*fields, *images]), spec)
-    nested = {name: found for name, each in columns.items() if (found := _nested(each))}
-    if not nested:
-        return read
-    kind = StructType([StructField(name, wire_struct(each)) for name, each in nested.items()])
-    also = parsed(within_object(value_text()), kind, spec)
-    return read.withField(_JSON, F.when(is_readable(also), body_of(also)))
+    named = (
+        F.json_object_keys(F.get_json_object(value_text(), f"$.{name}")).alias(name)
+        for name in columns
+    )
+    names = F.struct(F.json_object_keys(value_text()).alias(_ALL), *named)
+    nested = {name: mine for name, each in columns.items() if (mine := _nested(each))}
+    also = F.lit(None)
+    if nested:
+        kind = StructType([StructField(name, wire_struct(each)) for name, each in nested.items()])
+        also = parsed(within_object(value_text()), kind, spec)
+    return F.struct(read.alias(_READ), also.alias(_JSON), names.alias(_NAMES))
 
 
 def body_of(document: Expression) -> Expression:
     """The message of what `message_of` gave."""
-    return document.getField(PAYLOAD)
+    return document.getField(_READ).getField(PAYLOAD)
+
+
+def is_message(document: Expression) -> Expression:
+    """Whether it could be read."""
+    return is_readable(document.getField(_READ))
 
 
 def image_of(document: Expression, name: str) -> Image:
@@ -66,7 +81,8 @@ def image_of(document: Expression, name: str) -> Image:
     def value(column: Column) -> Expression:
         if column.wire is not Wire.JSON:
             return image.getField(column.name)
-        found = document.getField(_JSON).getField(name).getField(column.name)
+        also = document.getField(_JSON).getField(PAYLOAD)
+        found = also.getField(name).getField(column.name)
         return F.when(~F.is_variant_null(found), found)
 
     return Image(image.isNotNull(), value)
@@ -80,9 +96,9 @@ def _nested(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return tuple(each for each in columns if each.wire is Wire.JSON)
 
 
-def names_in(image: str) -> Expression:
-    """The names of an image's fields, as they are written; NULL if it is no object."""
-    return F.json_object_keys(F.get_json_object(value_text(), f"$.{image}"))
+def names_in(document: Expression, image: str) -> Expression:
+    """The names of an image's fields; NULL if it is no object."""
+    return document.getField(_NAMES).getField(image)
 
 
 def has_name(names: Expression, name: str) -> Expression:
@@ -102,20 +118,23 @@ def strange(names: Expression, spec: ReadSpec) -> Expression:
     return F.get(F.array_except(names, known), F.lit(0))
 
 
-def rejection(document: Expression, images: tuple[Expression, ...]) -> Expression:
+def rejection(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -> Expression:
     """Why a record cannot be read as a message; NULL if it can.
 
     Args:
         document: of `message_of`.
-        images: the names of the fields of each image.
+        columns: that it was given.
     """
-    all_names = (F.json_object_keys(value_text()), *images)
+    names = (names_in(document, each) for each in (_ALL, *columns))
+    is_kept = F.lit(True)
+    if any(map(_nested, columns.values())):
+        is_kept = is_readable(document.getField(_JSON))
     return F.coalesce(
         F.when(F.col("value").isNull(), "it has no value"),
-        unread(document),
-        F.when(body_of(document).isNull(), "not a JSON object").when(
-            any_of(map(_has_twice, all_names)), "a field is there twice"
-        ),
+        unread(document.getField(_READ)),
+        F.when(body_of(document).isNull(), "not a JSON object")
+        .when(~is_kept, "a value of type JSON that cannot be kept")
+        .when(any_of(map(_has_twice, names)), "a field is there twice"),
     )
 
 

@@ -24,7 +24,7 @@ _READ_AS: Final = {
     Primitive.BOOLEAN: Wire.BOOLEAN_TEXT,
     Primitive.DATE: Wire.DATE_TEXT,
 }
-_NUMBER: Final = r"^-?([0-9]{1,100})(?:\.([0-9]{1,100}))?(?:[eE]([+-]?[0-9]{1,3}))?\z"
+_MOST_DIGITS: Final = 38
 _BASE64: Final = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z"
 _LABELS: Final = r"(?s)^\[.*\]\z"
 _INSTANT: Final = (
@@ -56,13 +56,20 @@ def from_scalar(value: Expression, column: Column) -> Expression | None:
 
 
 def _decimal(value: Expression, column: Column, scale: int) -> Expression:
-    """Java writes small ones with an exponent (``0E-10``). No digit but zeros may be lost."""
-    whole, fraction, power = (F.regexp_extract(value, _NUMBER, group) for group in (1, 2, 3))
-    digits = F.regexp_replace(F.concat(whole, fraction), r"0+\z", "")
-    exponent = F.coalesce(F.when(power != "", power.try_cast("int")), F.lit(0))
-    places = F.length(digits) - F.length(whole) - exponent
-    exact = (F.regexp_replace(digits, "^0+", "") == "") | (places <= scale)
-    return F.when(value.rlike(_NUMBER) & exact, value.try_cast(str(column.type)))
+    """With no more digits after the point than the scale, but zeros; nothing is rounded."""
+    return F.when(value.rlike(_number(scale)), value.try_cast(str(column.type)))
+
+
+def _number(scale: int) -> str:
+    """Plain, or as Java writes small decimals: ``1.5E-7``, ``0E-10``."""
+
+    def fraction(places: int) -> str:
+        return rf"(?:\.[0-9]{{1,{places}}}0*)?" if places else r"(?:\.0*)?"
+
+    small = (f"[0-9]{fraction(scale - power)}[eE]-{power}" for power in range(1, scale + 1))
+    large = (rf"[0-9]{fraction(scale + power)}[eE]\+?{power}" for power in range(_MOST_DIGITS))
+    zero = r"0(?:\.0*)?[eE][+-]?[0-9]{1,3}"
+    return rf"^-?(?:{'|'.join((f'[0-9]{{1,100}}{fraction(scale)}', zero, *small, *large))})\z"
 
 
 def _bytes(value: Expression, width: int) -> Expression:

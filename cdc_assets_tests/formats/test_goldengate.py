@@ -12,9 +12,11 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
+from cdc_assets.config import SourceConfig
 from cdc_assets.databases.mysql.catalog import CatalogTable
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.registered import format_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord
 from cdc_assets.merge.fold.restarts import RestartError
@@ -96,11 +98,11 @@ def test_changes_count_in_the_order_of_the_trail(topic: Callable[..., Pipeline])
 def test_a_change_of_the_key_comes_as_an_update_or_as_two_operations(
     topic: Callable[..., Pipeline],
 ) -> None:
-    """``pkUpdateHandling``: ``update``, compressed too, and ``delete-insert``, at one place."""
+    """``pkUpdateHandling``: ``update``, and ``delete-insert`` at one place."""
     made = topic(
         ogg("I", 1000, after=row(1, "a")),
         ogg("I", 1100, after=row(2, "b")),
-        ogg("U", 1200, before={"id": 1}, after={"id": 3}),
+        ogg("U", 1200, before={"id": 1}, after=row(3, "a")),
         ogg("D", 1300, before=row(2, "b")),
         ogg("I", 1300, after=row(4, "b")),
     )
@@ -142,10 +144,12 @@ def test_a_trail_that_begins_again_stops_the_table(topic: Callable[..., Pipeline
         ([ogg("I", 1000, **row(1, "a"))], {}, "flat rows"),
         ([ogg("I", 1000, after=row(1, "a"), primary_keys=None)], {}, "no key that its records"),
         ([ogg("I", 1000, after=row(1, "a")), ogg("X", 1100)], {}, "not an operation"),
-        ([ogg("I", 1000, after=row(1, "a")), ogg("I", 1100, after={"id": 2, "price": 1.5})] * 2,
-         {}, "lacks column 'name'"),
+        ([ogg("I", 1000, after=row(1, "a")), ogg("U", 1100, before={"id": 1}, after={"id": 3})],
+         {}, "key that leaves other columns out"),
+        ([ogg("I", 1000, after=row(1, "a")), ogg("I", 1100, after={"id": 2, "price": 1.5})],
+         {}, "omitNullValues"),
     ],
-    ids=["types", "flat", "keyless", "unknown", "insert without a column"],
+    ids=["types", "flat", "keyless", "unknown", "compressed move", "nulls left out"],
 )  # fmt: skip
 def test_what_cannot_be_exact_stops_the_table(
     topic: Callable[..., Pipeline], messages: list[Message], source: dict[str, Any], reason: str
@@ -193,6 +197,24 @@ def test_the_first_insert_tells_the_table() -> None:
     assert (sample.scheme, sample.has_row, sample.refusal) == (Scheme.TRAIL, True, None)
     assert sample.guessed is not None
     assert (sample.guessed.names, sample.guessed.key) == (("id", "name", "price"), ("id",))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("rows", "refused"),
+    [
+        ([row(1, "a"), {"id": 2, "price": 1.5}], True),
+        ([row(1, None), {"id": 2, "price": 1.5}], False),
+        ([{"id": 1}, {"id": 2, "added": 1}], False),
+        ([{"id": 1, "dropped": 1}, {"id": 2}], False),
+    ],
+    ids=["nulls left out", "nulls written", "added", "dropped, and named"],
+)
+def test_inserts_that_lack_columns_tell_that_nulls_are_left_out(rows: list, refused: bool) -> None:
+    said = {"tables": {ITEMS: {"absent_columns": ["dropped"]}}, "format": "ogg-json"}
+    fmt = format_of(SourceConfig.model_validate({**said, "topics": {"include": [".*"]}}))
+    found = fmt.look([raw(ogg("I", at, after=each)) for at, each in enumerate(rows)], TABLE)
+    assert (found.refusal is not None) is refused
 
 
 @pytest.mark.unit

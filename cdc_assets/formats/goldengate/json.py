@@ -69,6 +69,8 @@ class OggJson(Format):
         rows = tuple(row for each in mine if (row := messages.row_of(each)))
         keys = (names for each in mine if (names := messages.keys_of(each)))
         is_flat = bool(mine) and all(map(messages.is_flat, mine))
+        given_up = self.source.overrides(table).absent_columns
+        vanished = [name for name in messages.vanished(mine) if name not in given_up]
         return Sample(
             count=len(records),
             events=len(mine),
@@ -78,7 +80,7 @@ class OggJson(Format):
             sources=tuple(map(messages.source_of, mine)),
             dialect=GOLDENGATE,
             guessed=guessed.guess(rows, next(keys, ()), self._zone),
-            refusal=_FLAT if is_flat else None,
+            refusal=_FLAT if is_flat else _without_nulls(vanished),
         )
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
@@ -121,3 +123,18 @@ class OggJson(Format):
         from cdc_assets.formats.goldengate import json_records
 
         return json_records.envelope(document, spec, self._zone)
+
+
+def _without_nulls(vanished: Sequence[str]) -> Refusal | None:
+    """Of updates that do not tell a column which becomes NULL from one that stays as it is."""
+    if not vanished:
+        return None
+    what = (
+        f"inserts lack {', '.join(vanished)}, which others before them have, and no value is null: "
+        "an update to NULL would look like none"
+    )
+    remedy = (
+        "have nulls written (format.omitNullValues=false), and begin anew; of columns that were "
+        "dropped, name them under tables.<schema.table>.absent_columns"
+    )
+    return Refusal(what, remedy)

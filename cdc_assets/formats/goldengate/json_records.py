@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 
 from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, no_text
-from cdc_assets.formats.goldengate.messages import OPS
-from cdc_assets.formats.record_json import is_readable, value_text
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.goldengate.messages import OPS, UPDATE
+from cdc_assets.formats.record_json import value_text
 from cdc_assets.formats.scalar_values import from_scalar
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 from cdc_assets.schema.types import Column, Primitive, Wire, WireDetail
@@ -18,13 +19,19 @@ from cdc_assets.schema.types import Column, Primitive, Wire, WireDetail
 _TEXTS: Final = ("table", "op_type", "op_ts", "pos")
 _NAME: Final = r"(?s)^(.+)\.([^.]+)\z"
 _FLAT: Final = "a flat row (format=json_row)"
+_PARTIAL_MOVE: Final = (
+    "an update of the key that leaves other columns out (the Extract has to log all columns)"
+)
 _SEVERAL: Final = "several operations in one record (mode=tx)"
 
 
 def document(spec: ReadSpec) -> Expression:
     """The operation as a struct."""
-    columns = {"before": spec.before_columns, "after": spec.schema.columns}
-    return images.message_of(columns, _TEXTS, spec)
+    return images.message_of(_columns(spec), _TEXTS, spec)
+
+
+def _columns(spec: ReadSpec) -> dict[str, tuple[Column, ...]]:
+    return {"before": spec.before_columns, "after": spec.schema.columns}
 
 
 def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope:
@@ -37,9 +44,9 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
     """
     message = images.body_of(document)
     before, after = (images.image_of(document, each) for each in ("before", "after"))
-    had, has = images.names_in("before"), images.names_in("after")
+    had, has = (images.names_in(document, each) for each in ("before", "after"))
     op = _op(message)
-    is_update = op == "u"
+    is_update = message.getField("op_type") == UPDATE
     schema, name = (F.regexp_extract(message.getField("table"), _NAME, at) for at in (1, 2))
     is_change, is_row = op.isin(*OPS.values()), op.isin(*ROW_OPS)
 
@@ -56,29 +63,40 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
             return None
         return is_update & ~images.has_name(has, column.name)
 
+    moved = any_of(before.value(each) != after.value(each) for each in spec.key_columns)
+    is_partial = images.lacking(has, spec).isNotNull()
+    unread = F.coalesce(_several(document), images.rejection(document, _columns(spec)))
     return Envelope(
         op=op,
         is_read=F.lit(False),
         before=before,
         after=Image(after.is_there, now),
-        unchanged=lambda column: ~images.has_name(had, column.name),
+        # Of its own key GoldenGate tells what it was before; of a configured one it may not.
+        unchanged=lambda column: (
+            F.lit(False) if spec.layout.split_keys else ~images.has_name(had, column.name)
+        ),
         left_out=left_out,
         record_key=Image(F.lit(False), lambda _: no_text()),
         source=_source(message, spec, zone),
         ordinal=F.lit(None).cast("bigint"),
         reject=F.coalesce(
-            _several(document), images.rejection(document, (had, has)), _rejection(message, op)
+            unread, _rejection(message, op), F.when(is_update & moved & is_partial, _PARTIAL_MOVE)
         ),
-        other_table=images.other_table(schema, name, spec.table, is_change & (op != "t")),
+        other_table=F.when(
+            unread.isNull(),
+            images.other_table(schema, name, spec.table, is_change & (op != "t")),
+        ),
         unknown=F.when(is_row, images.strange(has, spec)),
         absent=F.when(op == "c", images.lacking(has, spec)),
     )
 
 
 def _op(message: Expression) -> Expression:
-    kind, named = message.getField("op_type"), no_text()
-    for word, op in OPS.items():
-        named = F.when(kind == word, op).otherwise(named)
+    kind = message.getField("op_type")
+    (word, op), *others = OPS.items()
+    named = F.when(kind == word, op)
+    for each in others:
+        named = named.when(kind == each[0], each[1])
     return named
 
 
@@ -102,7 +120,7 @@ def _several(document: Expression) -> Expression:
     """An array, or objects one after the other."""
     text = F.ltrim(value_text())
     is_sequence = text.rlike(r'(?s)^\[\s*\{\s*"') | text.rlike(r'\}\s*\{\s*"table"\s*:')
-    is_told = ~is_readable(document) & is_sequence & text.contains('"op_type"')
+    is_told = ~images.is_message(document) & is_sequence & text.contains('"op_type"')
     return F.when(F.coalesce(is_told, F.lit(False)), _SEVERAL)
 
 

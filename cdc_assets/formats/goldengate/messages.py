@@ -6,7 +6,7 @@ https://docs.oracle.com/en/middleware/goldengate/big-data/19.1/gadbd/pluggable-f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cdc_assets.changes.json_text import mapping, read_object
@@ -51,6 +51,19 @@ def row_of(message: Message) -> JsonObject:
 def holds_row(message: Message) -> bool:
     """Whether it holds a row that exists, with all its columns: an insert does."""
     return _op(message) == INSERT and bool(mapping(message.get("after")))
+
+
+def vanished(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Columns that an insert lacks though one before has them, where no value is ever null."""
+    images = [mapping(each.get(name)) for each in messages for name in ("before", "after")]
+    if any(value is None for image in images for value in image.values()):
+        return ()
+    found, gone = dict[str, None](), dict[str, None]()
+    for each in filter(holds_row, messages):
+        after = mapping(each.get("after"))
+        gone |= {name: None for name in found if name not in after}
+        found |= dict.fromkeys(after)
+    return tuple(gone)
 
 
 def is_flat(message: Message) -> bool:

@@ -18,15 +18,18 @@ _TEXTS: Final = ("database", "table", "type", "ts", "encrypted", "reason")
 
 def document(spec: ReadSpec) -> Expression:
     """The message as a struct."""
-    columns = {"data": spec.schema.columns, "old": spec.before_columns}
-    return images.message_of(columns, _TEXTS, spec)
+    return images.message_of(_columns(spec), _TEXTS, spec)
+
+
+def _columns(spec: ReadSpec) -> dict[str, tuple[Column, ...]]:
+    return {"data": spec.schema.columns, "old": spec.before_columns}
 
 
 def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     """What a message says."""
     message = images.body_of(document)
     data, old = (images.image_of(document, name) for name in ("data", "old"))
-    names, old_names = images.names_in("data"), images.names_in("old")
+    names, old_names = (images.names_in(document, each) for each in ("data", "old"))
     op = _op(message)
     is_delete, is_row = op == "d", op.isin(*ROW_OPS)
 
@@ -35,6 +38,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
 
     database, table = message.getField("database"), message.getField("table")
     is_change = op.isin(*ROW_OPS, "d")
+    unread = images.rejection(document, _columns(spec))
     return Envelope(
         op=op,
         is_read=op == "r",
@@ -46,10 +50,10 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
         record_key=Image(F.lit(False), lambda _: no_text()),
         source=_source(F.when(is_change, message.getField("ts")), spec),
         ordinal=F.lit(None).cast("bigint"),
-        reject=F.coalesce(
-            images.rejection(document, (names, old_names)), _rejection(message, op, is_change)
+        reject=F.coalesce(unread, _rejection(message, op, is_change)),
+        other_table=F.when(
+            unread.isNull(), images.other_table(database, table, spec.table, is_change)
         ),
-        other_table=images.other_table(database, table, spec.table, is_change),
         unknown=F.when(is_row, images.strange(names, spec)),
         absent=F.when(is_row, images.lacking(names, spec)),
     )

@@ -85,6 +85,7 @@ class TypeSource:
             TerminalError: if a column cannot be stored exactly, or there is no key.
         """
         samples = sample(self._log, entry, self._format)
+        self._require_told(entry, samples.refusal)
         table = self._catalog_table(entry)
         if table is not None:
             self._require_sent(entry, table)
@@ -96,7 +97,7 @@ class TypeSource:
         split = not (keyed or set(schema.key) <= set(described.key))
         form = samples.key_form(schema.key)
         layout = Layout(samples.dialect, keyed, split, self._scheme(samples), form)
-        self._require_told(entry, samples.refusal or self._format.refuses(layout, schema.key))
+        self._require_told(entry, self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key:
