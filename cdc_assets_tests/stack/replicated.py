@@ -101,7 +101,7 @@ class Replicated:
             process.kill()
             process.wait()
 
-    def run(self, *arguments: str, within_seconds: float = 240) -> None:
+    def run(self, *arguments: str, within_seconds: float = 600) -> None:
         """The same, to its successful end."""
         process = self.start(*arguments)
         assert process.wait(within_seconds) == 0, self.last_words()
