@@ -52,7 +52,7 @@ bench: install $(HOME_DIR)/.installed-optional  ## speed, on this machine: print
 
 soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every part, and every fault
 ifdef STACK
-	$(BIN)/cdc-assets stack install mariadb
+	$(BIN)/cdc-assets stack install mariadb registry
 	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
 	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/stack/test_truth.py \
 	  cdc_assets_tests/merge/test_faults.py \
@@ -60,6 +60,7 @@ ifdef STACK
 	  cdc_assets_tests/merge/test_cut_moves.py cdc_assets_tests/merge/test_absent_columns.py \
 	  cdc_assets_tests/conformance cdc_assets_tests/stack/test_second_writer.py \
 	  cdc_assets_tests/stack/test_published_columns.py cdc_assets_tests/stack/test_restored_source.py \
+	  cdc_assets_tests/stack/test_truth_avro.py cdc_assets_tests/stack/test_incremental.py \
 	  cdc_assets_tests/live/test_demo_life.py \
 	  cdc_assets_tests/merge/test_odd_records.py cdc_assets_tests/merge/test_wide.py \
 	  cdc_assets_tests/merge/test_added_partitions.py $(PYTEST_ARGS)

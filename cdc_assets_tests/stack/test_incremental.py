@@ -154,7 +154,8 @@ def test_a_table_that_the_connector_captures_from_now_on_gets_its_rows_by_a_snap
         with Writers(dsn, ("first", "later")).running(2):
             database.wait_until_delivered()
             database.replicate()
-            assert found(database) == {"first"}
+            # A topic of signals that is still empty is a table by its name, until the first one.
+            assert found(database) == {"first", "kafka"}
             database.execute("ALTER PUBLICATION chosen ADD TABLE later")
             both = {**debezium, "table.include.list": "public.first,public.later"}
             stack.register_connector(name, {**database.side.connector(stack, name), **both})
