@@ -18,6 +18,7 @@ from typing import Any, cast
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
@@ -55,12 +56,13 @@ class OtherTopic:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Entries in order of their tables' names; no two share a table or a lake name.
+    """Entries in order of their tables' names; no two share a table, or a name.
 
     ``others`` are topics that were found not to be tables, in order of their names.
 
     Raises:
-        TerminalError: if two tables map to one lake name. Catalogs and file systems may
+        TerminalError: if two tables map to one lake name, or one asset; or are written alike,
+            as ``a.b`` in schema ``c`` and ``b`` in ``c.a`` are. Catalogs and file systems may
             ignore case, so names that differ only in case collide too.
     """
 
@@ -68,11 +70,12 @@ class Registry:
     others: tuple[OtherTopic, ...] = ()
 
     def __post_init__(self) -> None:
-        owners: dict[str, TableEntry] = {}
+        owners: dict[tuple[str, ...], TableEntry] = {}
         for entry in self.entries:
-            other = owners.setdefault(str(entry.target).casefold(), entry)
-            if other is not entry:
-                raise _collision(other, entry)
+            for name in _names(entry):
+                other = owners.setdefault(name, entry)
+                if other is not entry:
+                    raise _collision(other, entry)
 
     @classmethod
     def of(cls, entries: Iterable[TableEntry], others: Iterable[OtherTopic] = ()) -> Registry:
@@ -283,7 +286,20 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
     )
 
 
+def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
+    """What nothing else may be called: its place in the lake, its asset, and its text."""
+    return (
+        ("lake", str(entry.target).casefold()),
+        ("asset", *(part.casefold() for part in stored_parts(entry.table))),
+        ("text", str(entry.table)),
+    )
+
+
 def _collision(one: TableEntry, other: TableEntry) -> TerminalError:
-    msg = f"{one.table} and {other.table} would both be written to {other.target}"
-    remedy = "make the names differ with target.namespace or target.table (case does not count)"
+    if str(one.target).casefold() == str(other.target).casefold():
+        msg = f"{one.table} and {other.table} would both be written to {other.target}"
+        remedy = "make the names differ with target.namespace or target.table (case does not count)"
+    else:
+        msg = f"{one.table!r} and {other.table!r} cannot be told apart by their names"
+        remedy = "make them two sources, or exclude one of them (case does not count)"
     return TerminalError(msg, where=f"topics {one.topic}, {other.topic}", remedy=remedy)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from cdc_assets.changes.lake_names import stored_lake_name
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.formats import installed
@@ -315,9 +316,12 @@ class SourceConfig(Strict):
         return self.connector.modes_of(self.database.kind if self.database is not None else None)
 
     def lake_name(self, table: TableName) -> LakeName:
-        """The Iceberg table of a source table, by the ``target`` templates."""
+        """The Iceberg table of a source table, by the ``target`` templates.
+
+        As `cdc_assets.changes.lake_names` has it, which says what becomes of odd names.
+        """
         fields = {"source": table.source, "schema": table.schema, "table": table.name}
-        return LakeName(
+        return stored_lake_name(
             self.target.namespace.format_map(fields), self.target.table.format_map(fields)
         )
 

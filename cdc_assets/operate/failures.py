@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, cast
-from urllib.parse import quote
 
 import fsspec
 
+from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.effects import effect
@@ -202,9 +202,7 @@ class FailureBook:
         )
 
     def _file(self, table: TableName) -> str:
-        parts = (table.source, table.schema, table.name)
-        name = ".".join(quote(part, safe="").replace(".", "%2E") for part in parts)
-        return f"{self._root}/{name}.json"
+        return f"{self._root}/{'.'.join(stored_parts(table))}.json"
 
     def _read(self, file: str) -> tuple[TableName, Failure] | None:
         try:

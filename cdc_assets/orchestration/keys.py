@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import zlib
 from typing import Final
 
 import dagster as dg
 
+from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.registry import TableEntry
@@ -30,8 +31,8 @@ TAG_BACKLOG: Final = "cdc/backlog"
 
 
 def table_key(table: TableName) -> dg.AssetKey:
-    """The asset of a replicated table."""
-    return dg.AssetKey([table.source, table.schema, table.name])
+    """The asset of a replicated table; odd names as `cdc_assets.changes.lake_names` has them."""
+    return dg.AssetKey(stored_parts(table))
 
 
 def topic_key(topic: str) -> dg.AssetKey:
@@ -43,16 +44,18 @@ def database_key(config: ReplicationConfig, table: TableName) -> dg.AssetKey:
     """The external asset of the table in its source database."""
     database = config.sources[table.source].database
     kind = database.kind if database else "database"
-    return dg.AssetKey([kind, table.source, table.schema, table.name])
+    return dg.AssetKey([kind, *stored_parts(table)])
 
 
 def op_name(table: TableName) -> str:
     """A Python identifier; names that need replacing get a suffix that keeps them apart."""
-    parts = (table.source, table.schema, table.name)
+    parts = stored_parts(table)
     clean = "__".join(re.sub(r"[^A-Za-z0-9_]", "_", part) for part in parts)
-    if clean == "__".join(parts):
+    # Or else ``a__b`` with ``c`` and ``a`` with ``b__c`` would be one.
+    are_apart = all("__" not in part and part == part.strip("_") for part in parts)
+    if clean == "__".join(parts) and are_apart:
         return clean
-    return f"{clean}_{zlib.crc32(repr(parts).encode()):08x}"
+    return f"{clean}_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
 def pool_name(table: TableName) -> str:

@@ -10,6 +10,7 @@ What the configuration says about single columns and about the key is laid over 
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -295,10 +296,18 @@ class TypeSource:
 
 def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:
     reserved = {*OWN_COLUMNS, *(SOFT_DELETE_COLUMNS if soft else ()), *RESERVED, ""}
-    taken = [repr(name) for name in schema.names if name in reserved]
+    taken = [repr(name) for name in schema.names if name in reserved or _has_control(name)]
     if taken:
-        what = f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve"
+        what = (
+            f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve, "
+            "or with control characters"
+        )
         raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
+
+
+def _has_control(name: str) -> bool:
+    """Or half of a surrogate pair, which has no bytes."""
+    return any(unicodedata.category(each) in {"Cc", "Cs"} for each in name)
 
 
 def _require_key(names: Sequence[str], key: Sequence[str], entry: TableEntry) -> None:

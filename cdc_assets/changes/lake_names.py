@@ -1,0 +1,54 @@
+"""The lake's names of source tables: the same wherever that is harmless, else a substitute.
+
+Sources allow nearly anything in a name: dots, slashes, quotes, line ends, a thousand letters.
+Catalogs make folders of names, tools split them at dots, and some ignore case. So a name is kept
+if it consists of letters, digits, ``_`` and ``-`` of any script (Unicode's composed form, NFC) and
+has at most 110 bytes as UTF-8. Whatever else is in a name becomes ``_``, what is too long is cut,
+and twelve hexadecimal digits of the SHA-256 of the whole name follow: what differs stays apart. The
+registry refuses two tables that would share a name all the same.
+
+110 bytes leave room in a folder's 255 for the names of side tables, which join namespace and name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import Final
+
+from cdc_assets.changes.names import LakeName, TableName
+
+MOST_BYTES: Final = 110
+_DIGITS: Final = 12
+_PLAIN: Final = re.compile(r"\w[\w-]*")
+_OTHER: Final = re.compile(r"[^\w-]")
+_OURS: Final = re.compile(
+    r"cdc_assets_(tombstones|quarantine)|.*__rebuild[0-9]+", re.IGNORECASE | re.DOTALL
+)
+"""Namespaces of ours, and tables beside those that are built anew."""
+
+
+def stored_as(name: str) -> str:
+    """A namespace, or a table's name, as the lake and Dagster have it."""
+    is_composed = unicodedata.is_normalized("NFC", name)
+    if _PLAIN.fullmatch(name) and is_composed and _fits(name) and not _OURS.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    readable = _OTHER.sub("_", unicodedata.normalize("NFC", name)).lstrip("-")
+    room = MOST_BYTES - _DIGITS - 1
+    return f"{readable.encode()[:room].decode('utf-8', 'ignore')}_{digest}"
+
+
+def stored_lake_name(namespace: str, name: str) -> LakeName:
+    """Both parts as they are stored."""
+    return LakeName(stored_as(namespace), stored_as(name))
+
+
+def stored_parts(table: TableName) -> tuple[str, str, str]:
+    """Source, schema and name of a table, each harmless by itself."""
+    return table.source, stored_as(table.schema), stored_as(table.name)
+
+
+def _fits(name: str) -> bool:
+    return len(name.encode()) <= MOST_BYTES
