@@ -155,7 +155,8 @@ class Preparation:
             headers = ("headers",) if self.format.reads_headers(plan.layout) else ()
             texts = {number: each.text for number, each in writers.items() if each.schema}
             with translated("read positions", plan.where):
-                read = blanked(raw, ("key", "value", "partition", "offset", *headers), self.format)
+                kept = ("key", "value", "partition", "offset", "timestamp", *headers)
+                read = blanked(raw, kept, self.format)
                 sources = self.format.sources(read, plan.layout, order, texts)
                 numbering = order.scanned(sources, numbering)
         return replace(plan, numbering=numbering, epochs=order.epochs(numbering))
