@@ -296,18 +296,18 @@ class TypeSource:
 
 def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:
     reserved = {*OWN_COLUMNS, *(SOFT_DELETE_COLUMNS if soft else ()), *RESERVED, ""}
-    taken = [repr(name) for name in schema.names if name in reserved or _has_control(name)]
+    taken = [repr(name) for name in schema.names if name in reserved or _is_no_text(name)]
     if taken:
         what = (
             f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve, "
-            "or with control characters"
+            "or that are no text"
         )
         raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
 
 
-def _has_control(name: str) -> bool:
-    """Or half of a surrogate pair, which has no bytes."""
-    return any(unicodedata.category(each) in {"Cc", "Cs"} for each in name)
+def _is_no_text(name: str) -> bool:
+    """With U+0000, which ends a name for many readers, or half of a surrogate pair."""
+    return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
 
 
 def _require_key(names: Sequence[str], key: Sequence[str], entry: TableEntry) -> None:
