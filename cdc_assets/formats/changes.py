@@ -121,19 +121,34 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     if fmt.has_many_rows:
         parsed = parsed.select("*", F.posexplode_outer("documents").alias("line", "document0"))
     names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
-    changes = [
-        _change(fmt.envelope(F.col(name), spec), spec, fmt)
-        for name, spec in zip(names, specs, strict=True)
-    ]
+    envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
+    if fmt.has_many_tables:
+        parsed, envelopes = _with_sources(parsed, envelopes)
+    changes = [_change(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
     named = {name: _case(which, [each[name] for each in changes]) for name in changes[0]}
     if has_writer:
         named |= _of_writers(named, reading)
     if fmt.has_many_tables:
-        named = _mine(named)
+        parsed = parsed.withColumn("other_table", named["other_table"])
+        named = _mine({**named, "other_table": F.col("other_table")})
     fits = F.col(OVERSIZE).isNull()
     named["op"] = F.when(fits, named["op"])
     named["reject"] = F.coalesce(refusal(fmt), named["reject"])
     return parsed.select(*(each.alias(name) for name, each in named.items()))
+
+
+def _with_sources(
+    parsed: DataFrame, envelopes: Sequence[Envelope]
+) -> tuple[DataFrame, list[Envelope]]:
+    """With what records tell of their source in columns of their own.
+
+    Where that is made of text it is deep, and would make deep whatever it is written into, see
+    `cdc_assets.formats.flat`. So would the names of other tables.
+    """
+    names = [f"source{i}" for i in range(len(envelopes))]
+    told = (each.source.alias(name) for name, each in zip(names, envelopes, strict=True))
+    mine = [replace(each, source=F.col(name)) for name, each in zip(names, envelopes, strict=True)]
+    return parsed.select("*", *told), mine
 
 
 def _documents(
