@@ -64,7 +64,9 @@ ifdef STACK
 	  cdc_assets_tests/live/test_demo_life.py \
 	  cdc_assets_tests/merge/test_odd_records.py cdc_assets_tests/merge/test_wide.py \
 	  cdc_assets_tests/merge/test_added_partitions.py cdc_assets_tests/merge/test_hostile_names.py \
-	  cdc_assets_tests/formats/test_other_keys.py $(PYTEST_ARGS)
+	  cdc_assets_tests/formats/test_other_keys.py cdc_assets_tests/formats/test_golden_avro.py \
+	  cdc_assets_tests/formats/test_yugabyte_merge.py cdc_assets_tests/merge/test_dialects.py \
+	  cdc_assets_tests/stack/test_truth_mariadb.py $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m property $(PYTEST_ARGS)

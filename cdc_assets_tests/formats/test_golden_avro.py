@@ -17,9 +17,10 @@ pytestmark = pytest.mark.stack
 Make = Callable[..., Pipeline]
 TABLES = [
     "public.kinds",
-    "public.orders",
-    "public.large",
-    *(pytest.param(f"public.{name}", marks=in_soak) for name in ("customers", "payments", "ended")),
+    *(
+        pytest.param(f"public.{name}", marks=in_soak)
+        for name in ("orders", "large", "customers", "payments", "ended")
+    ),
 ]
 WAYS = ["headers_content_id", *(pytest.param(f, marks=in_soak) for f in ("headers_global_id",))]
 

@@ -19,7 +19,7 @@ Row = dict[str, Any]
 TABLE = "public.test"
 TYPES = {TABLE: {"columns": {"id": "int", "name": "string", "n": "bigint"}, "primary_key": ["id"]}}
 SOFT = {TABLE: {**TYPES[TABLE], "deletes": "soft"}}
-SEEDS = range(20 if profiles.is_soak() else 2)
+SEEDS = range(20 if profiles.is_soak() else 1)
 
 pytestmark = pytest.mark.stack
 

@@ -13,6 +13,7 @@ from cdc_assets_tests.merge.dialects import Rewrite
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.stack
 
@@ -40,7 +41,11 @@ LEFT = {1: "A", 3: "c", 4: "d"}
 
 @pytest.mark.parametrize(
     "rewrite",
-    [dialects.flat, dialects.flat_inline, dialects.cloud_event],
+    [
+        dialects.flat,
+        pytest.param(dialects.flat_inline, marks=in_soak),
+        pytest.param(dialects.cloud_event, marks=in_soak),
+    ],
     ids=lambda rewrite: rewrite.__name__,
 )
 def test_what_arrives_late_is_told_by_its_position(pipeline: Make, rewrite: Rewrite) -> None:
