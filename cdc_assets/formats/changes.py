@@ -119,7 +119,7 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     which = _which(specs)
     parsed = told.select("*", *_documents(fmt, specs, which))
     if fmt.has_many_rows:
-        parsed = parsed.select("*", F.posexplode_outer("documents").alias("line", "document0"))
+        parsed = _lines(parsed, fmt, _with_all(specs))
     names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
     if fmt.has_many_tables:
@@ -135,6 +135,15 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     named["op"] = F.when(fits, named["op"])
     named["reject"] = F.coalesce(refusal(fmt), named["reject"])
     return parsed.select(*(each.alias(name) for name, each in named.items()))
+
+
+def _lines(parsed: DataFrame, fmt: Format, spec: ReadSpec) -> DataFrame:
+    """A row for each row of a message, step by step: nothing of a message is read once for each."""
+    found = fmt.rows(F.col("document"), spec)
+    told = parsed.select("*", found.head.alias("head"), found.rows.alias("rows"))
+    each = told.select("*", F.posexplode_outer("rows").alias("place", "row"))
+    line = F.coalesce("place", F.lit(0)).alias("line")
+    return each.select("*", line, F.struct("head", "row").alias("document0"))
 
 
 def _with_sources(
@@ -155,7 +164,7 @@ def _documents(
     fmt: Format, specs: Sequence[ReadSpec], which: Sequence[Expression | None]
 ) -> list[Expression]:
     if fmt.has_many_rows:
-        return [fmt.document(_with_all(specs)).alias("documents")]
+        return [fmt.document(_with_all(specs)).alias("document")]
     found = zip(specs, which, strict=True)
     return [
         _if(is_mine, fmt.document(spec)).alias(f"document{i}")

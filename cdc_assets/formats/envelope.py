@@ -63,6 +63,19 @@ class Envelope:
     absent: Expression
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A message of several rows.
+
+    Attributes:
+        head: what it says of all of them.
+        rows: an array of what it says of each; NULL or empty if it has none.
+    """
+
+    head: Expression
+    rows: Expression
+
+
 def fields_of(struct: Expression) -> Image:
     """An image whose columns are fields of a struct."""
     return Image(struct.isNotNull(), lambda column: struct.getField(column.name))

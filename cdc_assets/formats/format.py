@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from cdc_assets.databases.catalog import SourceTable
-    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.envelope import Envelope, Rows
     from cdc_assets.formats.order import Order
     from cdc_assets.formats.spec import ReadSpec
 
@@ -43,8 +43,8 @@ class Format(ABC):
     Attributes:
         name: as the configuration spells it.
         source: the configuration.
-        has_many_rows: whether a record may hold the changes of several rows; `document` is an
-            array of them then.
+        has_many_rows: whether a record may hold the changes of several rows, which `rows` takes
+            out of its document.
         has_many_tables: whether records name their table, so that a topic may hold several.
         has_packets: whether a record is a packet of messages, each with its own table and schema,
             which `opened` takes out of it.
@@ -190,6 +190,14 @@ class Format(ABC):
 
         Parsing must not raise on any bytes.
         """
+
+    def rows(self, document: Expression, spec: ReadSpec) -> Rows:
+        """The rows of a record's document; of a format that `has_many_rows`.
+
+        `envelope` is given ``struct<head, row>`` for each then, and one whose ``row`` is NULL for
+        a record without any.
+        """
+        raise NotImplementedError(self.name)
 
     @abstractmethod
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:

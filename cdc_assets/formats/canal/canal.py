@@ -22,7 +22,7 @@ from cdc_assets.log.values import RawRecord
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
 
-    from cdc_assets.formats.envelope import Envelope
+    from cdc_assets.formats.envelope import Envelope, Rows
     from cdc_assets.formats.layout import Layout
     from cdc_assets.formats.spec import ReadSpec
 
@@ -101,10 +101,16 @@ class Canal(Format):
     # ── all messages, on Spark ───────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """An array: each row with what the message says of all of them."""
+        """A message."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.document(spec)
+
+    def rows(self, document: Expression, spec: ReadSpec) -> Rows:
+        """Each of ``data`` with its place in ``old``."""
+        from cdc_assets.formats.canal import flat_messages
+
+        return flat_messages.rows(document, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Of one row."""

@@ -25,7 +25,7 @@ from cdc_assets.formats.canal.messages import (
     TRUNCATE,
     UPDATE,
 )
-from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.envelope import Envelope, Image, Rows, no_text
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
@@ -56,16 +56,21 @@ def writer(table: TableName) -> Expression:
     return F.when(mine & changes & types.isNotNull(), F.xxhash64(types))
 
 
-def document(spec: ReadSpec, *, may_be_refused: bool = False) -> Expression:
-    """``array<struct<head, data, old>>``: an element for each row, one if there is none.
+def document(spec: ReadSpec) -> Expression:
+    """A message, as `parsed` gives it."""
+    return parsed(within_object(value_text()), _type(spec), spec)
+
+
+def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) -> Rows:
+    """What a message says of all its rows, and ``struct<data, old>`` for each; one without any.
 
     Args:
+        document: of `document`, a column.
         spec: of the table.
         may_be_refused: whether a message may say in ``reject`` why it could not be read. It is
             ours then, and not the producer's.
     """
-    found = parsed(within_object(value_text()), _type(spec), spec)
-    message = found.getField(PAYLOAD)
+    message = document.getField(PAYLOAD)
     data, old = message.getField("data"), message.getField("old")
     is_too_long = F.coalesce(F.size(data) > 2**LINE_BITS, F.lit(False))
     too_long = F.when(is_too_long, f"it holds more than {2**LINE_BITS:,} rows")
@@ -73,20 +78,18 @@ def document(spec: ReadSpec, *, may_be_refused: bool = False) -> Expression:
         *(message.getField(name).alias(name) for name in _FIELDS),
         message.getField("_tidb").getField("commitTs").alias("commitTs"),
         F.coalesce(
-            unread(found),
+            F.when(F.col("value").isNull(), "it has no value"),
+            unread(document),
             F.when(message.isNull(), NO_OBJECT),
             too_long,
             message.getField("reject") if may_be_refused else no_text(),
         ).alias("unread"),
     )
-
-    def row(image: Expression, number: Expression) -> Expression:
-        return F.struct(head.alias("head"), image.alias("data"), F.get(old, number).alias("old"))
-
-    none = F.lit(None).cast(_images(spec))
-    nothing = F.array(F.struct(head.alias("head"), none.alias("data"), none.alias("old")))
-    has_rows = data.isNotNull() & (F.size(data) > 0) & ~is_too_long
-    return F.when(has_rows, F.transform(data, row)).otherwise(nothing)
+    images = _images(spec)
+    kind = ArrayType(StructType([StructField("data", images), StructField("old", images)]))
+    pairs = F.arrays_zip(data, F.coalesce(old, F.slice(data, 1, 0))).cast(kind)
+    has_rows = data.isNotNull() & ~is_too_long
+    return Rows(head, F.when(has_rows, F.slice(pairs, F.lit(1), F.size(data))))
 
 
 def _type(spec: ReadSpec) -> StructType:
@@ -114,7 +117,8 @@ def _images(spec: ReadSpec) -> StructType:
 
 def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     """What one row of a message says."""
-    head, data, old = (document.getField(name) for name in ("head", "data", "old"))
+    head, row = document.getField("head"), document.getField("row")
+    data, old = row.getField("data"), row.getField("old")
     op = _op(head)
     is_delete = op == "d"
 
@@ -177,8 +181,7 @@ def _is_named(head: Expression) -> Expression:
 def _rejection(head: Expression, op: Expression) -> Expression:
     changes = op.isin(*ROW_OPS, "d")
     return (
-        F.when(F.col("value").isNull(), "it has no value")
-        .when(head.getField("unread").isNotNull(), head.getField("unread"))
+        F.when(head.getField("unread").isNotNull(), head.getField("unread"))
         .when(head.getField("type") == ROLLED_BACK, _ROLLED_BACK)
         .when(op.isNull(), "not a message of Canal, or of a type that is not known")
         .when((changes | (op == "t")) & ~_is_named(head), "it does not name its database and table")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
+    from cdc_assets.formats.envelope import Rows
     from cdc_assets.formats.spec import ReadSpec
 
 
@@ -47,8 +48,8 @@ class CanalProtobuf(Canal):
 
         return packets.opened(raw)
 
-    def document(self, spec: ReadSpec) -> Expression:
+    def rows(self, document: Expression, spec: ReadSpec) -> Rows:
         """Of what was opened, which may say why it could not be."""
         from cdc_assets.formats.canal import flat_messages
 
-        return flat_messages.document(spec, may_be_refused=True)
+        return flat_messages.rows(document, spec, may_be_refused=True)
