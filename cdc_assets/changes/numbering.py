@@ -59,6 +59,10 @@ Begin = tuple[int, int]
 
 Serial = tuple[int, ...]
 
+STAGES: Final = 8
+"""How many epochs back a partition is compared with another, so that the state does not grow with
+failovers: none lags behind by more of them, since a batch takes from all partitions."""
+
 
 @dataclass(frozen=True, slots=True)
 class BinlogRecord:
@@ -161,7 +165,8 @@ class Counted:
         serials: the highest of each lineage.
         transaction: the newest; None if there was only a snapshot.
         begins: where each epoch after the first began, in offset order.
-        stages: one of each epoch; the last is that of the next record, if that starts none.
+        stages: of the newest `STAGES` epochs; the last is that of the next record, if that starts
+            none.
     """
 
     next_offset: int = 0
@@ -172,6 +177,11 @@ class Counted:
     transaction: Transaction | None = None
     begins: tuple[Begin, ...] = ()
     stages: tuple[Stage, ...] = (Stage(),)
+
+    @property
+    def epoch(self) -> int:
+        """That of the next record, if it starts none."""
+        return self.begins[-1][1] if self.begins else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +330,9 @@ class _Counting:
                 raise RestartSeenLateError(number, self._partitions[number].next_offset)
 
     def _stages(self, epoch: int) -> dict[int, Stage]:
-        """What each partition has of an epoch."""
-        found = sorted(self._partitions.items())
-        return {number: each.stages[epoch] for number, each in found if epoch <= each.epoch}
+        """What each partition has of an epoch, of those that have come to it."""
+        found = ((p, each.stage(epoch)) for p, each in sorted(self._partitions.items()))
+        return {number: stage for number, stage in found if stage is not None}
 
     def _catch_up(self, partition: _Partition, record: BinlogRecord) -> None:
         """To the restarts that others have told of before the record was sent."""
@@ -345,7 +355,8 @@ class _Counting:
     def _require_unread(self, at: int, found: Restart) -> None:
         """None went on beyond it without knowing."""
         for number, each in sorted(self._partitions.items()):
-            if each.stages[min(at, each.epoch)].last_ms > found.sent_ms:
+            stage = each.stage(min(at, each.epoch))
+            if stage is not None and stage.last_ms > found.sent_ms:
                 raise RestartSeenLateError(number, each.next_offset)
 
 
@@ -357,14 +368,16 @@ class _Partition:
         self.sent_ms = start.sent_ms
         self.newest_ts_ms = start.newest_ts_ms
         self.read_ts_ms = start.read_ts_ms
-        self.stages = [*start.stages]
+        self.epoch = start.epoch
+        self._stages = [*start.stages]
         self._begins = [*start.begins]
         self._serials = dict(start.serials)
         self._transaction = start.transaction
 
-    @property
-    def epoch(self) -> int:
-        return len(self.stages) - 1
+    def stage(self, epoch: int) -> Stage | None:
+        """What it has of an epoch; None before it came to it, and once it is long past."""
+        at = epoch - self.epoch + len(self._stages) - 1
+        return self._stages[at] if 0 <= at < len(self._stages) else None
 
     def result(self) -> Counted:
         return Counted(
@@ -375,12 +388,13 @@ class _Partition:
             serials=self._serials,
             transaction=self._transaction,
             begins=tuple(self._begins),
-            stages=tuple(self.stages),
+            stages=tuple(self._stages[-STAGES:]),
         )
 
     def begin(self, offset: int, *, is_reset: bool) -> None:
         """The next epoch; whatever comes is the first of it."""
-        self.stages.append(Stage())
+        self.epoch += 1
+        self._stages.append(Stage())
         begun = [each for each in self._begins if each[0] < offset]
         self._begins = [*begun, (offset, self.epoch)]
         if is_reset:
@@ -389,7 +403,7 @@ class _Partition:
     def count(self, record: BinlogRecord) -> None:
         """Take a record into account, in the epoch that it is of."""
         self.next_offset, self.sent_ms = record.offset + 1, record.sent_ms
-        stage = self.stages[-1]
+        stage = self._stages[-1]
         if stage.highest is None:
             stage = Stage(record.sent_ms, record.base, record.place)
         elif record.place > stage.highest:
@@ -400,11 +414,11 @@ class _Partition:
                 stage = stage._replace(read=Read(record.sent_ms, record.place))
         else:
             self.newest_ts_ms = max(self.newest_ts_ms, record.ts_ms)
-        self.stages[-1] = stage._replace(last_ms=record.sent_ms)
+        self._stages[-1] = stage._replace(last_ms=record.sent_ms)
 
     def observe_read(self, record: BinlogRecord) -> bool:
         """Whether a snapshot's row is of another numbering than those before it."""
-        stage = self.stages[-1]
+        stage = self._stages[-1]
         same = record.base == stage.base and record.place == stage.highest
         return not self._advances(record) and not same and record.ts_ms > self.read_ts_ms
 
@@ -434,13 +448,13 @@ class _Partition:
         MariaDB from 11.4 on gives all changes of a transaction the place where it begins, unless
         ``binlog_legacy_event_pos`` is on: the first one after a snapshot has the snapshot's.
         """
-        stage = self.stages[-1]
+        stage = self._stages[-1]
         is_there = record.base == stage.base and record.place == stage.highest
         return is_there and (self._transaction is None or self._transaction.last != record.place)
 
     def _advances(self, record: BinlogRecord) -> bool:
         """Whether the record lies above all of the epoch before it."""
-        stage = self.stages[-1]
+        stage = self._stages[-1]
         if stage.highest is None:
             return True
         return record.base == stage.base and record.place > stage.highest

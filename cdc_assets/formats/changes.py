@@ -58,8 +58,6 @@ _MOST_COLUMNS: Final = 120
 """Of all schemas that one plan reads. Three schemas of forty columns each were too many for code
 that Java compiles."""
 
-_KEPT: Final = ("key", "value", "partition", "offset")
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -85,8 +83,7 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     """
     fmt, specs = reading.format, reading.specs
     writer = fmt.writer(specs[-1].layout, specs[-1].table)
-    kept = (*_KEPT, *(["headers"] if fmt.reads_headers(specs[-1].layout) else []))
-    read = fmt.opened(blanked(raw, kept, fmt))
+    read = fmt.opened(blanked(raw, fmt, specs[-1].layout))
     told = read if writer is None else read.withColumn("writer", writer)
     if writer is None or _is_small(specs):
         return _judged(_decoded(told, reading, specs), specs[-1])

@@ -14,28 +14,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.format import Format
+from cdc_assets.formats.layout import Layout
 
 OVERSIZE: Final = "oversize"
-_PAYLOAD: Final = ("key", "value", "headers")
 
 
-def blanked(raw: DataFrame, columns: tuple[str, ...], fmt: Format) -> DataFrame:
-    """Columns of records, without ``key``, ``value`` and ``headers`` of those that are too large.
+def blanked(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
+    """The records, without ``key``, ``value`` and ``headers`` of those that are too large.
 
     These have their bytes in ``oversize``, a column more, which is NULL for all others.
 
     Args:
-        raw: the records; with key and value.
-        columns: those that are wanted of them.
+        raw: the records; with ``headers`` if the format reads them.
         fmt: of the records.
+        layout: of them.
     """
     size, most = size_of(F.col("key"), F.col("value")), F.lit(fmt.source.batch.max_record_bytes)
     fits = size <= most
-
-    def kept(name: str) -> Expression:
-        return F.when(fits, F.col(name)).alias(name) if name in _PAYLOAD else F.col(name)
-
-    return raw.select(*(kept(name) for name in columns), F.when(~fits, size).alias(OVERSIZE))
+    names = ("key", "value", *(("headers",) if fmt.reads_headers(layout) else ()))
+    kept = {name: F.when(fits, F.col(name)) for name in names}
+    return raw.withColumns({**kept, OVERSIZE: F.when(~fits, size)})
 
 
 def size_of(*parts: Expression) -> Expression:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -76,7 +77,7 @@ class KafkaLog:
         timeout_seconds: float = 10,
         largest: Largest = every_size,
     ) -> None:
-        self._largest = largest
+        self._largest = cache(largest)  # it is asked for each record
         self._conf = {**_QUIET, **librdkafka_conf}
         self._servers = self._conf["bootstrap.servers"]
         self._timeout = timeout_seconds

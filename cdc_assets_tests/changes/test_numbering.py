@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.numbering import (
+    STAGES,
     Begin,
     BinlogRecord,
     Numbering,
@@ -172,6 +173,24 @@ def change(offset: int, gtid: str | None, place: Place, **other: object) -> Binl
 
 def restarts_of(*records: BinlogRecord) -> list[Begin]:
     return [*scan(Numbering(), records).begins.get(0, ())]
+
+
+@pytest.mark.unit
+def test_of_many_restarts_only_the_newest_are_compared_with_others():
+    """A partition that had nothing for long catches up with all of them at its next record."""
+    numbering = Numbering()
+    for life in range(STAGES + 4):
+        place = (1, 100 - life)
+        for offset in (2 * life, 2 * life + 1):
+            gtid, at = f"{UUIDS[0]}:{offset + 1}", (place[0], place[1] * 10 + offset % 2)
+            numbering = scan(numbering, [change(offset, gtid, at, ts_ms=100 + offset)])
+            numbering = Numbering.from_json(numbering.to_json())
+    assert numbering.partitions[0].epoch == len(numbering.restarts) == STAGES + 3
+    assert len(numbering.partitions[0].stages) == STAGES
+    late = change(0, f"{UUIDS[0]}:99", (9, 9), partition=1, sent_ms=999, ts_ms=999)
+    numbering = scan(numbering, [late])
+    assert numbering.partitions[1].epoch == numbering.partitions[0].epoch
+    assert len(numbering.partitions[1].stages) == STAGES
 
 
 @pytest.mark.unit

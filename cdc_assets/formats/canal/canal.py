@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from cdc_assets.changes.json_text import read_object
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.canal import messages
 from cdc_assets.formats.canal.messages import Message
@@ -92,7 +93,7 @@ class Canal(Format):
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
         """By ``mysqlType`` of one message, as JSON."""
-        message = messages.read(record.value)
+        message = read_object(record.value)
         text, described = messages.types_text(message), messages.described(message, self._zone)
         if text is None or described is None:
             return None

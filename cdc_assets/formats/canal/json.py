@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdc_assets.formats.canal import messages
+from cdc_assets.changes.json_text import read_object
 from cdc_assets.formats.canal.canal import Canal
 from cdc_assets.formats.canal.messages import Message
 from cdc_assets.log.values import RawRecord
@@ -17,4 +17,4 @@ class CanalJson(Canal):
 
     def flat(self, record: RawRecord) -> Sequence[Message]:
         """One."""
-        return (messages.read(record.value),)
+        return (read_object(record.value),)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cdc_assets.changes.json_text import mapping, natural, read_object
+from cdc_assets.changes.json_text import mapping, natural
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.text_types import describe_text_table
 from cdc_assets.databases.mysql.types import MysqlColumn
@@ -32,11 +32,6 @@ ROLLED_BACK: Final = "XAROLLBACK"
 ROWS: Final = frozenset({INSERT, UPDATE, DELETE})
 
 Message = Mapping[str, Any]
-
-
-def read(value: bytes | None) -> Message:
-    """A message; empty for what is no JSON object."""
-    return read_object(value)
 
 
 def kind_of(message: Message) -> TopicKind:

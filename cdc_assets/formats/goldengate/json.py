@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from cdc_assets.changes.json_text import read_object
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats import guessed
@@ -55,16 +56,16 @@ class OggJson(Format):
 
     def kind(self, record: RawRecord) -> TopicKind:
         """By ``op_type`` and ``table``."""
-        return messages.kind_of(messages.read(record.value))
+        return messages.kind_of(read_object(record.value))
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
         """By ``table``."""
-        found = (messages.table_of(messages.read(each.value), source) for each in records)
+        found = (messages.table_of(read_object(each.value), source) for each in records)
         return frozenset(table for table in found if table is not None)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Values tell as little as JSON does, see `cdc_assets.formats.guessed`."""
-        read = (messages.read(record.value) for record in records)
+        read = (read_object(record.value) for record in records)
         mine = [each for each in read if messages.table_of(each, table.source) == table]
         rows = tuple(row for each in mine if (row := messages.row_of(each)))
         keys = (names for each in mine if (names := messages.keys_of(each)))
@@ -85,7 +86,7 @@ class OggJson(Format):
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether it is of the table, and has a whole row."""
-        message = messages.read(record.value)
+        message = read_object(record.value)
         is_mine = messages.table_of(message, table.source) == table
         return is_mine and (messages.holds_row(message) or messages.is_flat(message))
 

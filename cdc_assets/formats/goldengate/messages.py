@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cdc_assets.changes.json_text import mapping, read_object
+from cdc_assets.changes.json_text import mapping
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
@@ -19,11 +19,6 @@ OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
 """By default; GoldenGate can be told other words (``insertOpKey`` and the like)."""
 
 Message = Mapping[str, Any]
-
-
-def read(value: bytes | None) -> Message:
-    """An operation; empty for what is no JSON object."""
-    return read_object(value)
 
 
 def kind_of(message: Message) -> TopicKind:

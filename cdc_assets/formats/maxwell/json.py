@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from cdc_assets.changes.json_text import read_object
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats import guessed
@@ -48,16 +49,16 @@ class MaxwellJson(Format):
 
     def kind(self, record: RawRecord) -> TopicKind:
         """By ``type``."""
-        return messages.kind_of(messages.read(record.value))
+        return messages.kind_of(read_object(record.value))
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
         """By ``database`` and ``table``."""
-        found = (messages.table_of(messages.read(each.value), source) for each in records)
+        found = (messages.table_of(read_object(each.value), source) for each in records)
         return frozenset(table for table in found if table is not None)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Values tell as little as JSON does, see `cdc_assets.formats.guessed`."""
-        read = ((messages.read(record.value), record.key) for record in records)
+        read = ((read_object(record.value), record.key) for record in records)
         mine = [each for each in read if messages.table_of(each[0], table.source) == table]
         rows = tuple(row for message, _ in mine if (row := messages.row_of(message)))
         keys = (names for each in mine if (names := messages.keys_of(*each)))
@@ -76,7 +77,7 @@ class MaxwellJson(Format):
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether it is of the table, and has a row that exists."""
-        message = messages.read(record.value)
+        message = read_object(record.value)
         is_mine = messages.table_of(message, table.source) == table
         return is_mine and (messages.holds_row(message) or messages.is_encrypted(message))
 

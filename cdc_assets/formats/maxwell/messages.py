@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cdc_assets.changes.json_text import read_json, read_object
+from cdc_assets.changes.json_text import read_json
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
@@ -25,11 +25,6 @@ DDL: Final = frozenset({
 _KEY: Final = "pk."
 
 Message = Mapping[str, Any]
-
-
-def read(value: bytes | None) -> Message:
-    """A message; empty for what is no JSON object."""
-    return read_object(value)
 
 
 def kind_of(message: Message) -> TopicKind:

@@ -152,11 +152,9 @@ class Preparation:
             return replace(plan, epochs=order.epochs(plan.numbering))
         numbering = plan.numbering
         if not plan.replay:
-            headers = ("headers",) if self.format.reads_headers(plan.layout) else ()
             texts = {number: each.text for number, each in writers.items() if each.schema}
             with translated("read positions", plan.where):
-                kept = ("key", "value", "partition", "offset", "timestamp", *headers)
-                read = blanked(raw, kept, self.format)
+                read = blanked(raw, self.format, plan.layout)
                 sources = self.format.sources(read, plan.layout, order, texts)
                 numbering = order.scanned(sources, numbering)
         return replace(plan, numbering=numbering, epochs=order.epochs(numbering))

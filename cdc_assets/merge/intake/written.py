@@ -80,8 +80,7 @@ def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
 def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
     writer = fmt.writer(plan.layout, plan.entry.table)
     number = F.lit(None).cast("bigint") if writer is None else writer
-    headers = ("headers",) if fmt.reads_headers(plan.layout) else ()
-    read = fmt.opened(blanked(raw, ("key", "value", "partition", "offset", *headers), fmt))
+    read = fmt.opened(blanked(raw, fmt, plan.layout))
     return read.withColumn("writer", number).where("writer IS NOT NULL")
 
 
