@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
@@ -37,6 +38,8 @@ _SETTINGS = {
 }
 """Those that `cdc_assets.merge.attempt` works with."""
 
+_UNUSED = ("is_unwritten", "told_ms", "may_witness", "floats", "pair")
+_OF_CHANGES = ("key", "old_key", "row", "old_row")
 _COLUMNS = "key binary, value binary, partition int, offset bigint"
 
 
@@ -120,7 +123,13 @@ def decoded(
 
 
 def _judged(found: DataFrame) -> DataFrame:
-    return found.drop("is_unwritten", "told_ms", "may_witness", "floats", "pair")
+    """What becomes of the records: of those that are rejected nothing else counts.
+
+    Their text may be any bytes, which the client cannot read.
+    """
+    read = {name: F.when(F.col("reject").isNull(), F.col(name)) for name in _OF_CHANGES}
+    op = F.when(F.is_valid_utf8("op"), F.col("op"))
+    return found.withColumns({**read, "op": op}).drop(*_UNUSED)
 
 
 def _reading(fmt: Format, table: Table, records: Sequence[Bytes], most_schemas: int) -> Reading:

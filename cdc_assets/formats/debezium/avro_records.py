@@ -20,7 +20,7 @@ from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import wire_type
-from cdc_assets.schema.types import Wire
+from cdc_assets.schema.types import Column, Wire
 
 _PERMISSIVE: Final = {"mode": "PERMISSIVE"}
 _LONGEST: Final = 2**31 - 1
@@ -169,6 +169,7 @@ def envelope(
     op = _field(document, shape, "op", StringType())
     told = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(op)
     before, after = (_image(document, shape, name) for name in ("before", "after"))
+    key = _record_key(spec, has_headers=has_headers)
     snapshot = F.coalesce(source.getField("snapshot"), F.lit("false")) != "false"
     return Envelope(
         op=told,
@@ -178,10 +179,10 @@ def envelope(
         # The schema of ``before`` is that of the row: what was not logged is NULL in it.
         unchanged=lambda _: F.lit(False),
         left_out=lambda column: common.left_out(after.value(column), column, spec, placeholder),
-        record_key=_record_key(spec, has_headers=has_headers),
+        record_key=key,
         source=source,
         ordinal=_ordinal(document, shape, spec),
-        reject=_rejection(told, after, before, spec, has_headers=has_headers),
+        reject=_rejection(told, (after, before, key), spec, has_headers=has_headers),
         other_table=no_text(),
         unknown=no_text(),
         absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
@@ -258,8 +259,14 @@ def _record_key(spec: ReadSpec, *, has_headers: bool) -> Image:
 
 
 def _rejection(
-    op: Expression, after: Image, before: Image, spec: ReadSpec, *, has_headers: bool
+    op: Expression,
+    images: tuple[Image, Image, Image],
+    spec: ReadSpec,
+    *,
+    has_headers: bool,
 ) -> Expression:
+    """Why a record cannot be merged; of the rows after and before the change, and its key."""
+    after, before, key = images
     framed = _id("value", has_headers=has_headers).isNotNull()
     reject = (
         F.when((op == TOMBSTONE) & F.col("key").isNull(), _nothing(spec))
@@ -268,14 +275,23 @@ def _rejection(
         .when(op.isNull(), "it cannot be read by the schema that it names, or has no op")
         .when(~op.isin(*ROW_OPS, "d", "t"), "an operation that is not known")
     )
-    images = [after, before] if spec.counts_rows else [after]
+    read = ((after, spec.schema.columns), (before, spec.before_columns), (key, spec.key_columns))
     broken = [
-        F.when(~F.is_valid_utf8(image.value(column)), f"column {column.name!r}: it is not UTF-8")
-        for image in images
-        for column in spec.schema.columns
-        if column.wire is Wire.STRING
+        F.when(is_broken, f"column {column.name!r}: it is not UTF-8")
+        for image, columns in read
+        for column in columns
+        if (is_broken := _is_broken(image, column)) is not None
     ]
     return F.coalesce(reject, *broken) if broken else reject
+
+
+def _is_broken(image: Image, column: Column) -> Expression | None:
+    """Whether text is not UTF-8, which Spark takes and no reader can read; None of other values."""
+    if (column.element_wire or column.wire) is not Wire.STRING:
+        return None
+    if column.wire is not Wire.LIST:
+        return ~F.is_valid_utf8(image.value(column))
+    return F.exists(image.value(column), lambda each: ~F.is_valid_utf8(each))
 
 
 def _nothing(spec: ReadSpec) -> Expression:
