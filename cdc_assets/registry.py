@@ -7,6 +7,7 @@ loading Dagster definitions touches no network.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.lake_names import stored_parts
-from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import replace_file
@@ -32,7 +33,8 @@ class TableEntry:
     """A discovered table: where its changes arrive and where its rows go.
 
     ``is_confirmed``: a change event was seen in its topic, or the configuration lists it. A table
-    whose topic had no records yet is registered by its name alone.
+    whose topic had no records yet is registered by its name alone. ``shard`` tells its rows from
+    those of other tables that are merged into the same one; None if it has one for itself.
     """
 
     table: TableName
@@ -40,6 +42,20 @@ class TableEntry:
     target: LakeName
     discovered_at: datetime
     is_confirmed: bool = True
+    shard: Shard | None = None
+
+    @property
+    def shard_value(self) -> str:
+        """Of the shard; empty for a table that has a lake table for itself."""
+        return self.shard.value if self.shard else ""
+
+    @property
+    def stem(self) -> LakeName:
+        """What the tables beside its own are named after: shards share none of them."""
+        if self.shard is None:
+            return self.target
+        digest = hashlib.sha256(self.shard.value.encode("utf-8", "surrogatepass")).hexdigest()
+        return LakeName(self.target.namespace, f"{self.target.name}__{digest[:12]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +77,10 @@ class Registry:
     ``others`` are topics that were found not to be tables, in order of their names.
 
     Raises:
-        TerminalError: if two tables map to one lake name, or one asset; or are written alike,
-            as ``a.b`` in schema ``c`` and ``b`` in ``c.a`` are. Catalogs and file systems may
-            ignore case, so names that differ only in case collide too.
+        TerminalError: if two tables map to one lake name and are no shards of it, or to one shard
+            or asset; or are written alike, as ``a.b`` in schema ``c`` and ``b`` in ``c.a`` are.
+            Catalogs and file systems may ignore case, so names that differ only in case collide
+            too.
     """
 
     entries: tuple[TableEntry, ...] = ()
@@ -74,7 +91,7 @@ class Registry:
         for entry in self.entries:
             for name in _names(entry):
                 other = owners.setdefault(name, entry)
-                if other is not entry:
+                if other is not entry and not (name[0] == "lake" and _share(other, entry)):
                     raise _collision(other, entry)
 
     @classmethod
@@ -264,6 +281,7 @@ def _other_from_dict(fields: dict[str, str]) -> OtherTopic:
 
 
 def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
+    shard = {"column": entry.shard.column, "value": entry.shard.value} if entry.shard else None
     return {
         "source": entry.table.source,
         "schema": entry.table.schema,
@@ -273,6 +291,7 @@ def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
         "target": entry.target.name,
         "discovered_at": entry.discovered_at.astimezone(UTC).isoformat(),
         "confirmed": entry.is_confirmed,
+        **({"shard": shard} if shard else {}),
     }
 
 
@@ -283,6 +302,7 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
         LakeName(fields["namespace"], fields["target"]),
         datetime.fromisoformat(fields["discovered_at"]),
         bool(fields.get("confirmed", False)),
+        Shard(**fields["shard"]) if "shard" in fields else None,
     )
 
 
@@ -290,16 +310,32 @@ def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
     """What nothing else may be called: its place in the lake, its asset, and its text."""
     return (
         ("lake", str(entry.target).casefold()),
+        ("shard", str(entry.target).casefold(), entry.shard_value),
         ("asset", *(part.casefold() for part in stored_parts(entry.table))),
         ("text", str(entry.table)),
     )
 
 
+def _share(one: TableEntry, other: TableEntry) -> bool:
+    """Whether two tables may be merged into one: each row says of which it is, in one column."""
+    if one.shard is None or other.shard is None or one.target != other.target:
+        return False
+    return one.shard.column == other.shard.column
+
+
 def _collision(one: TableEntry, other: TableEntry) -> TerminalError:
+    where = f"topics {one.topic}, {other.topic}"
+    if _share(one, other):
+        msg = f"{one.table} and {other.table} would both be the same shard of {other.target}"
+        remedy = "let merge_into.shard tell them apart"
+        return TerminalError(msg, where=where, remedy=remedy)
     if str(one.target).casefold() == str(other.target).casefold():
         msg = f"{one.table} and {other.table} would both be written to {other.target}"
-        remedy = "make the names differ with target.namespace or target.table (case does not count)"
+        remedy = (
+            "make the names differ with target.namespace or target.table (case does not count), "
+            "or have both merged by merge_into, with one shard_column"
+        )
     else:
         msg = f"{one.table!r} and {other.table!r} cannot be told apart by their names"
         remedy = "make them two sources, or exclude one of them (case does not count)"
-    return TerminalError(msg, where=f"topics {one.topic}, {other.topic}", remedy=remedy)
+    return TerminalError(msg, where=where, remedy=remedy)

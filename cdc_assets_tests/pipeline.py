@@ -119,7 +119,8 @@ class Pipeline:
         name = TableName(self.prefix, *table.split("."))
         target = self.config.source(self.prefix).lake_name(name)
         topic = self.topic(self.shared.get(table, table))
-        return TableEntry(name, topic, target, datetime.now(UTC))
+        shard = self.config.source(self.prefix).shard(name)
+        return TableEntry(name, topic, target, datetime.now(UTC), shard=shard)
 
     def replicator(self) -> Replicator:
         return Replicator(self.config, self.spark)

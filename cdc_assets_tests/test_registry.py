@@ -3,12 +3,13 @@
 import multiprocessing
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import fsspec
 import pytest
 
-from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.registry import Registry, RegistryFile, TableEntry
 
@@ -65,6 +66,37 @@ def test_two_tables_of_one_lake_name_are_refused_and_nothing_is_stored(tmp_path,
     assert "shop.public.orders" in str(caught.value)
     assert f"shop.other.{name}" in str(caught.value)
     assert len(file.load()) == 1
+
+
+def shard_of(name: str, value: str, column: str = "shard") -> TableEntry:
+    return replace(entry(name, target=LakeName("lake", "all")), shard=Shard(column, value))
+
+
+@pytest.mark.unit
+def test_shards_share_a_lake_table_and_are_read_back(tmp_path):
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    both = [shard_of("a", "1"), shard_of("b", "2")]
+    file.add(both)
+    assert list(file.load()) == both
+    assert len({each.stem for each in both}) == 2
+    assert entry("a").stem == entry("a").target
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (shard_of("b", "1"), "the same shard"),
+        (shard_of("b", "2", column="other"), "would both be written"),
+        (entry("b", target=LakeName("lake", "all")), "would both be written"),
+        (replace(shard_of("b", "2"), target=LakeName("lake", "ALL")), "would both be written"),
+    ],
+    ids=["value", "column", "no shard", "case"],
+)
+def test_what_is_no_other_shard_of_it_is_refused(other, words):
+    with pytest.raises(TerminalError, match=words) as refused:
+        Registry.of([shard_of("a", "1"), other])
+    assert "merge_into" in refused.value.remedy
 
 
 @pytest.mark.unit

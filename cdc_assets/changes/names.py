@@ -23,6 +23,14 @@ class TableName:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class Shard:
+    """Of which table a row is, where several are merged into one: a value in its key."""
+
+    column: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class LakeName:
     """An Iceberg table: one-level namespace and table name."""
 

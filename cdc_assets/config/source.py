@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from string import Formatter
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cdc_assets.changes.lake_names import stored_lake_name
-from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.formats import installed
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
+from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, require_fields
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.modes import (
@@ -26,7 +26,6 @@ from cdc_assets.schema.modes import (
 )
 from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
 
-_TEMPLATE_FIELDS = ("source", "schema", "table")
 _KIND_ALIASES = {"postgresql": "postgres"}
 
 
@@ -103,15 +102,7 @@ class TargetConfig(Strict):
     @field_validator("namespace", "table")
     @classmethod
     def _known_fields(cls, template: str) -> str:
-        try:
-            fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
-        except ValueError as error:
-            what = f"is not a template: {error}"
-            raise refuse(what, "for example '{source}_{schema}'") from error
-        for field in fields:
-            if field not in _TEMPLATE_FIELDS:
-                what = f"unknown field {{{field}}} in the template"
-                raise refuse(what, did_you_mean(field, _TEMPLATE_FIELDS))
+        require_fields(template, TABLE_FIELDS)
         return template
 
 
@@ -272,6 +263,7 @@ class SourceConfig(Strict):
     topics: TopicsConfig
     database: DatabaseConfig | None = None
     target: TargetConfig = TargetConfig()
+    merge_into: Annotated[tuple[MergeIntoConfig, ...], Field(strict=False)] = ()
     slo: SloConfig = SloConfig()
     schema_changes: Literal["evolve", "strict", "ignore"] = "evolve"
     bad_records: Literal["fail", "quarantine"] = "fail"
@@ -316,14 +308,25 @@ class SourceConfig(Strict):
         return self.connector.modes_of(self.database.kind if self.database is not None else None)
 
     def lake_name(self, table: TableName) -> LakeName:
-        """The Iceberg table of a source table, by the ``target`` templates.
+        """The Iceberg table of a source table.
 
-        As `cdc_assets.changes.lake_names` has it, which says what becomes of odd names.
+        By the first of ``merge_into`` that it matches, else by ``target``. Names are stored as
+        `cdc_assets.changes.lake_names` has it, which says what becomes of odd ones.
         """
+        if (merged := self._merged(table)) is not None:
+            return merged.lake_name(table)
         fields = {"source": table.source, "schema": table.schema, "table": table.name}
         return stored_lake_name(
             self.target.namespace.format_map(fields), self.target.table.format_map(fields)
         )
+
+    def shard(self, table: TableName) -> Shard | None:
+        """How its rows are told from those of others in the same lake table; None without any."""
+        merged = self._merged(table)
+        return merged.shard_of(table) if merged is not None else None
+
+    def _merged(self, table: TableName) -> MergeIntoConfig | None:
+        return next((each for each in self.merge_into if each.matches(table)), None)
 
     def overrides(self, table: TableName) -> TableOverrides:
         """What the configuration says about a table; nothing if it is not listed."""

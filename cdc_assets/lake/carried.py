@@ -59,10 +59,14 @@ class Carried:
     side: SideMark | None = None
     generation: int = 0
 
-    def to_json(self) -> str:
-        """Canonical text."""
+    def to_json(self, needs: Sequence[str] = ()) -> str:
+        """Canonical text.
+
+        Args:
+            needs: what else a reader must know of the publish, by name.
+        """
         document: dict[str, Any] = {
-            "needs": [],
+            "needs": list(needs),
             "applied": _by_partition(self.applied),
             "partitions": self.partitions,
             "partitions_seen": self.partitions_seen,
@@ -114,8 +118,11 @@ class Carried:
         )
 
 
-KNOWN: Final = frozenset(Carried.__dataclass_fields__)
-"""The fields that this version knows."""
+SHARDS: Final = "shards"
+"""That several source tables have their rows, and their state, in one lake table."""
+
+KNOWN: Final = frozenset(Carried.__dataclass_fields__) | {SHARDS}
+"""The fields that this version knows, and what else."""
 
 
 def _by_partition(values: Mapping[int, Any]) -> dict[str, Any]:

@@ -40,24 +40,29 @@ class Lake:
         """Where the catalog is, without credentials, for messages."""
         return f"{self._config.catalog.type} catalog {_without_userinfo(self._config)}"
 
-    def state(self, name: LakeName) -> TableState | None:
+    def state(self, name: LakeName, shard: str = "") -> TableState | None:
         """What the table says now; None if it does not exist.
+
+        Args:
+            name: of the table.
+            shard: whose publishes count; empty for a table of one source table.
 
         Raises:
             UnreachableError: if the catalog or the table's metadata cannot be read.
         """
         table = self._load(name)
-        return read_state(name, table) if table else None
+        return read_state(name, table, shard) if table else None
 
     def side(self, name: LakeName) -> SideState | None:
         """A side table; None if it does not exist. See `cdc_assets.lake.side.side_of`."""
         table = self._load(name)
         return read_side(name, table) if table else None
 
-    def history(self, name: LakeName, limit: int) -> tuple[Published, ...]:
-        """Up to ``limit`` of our publishes, newest first."""
+    def history(self, name: LakeName, limit: int, shard: str = "") -> tuple[Published, ...]:
+        """Up to ``limit`` of our publishes of a shard, newest first."""
         table = self._load(name)
-        return tuple(islice(publishes(table), limit)) if table else ()
+        mine = (each for each in publishes(table) if each.shard == shard) if table else ()
+        return tuple(islice(mine, limit))
 
     def has_attempt(self, name: LakeName, attempt: str) -> bool:
         """Whether this attempt is in the ancestry of ``main``: then it was published."""

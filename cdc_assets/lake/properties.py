@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.lake.carried import PROPERTY as CARRIED
-from cdc_assets.lake.carried import Carried
+from cdc_assets.lake.carried import SHARDS, Carried
 
 PREFIX: Final = "cdc-assets."
 OFFSETS: Final = PREFIX + "offsets"
 ATTEMPT: Final = PREFIX + "attempt"
-ACCEPTED_RESTART: Final = PREFIX + "accepted-restart"
-"""Of the table, not of a snapshot: `cdc_assets.changes.restarts.Permit`."""
+_SHARD: Final = "shard"
+_OTHERS: Final = "other-shards"
+
+OtherShards = Mapping[str, Mapping[str, str]]
+"""What each of the other shards' newest publishes has recorded, as text, by shard."""
+
+
+def accepted_restart(shard: str) -> str:
+    """Name of the table's property that holds a `cdc_assets.changes.restarts.Permit`.
+
+    Args:
+        shard: whose restart; empty for a table of one source table.
+    """
+    return f"{PREFIX}accepted-restart{'.' if shard else ''}{shard}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,9 @@ class Published:
         carried: what the next batch must know.
         counts: records, inserted, updated, deleted and others, of this publish.
         slo: latencies of the hours that the SLO looks at, this publish included.
+        shard: which of the tables that are merged into one it is of; empty for the only one.
+        others: of the other shards: a snapshot says of all of them how far they have come, so
+            that none of it goes when older snapshots expire.
     """
 
     offsets: OffsetVector
@@ -53,10 +68,37 @@ class Published:
     carried: Carried = field(default_factory=Carried)
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
     slo: SloWindow = field(default_factory=SloWindow)
+    shard: str = ""
+    others: OtherShards = field(default_factory=dict[str, Mapping[str, str]])
+
+    def of_shard(self, shard: str) -> Published | None:
+        """What the newest publish of a shard has recorded, up to this one; None without any."""
+        if shard == self.shard:
+            return self
+        said = self.others.get(shard)
+        if said is None:
+            return None
+        found = Published.from_properties({PREFIX + name: text for name, text in said.items()})
+        return replace(found, shard=shard, others=self.others_than(shard))
+
+    def others_than(self, shard: str) -> OtherShards:
+        """What a publish of this shard after this one has to say of the others."""
+        others = dict(self.others)
+        if self.shard:
+            others[self.shard] = self._values()
+        return {name: said for name, said in others.items() if name != shard}
 
     def to_properties(self) -> dict[str, str]:
         """As text, with our prefix."""
-        values = {
+        values = self._values()
+        if self.shard:
+            others = {name: dict(said) for name, said in self.others.items()}
+            values[_SHARD] = self.shard
+            values[_OTHERS] = json.dumps(others, separators=(",", ":"), sort_keys=True)
+        return {PREFIX + name: text for name, text in values.items()}
+
+    def _values(self) -> dict[str, str]:
+        return {
             "offsets": self.offsets.to_json(),
             "start": self.start.to_json(),
             "topic": self.topic,
@@ -66,11 +108,10 @@ class Published:
             "run": self.run,
             "kind": self.kind,
             "published-at": self.published_at.astimezone(UTC).isoformat(timespec="milliseconds"),
-            CARRIED: self.carried.to_json(),
+            CARRIED: self.carried.to_json([SHARDS] if self.shard else []),
             "counts": json.dumps(dict(self.counts), separators=(",", ":"), sort_keys=True),
             "slo": self.slo.to_json(),
         }
-        return {PREFIX + name: text for name, text in values.items()}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Published:
@@ -96,4 +137,6 @@ class Published:
             carried=Carried.from_0_1(get) if carried is None else Carried.from_json(carried),
             counts={name: int(n) for name, n in json.loads(get.get("counts", "{}")).items()},
             slo=SloWindow.from_json(get.get("slo", "{}")),
+            shard=get.get(_SHARD, ""),
+            others=json.loads(get.get(_OTHERS, "{}")),
         )

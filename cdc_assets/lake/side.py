@@ -23,12 +23,15 @@ from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.properties import ATTEMPT
 
 NAMESPACE: Final = "cdc_assets_tombstones"
+_MOST_BYTES: Final = 240
+"""Of a name before the hash: a folder's may have 255."""
 
 
 def side_name(target: LakeName) -> LakeName:
     """The side table of a lake table; the hash keeps ``a.b_c`` and ``a_b.c`` apart."""
     digest = hashlib.sha256(str(target).encode()).hexdigest()[:8]
-    return LakeName(NAMESPACE, f"{target.namespace}_{target.name}_{digest}")
+    readable = f"{target.namespace}_{target.name}".encode()[:_MOST_BYTES].decode(errors="ignore")
+    return LakeName(NAMESPACE, f"{readable}_{digest}")
 
 
 def side_of(target: LakeName, mark: SideMark | None) -> LakeName:

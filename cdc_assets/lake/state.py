@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.lake.properties import OFFSETS, Published
+from cdc_assets.lake.properties import OFFSETS, OtherShards, Published
 
 _DELETES_GO_WITH_THEIR_FILES: Final = 3
 """From this format version on a data file that goes takes its deletion vector with it, so that
@@ -35,7 +35,9 @@ class TableState:
         name: of the table.
         snapshot_id: the head of ``main``; a publish succeeds only while it still is.
         published: what the newest of our publishes in ``main``'s ancestry recorded; None if
-            there is none, which means that somebody else made the table.
+            there is none, which means that somebody else made the table. If several are merged
+            into it, of the shard that was asked for.
+        others: what is known of the other shards; empty if there are none.
         columns: in order, ours (``_cdc_…``) included.
         key: names of the identifier fields, in column order.
         properties: of the table.
@@ -50,6 +52,7 @@ class TableState:
     name: LakeName
     snapshot_id: int | None
     published: Published | None
+    others: OtherShards
     columns: tuple[LakeColumn, ...]
     key: tuple[str, ...]
     properties: Mapping[str, str]
@@ -59,16 +62,17 @@ class TableState:
     head_columns: frozenset[str]
 
 
-def read_state(name: LakeName, table: Table) -> TableState:
-    """The state of a loaded table."""
+def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
+    """The state of a loaded table, for one of its shards."""
     head = table.current_snapshot()
-    published = next(iter(publishes(table)), None)
+    newest = next(iter(publishes(table)), None)
     schema = table.schema()
     keys = set(schema.identifier_field_names())
     return TableState(
         name=name,
         snapshot_id=head.snapshot_id if head else None,
-        published=published,
+        published=newest.of_shard(shard) if newest else None,
+        others=newest.others_than(shard) if newest else {},
         columns=tuple(
             LakeColumn(f.name, str(f.field_type), f.required, f.doc or "") for f in schema.fields
         ),

@@ -20,7 +20,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake
-from cdc_assets.lake.properties import ACCEPTED_RESTART
+from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
 from cdc_assets.merge.fold.restarts import RestartError, RestartWatch
@@ -81,7 +81,7 @@ class RestartDesk:
         Raises:
             CdcError: if the table cannot be read on for another reason.
         """
-        if self._lake.state(entry.target) is None:
+        if self._lake.state(entry.target, entry.shard_value) is None:
             return None
         pending = self._planner.tail(entry, None, "accept-restart")
         if not isinstance(pending, Pending):
@@ -128,12 +128,12 @@ class RestartDesk:
 
     def _known(self, plan: BatchPlan) -> Known:
         spark, catalog = self._spark(), self._config.lake.catalog.name
-        side = SideTable(spark, catalog, self._lake, plan.entry.target, plan.published)
+        side = SideTable(spark, catalog, self._lake, plan.entry.stem, plan.published)
         return Known(spark, catalog, plan, (), Tombstones(side, plan.schema.key))
 
     def accept(self, entry: TableEntry, found: Acceptable) -> None:
         """Record the permission; the next batches are merged across this restart."""
-        said = {ACCEPTED_RESTART: found.permit.to_json()}
+        said = {accepted_restart(entry.shard_value): found.permit.to_json()}
         catalog = self._config.lake.catalog.name
         where = f"table={entry.table} lake={entry.target}"
         with translated("accept restart", where), effect("spark: accept restart"):

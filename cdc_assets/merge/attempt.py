@@ -250,7 +250,7 @@ class Attempts:
         window: HourWindow | None,
         timing: tuple[float, dict[str, float]],
     ) -> BatchResult:
-        after = self._lake.state(plan.entry.target)
+        after = self._lake.state(plan.entry.target, plan.entry.shard_value)
         figures, published = done.figures, done.published
         before = plan.published.slo if plan.published else SloWindow()
         return BatchResult(
@@ -273,7 +273,7 @@ class Attempts:
             latency=done.latency,
             slo=published.slo if published else before,
             lag_records=pending.unread - (0 if plan.replay else total_length(plan.ranges)),
-            row_count=after.total_records if after else None,
+            row_count=after.total_records if after and not plan.entry.shard else None,
             schema=done.schema,
             plan_text=plan.describe(done.apply, done.parts),
             replay=plan.replay,

@@ -107,9 +107,7 @@ class BatchExecution:
         self.steps = Steps(plan.where, self.deadlines)
         self._changes = ChangeSet(self.decoder, plan)
         self._watch = RestartWatch.of(plan)
-        self._side = SideTable(
-            self.spark, self.catalog, self.lake, plan.entry.target, plan.published
-        )
+        self._side = SideTable(self.spark, self.catalog, self.lake, plan.entry.stem, plan.published)
 
     def run(self) -> Executed | Wider | Lacking | Unwritten:
         """Do all of it; see the module.
@@ -264,7 +262,8 @@ class BatchExecution:
             refused = self.refusals.take(knowledge.nameless, self.steps)
             figures = replace(figures, rejected=figures.rejected + refused)
         parts = self._parts(folded, figures, knowledge)
-        branch = Branch(self.spark, Publisher(self.spark, self.catalog, self.lake, plan))
+        publisher = Publisher(self.spark, self.catalog, self.lake, plan)
+        branch = Branch(self.spark, publisher, plan.entry.shard)
         floors = self._changes.floors(knowledge.floors, figures)
         outcome = Outcome(figures, self._latency(figures), floors)
         with branch.dropped_on_failure():

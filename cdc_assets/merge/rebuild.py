@@ -108,13 +108,13 @@ class Rebuild:
         Raises:
             TerminalError: if there is nothing that could be built anew.
         """
-        old = self._lake.state(self._entry.target)
+        old = self._state(self._entry)
         if old is None or old.published is None:
             what = "there is nothing to build anew: the table was not replicated yet"
             raise TerminalError(what, where=self._where, remedy="materialize it")
         done = old.published.carried.generation
-        beside = self._lake.state(self._beside(done + 1).target)
-        swapped = done > 0 and self._lake.state(self._beside(done).target) is not None
+        beside = self._state(self._beside(done + 1))
+        swapped = done > 0 and self._state(self._beside(done)) is not None
         return Standing(old, done + 1, beside, swapped)
 
     # ── 1. begin ─────────────────────────────────────────────────────────────────────────
@@ -135,7 +135,7 @@ class Rebuild:
         entry = self._beside(standing.generation)
         tables = self._attempts.planner.tables(entry)
         execute_steps(self._spark(), self._catalog, entry, tables.plan(standing.beside).steps)
-        state = self._lake.state(entry.target)
+        state = self._state(entry)
         if state is None:
             raise self._moved()
         if from_now and BEGIN not in state.properties and state.published is None:
@@ -169,7 +169,7 @@ class Rebuild:
 
         Incremental snapshots have no record that says that it is their last.
         """
-        beside = self._lake.state(self._beside(standing.generation).target)
+        beside = self._state(self._beside(standing.generation))
         if beside is None or beside.published is None:
             return False
         ranges = begin.ranges_to(beside.published.offsets)
@@ -195,16 +195,19 @@ class Rebuild:
             ConflictError: if another writer published on the old table meanwhile.
         """
         entry = self._beside(standing.generation)
-        old, new = self._lake.state(self._entry.target), self._lake.state(entry.target)
+        old, new = self._state(self._entry), self._state(entry)
         if old is None or old.published is None or new is None:
             raise self._moved()
         if new.published is None or _is_ahead(old.published, new.published):
             return False
         attempt = str(uuid.uuid4())
         published = self._published(old.published, new.published, standing.generation, attempt)
-        self._keep(old, standing.generation)
         rows = self._spark().table(sql.table(self._catalog, entry.target))
-        if _fit(old, new):
+        if self._entry.shard is not None:
+            old = self._with_room(old, new)
+            rows = _as_in(self._spark().table(sql.table(self._catalog, old.name)), rows)
+        self._keep(old, standing.generation)
+        if self._entry.shard is not None or _fit(old, new):
             self._overwrite(old, rows, published)
         else:
             self._replace(old, new, rows, published)
@@ -213,9 +216,8 @@ class Rebuild:
     def _published(
         self, old: Published, new: Published, generation: int, attempt: str
     ) -> Published:
-        beside = self._beside(generation).target
         mark = new.carried.side or SideMark()
-        side = SideMark(mark.snapshot, str(side_of(beside, mark)))
+        side = SideMark(mark.snapshot, str(side_of(self._beside(generation).stem, mark)))
         return replace(
             new,
             start=old.offsets,
@@ -225,10 +227,27 @@ class Rebuild:
             published_at=self._clock(),
             carried=replace(new.carried, side=side, generation=generation),
             slo=old.slo,
+            others=old.others,
         )
 
+    def _with_room(self, old: TableState, new: TableState) -> TableState:
+        """The table of all shards with the columns of one that was built anew.
+
+        Raises:
+            TerminalError: if it cannot have them: the rows of the other shards stay as they are.
+            ConflictError: if another writer published meanwhile.
+        """
+        planner, beside = self._attempts.planner, replace(self._entry, target=new.name)
+        tables, built = planner.tables(self._entry), planner.tables(beside).plan(new).first
+        steps = tables.columns(tables.plan(old).first.schema, old, [built.schema]).steps
+        execute_steps(self._spark(), self._catalog, self._entry, steps)
+        now = self._state(self._entry)
+        if now is None or now.snapshot_id != old.snapshot_id:
+            raise self._moved()
+        return now
+
     def _keep(self, old: TableState, generation: int) -> None:
-        tag = f"{KEPT}{generation}"
+        tag = f"{self.kept}{generation}"
         statement = sql.tag(self._catalog, old.name, tag, old.snapshot_id or 0)
         with translated("tag the old table", self._where), effect("spark: tag old table"):
             self._spark().sql(statement)
@@ -236,7 +255,8 @@ class Rebuild:
     def _overwrite(self, old: TableState, rows: DataFrame, published: Published) -> None:
         """By a publish as any other: the table keeps its columns, and how it is laid out."""
         plan = self._attempts.planner.swap(self._entry, old, published)
-        branch = Branch(self._spark(), Publisher(self._spark(), self._catalog, self._lake, plan))
+        publisher = Publisher(self._spark(), self._catalog, self._lake, plan)
+        branch = Branch(self._spark(), publisher, self._entry.shard)
         with branch.dropped_on_failure(), translated("write the new rows", self._where):
             branch.overwrite(rows, published.to_properties())
         branch.publish()
@@ -245,7 +265,7 @@ class Rebuild:
         self, old: TableState, new: TableState, rows: DataFrame, published: Published
     ) -> None:
         """Columns and rows at once."""
-        now = self._lake.state(old.name)
+        now = self._state(self._entry)
         if now is None or now.snapshot_id != old.snapshot_id:
             raise self._moved()
         table = sql.table(self._catalog, old.name)
@@ -270,18 +290,18 @@ class Rebuild:
         would take it for its own, with what it remembers of another log.
         """
         standing = self.standing()
-        beside = self._beside(standing.generation).target
-        side = side_of(beside, _side_mark(standing.beside))
+        beside = self._beside(standing.generation)
+        side = side_of(beside.stem, _side_mark(standing.beside))
         has_side = self._lake.side(side) is not None
         if has_side:
             self._drop(side)
         if standing.beside is not None:
-            self._drop(beside)
+            self._drop(beside.target)
         return has_side or standing.beside is not None
 
     def forget(self) -> tuple[str, ...]:
         """Lets go of what earlier rebuilds have replaced; the tags' names."""
-        names = re.compile(f"{KEPT}[0-9]+")
+        names = re.compile(f"{self.kept}[0-9]+")
         tags = tuple(
             each for each in self._lake.branches(self._entry.target) if names.fullmatch(each)
         )
@@ -296,10 +316,24 @@ class Rebuild:
 
     # ── parts ────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def kept(self) -> str:
+        """Start of the names of tags on what rebuilds of the table have replaced."""
+        entry = self._entry
+        shard = entry.stem.name.removeprefix(entry.target.name).strip("_")
+        return f"{KEPT}{shard}_" if shard else KEPT
+
+    def beside(self, generation: int) -> LakeName:
+        """The table that is filled by a rebuild."""
+        return self._beside(generation).target
+
     def _beside(self, generation: int) -> TableEntry:
-        target = self._entry.target
-        name = LakeName(target.namespace, f"{target.name}__rebuild{generation}")
+        stem = self._entry.stem
+        name = LakeName(stem.namespace, f"{stem.name}__rebuild{generation}")
         return replace(self._entry, target=name)
+
+    def _state(self, entry: TableEntry) -> TableState | None:
+        return self._lake.state(entry.target, entry.shard_value)
 
     def _spark(self) -> SparkSession:
         return self._attempts.session()
@@ -326,6 +360,14 @@ def _is_ahead(old: Published, new: Published) -> bool:
 def _fit(old: TableState, new: TableState) -> bool:
     """Whether the new rows are rows of the old table, and its records are read in the same way."""
     return _shape(old) == _shape(new)
+
+
+def _as_in(table: DataFrame, rows: DataFrame) -> DataFrame:
+    """Rows with the columns of a table; those that they have not are empty."""
+    own = set(rows.columns)
+    empty = {each.name: F.lit(None).cast(each.dataType) for each in table.schema}
+    held = (F.col(sql.quote(n)) if n in own else empty[n].alias(n) for n in table.columns)
+    return rows.select(*held)
 
 
 def _shape(state: TableState) -> tuple[object, ...]:

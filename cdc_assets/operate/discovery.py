@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config import ReplicationConfig
+from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import match_topics
@@ -113,10 +113,14 @@ def _entries(
     """Entries of tables that were seen in these topics."""
     config, now = services.config, services.clock()
     return tuple(
-        TableEntry(table, topic, config.source(table.source).lake_name(table), now)
+        _entry(config.source(table.source), table, topic, now)
         for topic, mine in tables.items()
         for table in sorted(mine)
     )
+
+
+def _entry(source: SourceConfig, table: TableName, topic: str, now: datetime) -> TableEntry:
+    return TableEntry(table, topic, source.lake_name(table), now, shard=source.shard(table))
 
 
 def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> dict[str, TopicKind]:
@@ -141,8 +145,8 @@ def _matching(
     }  # fmt: skip
     registered = {entry.table: entry.is_confirmed for entry in known}
     found = (
-        TableEntry(table, topic, source.lake_name(table), now,
-                   topic in confirmed or table.qualified in source.tables)
+        replace(_entry(source, table, topic, now),
+                is_confirmed=topic in confirmed or table.qualified in source.tables)
         for name, source in services.config.sources.items()
         if not services.formats[name].has_many_tables
         for table, topic in match_topics(services.formats[name].topics, name, topics, excluded)
@@ -184,7 +188,7 @@ def _with_rows(
     return tuple(
         entry.topic for entry in known
         if kinds.get(entry.topic, TopicKind.EMPTY) not in _OF_TABLES
-        and services.lake.state(entry.target) is not None
+        and services.lake.state(entry.target, entry.shard_value) is not None
     )  # fmt: skip
 
 

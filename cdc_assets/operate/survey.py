@@ -167,9 +167,9 @@ def _states(
         return {}
     first, *others = entries
     lake = services.lake
-    states = {first.table: lake.state(first.target)}
+    states = {first.table: lake.state(first.target, first.shard_value)}
     with ThreadPoolExecutor(CATALOG_CALLS_AT_ONCE) as pool:
-        rest = pool.map(lambda entry: lake.state(entry.target), others)
+        rest = pool.map(lambda entry: lake.state(entry.target, entry.shard_value), others)
         return states | {entry.table: state for entry, state in zip(others, rest, strict=True)}
 
 

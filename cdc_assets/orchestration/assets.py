@@ -63,7 +63,7 @@ def table_asset(
         check_specs=check_specs(spec.key),
         partitions_def=HOURS,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        pool=pool_name(entry.table),
+        pool=pool_name(entry),
         retry_policy=RETRY_POLICY,
         required_resource_keys={SPARK},
     )

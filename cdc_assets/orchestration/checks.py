@@ -88,7 +88,8 @@ def verdicts(services: Services, seen: Survey) -> Iterator[Verdict]:
     """
     reports = slo_reports(services, seen.tables, seen.at)
     for each in seen.tables:
-        history = services.lake.history(each.entry.target, PUBLISHES_CHECKED)
+        entry = each.entry
+        history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
         yield offsets_verdict(each, history)
         yield slo_verdict(SloFacts(each, target, reports[each.table], seen.at))

@@ -58,9 +58,12 @@ def op_name(table: TableName) -> str:
     return f"{clean}_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
-def pool_name(table: TableName) -> str:
-    """One writer at a time: merges and maintenance of a table share this pool."""
-    return f"merge_{op_name(table)}"
+def pool_name(entry: TableEntry) -> str:
+    """One writer at a time: merges and maintenance of a table share this pool, and its shards."""
+    if entry.shard is None:
+        return f"merge_{op_name(entry.table)}"
+    target = TableName(entry.table.source, entry.target.namespace, entry.target.name)
+    return f"merge_{op_name(target)}"
 
 
 def tables_tag(entries: tuple[TableEntry, ...]) -> str:

@@ -141,10 +141,10 @@ class _Rebuilding:
 
     def _intention(self, standing: Standing) -> str:
         begun = "goes on with the table that was begun" if standing.beside else "builds"
-        where = f"{self.entry.target}__rebuild{standing.generation}"
+        where = self.rebuild.beside(standing.generation)
         start = "the log's present end" if self.wish.from_snapshot else "the log's beginning"
         return (
             f"{self.entry.table}: {begun} beside the old one, as {where}, from {start}; puts its "
             f"rows and offsets in the place of those of {self.entry.target} in one commit; keeps "
-            f"the old ones as the tag before_rebuild_{standing.generation}"
+            f"the old ones as the tag {self.rebuild.kept}{standing.generation}"
         )

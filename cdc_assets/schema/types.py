@@ -93,6 +93,7 @@ class Wire(StrEnum):
     SCALAR = "scalar"  # text or a number: the column's type says how it is read
     LABELS = "labels"  # an array of a set's labels; stored with commas between them
     JSON = "json"  # any JSON; stored as its text
+    SHARD = "shard"  # in no record: of which table the row is, of those that are merged into one
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,25 @@ class TableSchema:
     def expected(self) -> tuple[str, ...]:
         """Columns that every row image is to hold, the key's aside."""
         return tuple(c.name for c in self.columns if not c.absent and c.name not in self.key)
+
+    @property
+    def shard_column(self) -> str | None:
+        """The column that tells rows of several source tables apart; None if there is only one."""
+        return next((each.name for each in self.columns if each.wire is Wire.SHARD), None)
+
+    @property
+    def of_source(self) -> TableSchema:
+        """As the source has it: without that column."""
+        column = self.shard_column
+        if column is None:
+            return self
+        columns = tuple(each for each in self.columns if each.name != column)
+        return replace(self, columns=columns, key=tuple(n for n in self.key if n != column))
+
+    def with_shard(self, column: str) -> TableSchema:
+        """With such a column, the first of the table and of its key."""
+        shard = Column(column, Primitive.STRING, Wire.SHARD, required=True)
+        return replace(self, columns=(shard, *self.columns), key=(column, *self.key))
 
     def with_absent(self, names: Iterable[str]) -> TableSchema:
         """With columns marked as those that records may lack."""

@@ -102,7 +102,7 @@ def test_no_two_tables_ever_share_anything_silently(names: list[tuple[str, str]]
         {side_name(each.target).name.casefold() for each in entries},
         {table_key(table).to_user_string() for table in tables},
         {op_name(table) for table in tables},
-        {pool_name(table) for table in tables},
+        {pool_name(each) for each in entries},
     ):
         assert len(shared) == len(names), shared
 

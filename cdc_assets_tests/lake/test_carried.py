@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.slo import SloWindow
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.lake.properties import Published
@@ -68,3 +73,56 @@ def test_a_publish_of_version_0_1_is_read(name: str) -> None:
     if name == "keyed":
         assert published[-1].carried.snapshot_starts == {0: ((-1, 10),), 1: ((-1, 10),)}
         assert published[-1].carried.max_truncate
+
+
+# ── several tables in one ─────────────────────────────────────────────────────────────────
+
+
+def published(shard: str, offset: int, before: Published | None) -> Published:
+    """A publish of a shard on the head that another left."""
+    return Published(
+        offsets=OffsetVector.of({0: offset}),
+        start=OffsetVector(),
+        topic=f"t.{shard}",
+        topic_id="id",
+        cluster_id="cluster",
+        attempt=f"{shard}{offset}",
+        run="",
+        kind="tail",
+        published_at=datetime(2026, 11, 22, tzinfo=UTC),
+        carried=replace(CARRIED, max_truncate=f"{offset:02X}"),
+        slo=SloWindow(),
+        shard=shard,
+        others=before.others_than(shard) if before else {},
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 99)), min_size=1, max_size=12))
+def test_each_publish_says_of_every_shard_what_its_own_newest_said(
+    turns: list[tuple[str, int]],
+) -> None:
+    newest: dict[str, Published] = {}
+    head: Published | None = None
+    for shard, offset in turns:
+        said = published(shard, offset, head).to_properties()
+        head = newest[shard] = Published.from_properties(said)
+        assert head.to_properties() == said
+        for each in "abc":
+            found = head.of_shard(each)
+            known = newest.get(each)
+            assert (found is None) == (known is None)
+            if found and known:
+                assert replace(found, others={}) == replace(known, others={})
+                assert set(found.others) == set(newest) - {each}
+    assert head is not None
+    assert head.of_shard("") is None
+
+
+def test_a_table_of_one_source_table_has_no_shards() -> None:
+    alone = replace(published("", 1, None), others={})
+    assert not [name for name in alone.to_properties() if "shard" in name]
+    assert alone.of_shard("") is alone
+    assert alone.of_shard("a") is None
+    assert json.loads(alone.carried.to_json())["needs"] == []
+    (said,) = (v for k, v in published("a", 1, None).to_properties().items() if "carried" in k)
+    assert json.loads(said)["needs"] == ["shards"], "an older version must not overlook them"

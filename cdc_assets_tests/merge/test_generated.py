@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -14,8 +15,9 @@ from cdc_assets.changes.reference import Rules, fold
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.apply.multiset import MissingRowError
+from cdc_assets.merge.statements import sql
 from cdc_assets_tests.changes.test_inverse import by_time
-from cdc_assets_tests.merge.one_table import TABLE, Make
+from cdc_assets_tests.merge.one_table import TABLE
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import cuts, profiles
 from cdc_assets_tests.toy.actions import Log
@@ -27,11 +29,14 @@ from cdc_assets_tests.toy.reading import fault, keyless_fault
 
 Cases = Mapping[str, Future[None]]
 BATCHES = 2
+SHARDS = ("s1.t", "s2.t")
 if profiles.is_soak():
     HARD = SOFT = (2, 3, 6, 7, 9, 10, 13, 15, 18, 21, 23, 31, 32, 35, 37, 39)
     KEYLESS = tuple(range(8))
+    SHARDED = [(deletes, seed) for deletes in ("hard", "soft") for seed in HARD]
 else:
     HARD, SOFT, KEYLESS = (10, 21), (3,), (1, 4)
+    SHARDED = [("hard", 21)]
 """Among them logs that come out wrong if deletes or truncates are forgotten: few do."""
 BROKEN = {
     "order by time": Rules(order=by_time),
@@ -70,12 +75,10 @@ def cases(
         folder = tmp_path_factory.mktemp("case")
         seed, deletes = item.callspec.params["seed"], item.callspec.params.get("deletes")
         log = busy_log(seed, batches=BATCHES, keyless=deletes is None)
-
-        def made(**source: object) -> Pipeline:
-            return Pipeline(stack_config, spark, folder, source)
-
-        case = Run(made, log, deletes or "hard")
-        case.keyed() if deletes else case.keyless()
+        tables = item.callspec.params.get("tables", (TABLE,))
+        pipeline = Pipeline(stack_config, spark, folder, source_of(log, tables, deletes or "hard"))
+        runs = [Run(pipeline, log, table, soft=deletes == "soft") for table in tables]
+        in_turn(runs) if deletes else runs[0].keyless()
 
     with ThreadPoolExecutor(2) as pool:
         chosen = [
@@ -100,36 +103,72 @@ def test_a_table_with_a_key(
 
 
 @pytest.mark.stack
+@pytest.mark.parametrize("tables", [SHARDS], ids=["shards"])
+@pytest.mark.parametrize(("deletes", "seed"), [*SHARDED])
+def test_tables_that_are_merged_into_one(
+    request: pytest.FixtureRequest, cases: Cases, deletes: str, seed: int, tables: tuple[str, ...]
+) -> None:
+    """Of the same keys and positions, the second a step behind the first."""
+    assert len(tables) > 1
+    cases[request.node.name].result()
+
+
+@pytest.mark.stack
 @pytest.mark.parametrize("seed", KEYLESS)
 def test_a_table_without_a_key(request: pytest.FixtureRequest, cases: Cases, seed: int) -> None:
     cases[request.node.name].result()
 
 
+def source_of(log: Log, tables: Sequence[str], deletes: str) -> dict[str, object]:
+    """The configuration of a log's tables; if there are several, they are merged into one."""
+    columns = {name: "bigint" if name == "n" else "string" for name in log.shape.columns}
+    configured = {name: columns[name] for name in columns if name not in log.shape.key}
+    said: dict[str, object] = {
+        "tables": {table: {"columns": configured, "deletes": deletes} for table in tables}
+    }
+    if len(tables) > 1:
+        rule = {"tables": "(?:" + "|".join(map(re.escape, tables)) + ")", "shard": "{schema}"}
+        said["merge_into"] = [{**rule, "namespace": "{source}_all"}]
+    return said
+
+
+def in_turn(runs: Sequence[Run]) -> None:
+    """All steps of each, each a step behind the one before it; whoever waits stays as it was."""
+    steps = len(runs[0].log.steps)
+    for number in range(steps + len(runs) - 1):
+        for behind, run in enumerate(runs):
+            if 0 <= number - behind < steps:
+                run.step(number - behind)
+                for each in runs:
+                    each.require_equal(f"after step {number - behind} of {run.table}")
+
+
 class Run:
     """One log on its way."""
 
-    def __init__(self, pipeline: Make, log: Log, deletes: str) -> None:
-        columns = {name: "bigint" if name == "n" else "string" for name in log.shape.columns}
-        configured = {name: columns[name] for name in columns if name not in log.shape.key}
+    def __init__(self, pipeline: Pipeline, log: Log, table: str, *, soft: bool) -> None:
         self.log = log
-        self.soft = deletes == "soft"
-        self.pipeline = pipeline(tables={TABLE: {"columns": configured, "deletes": deletes}})
+        self.soft = soft
+        self.pipeline = pipeline
+        self.table = table
         self.partitions = log.settings.partitions
-        self.pipeline.create_topic(TABLE, self.partitions)
+        self.pipeline.create_topic(table, self.partitions)
         self.sent = list(zip(log.records, messages(log.records), strict=True))
         self.there: Mapping[int, int] = {}
 
-    def keyed(self) -> None:
-        for number, step in enumerate(self.log.steps):
-            if isinstance(step, Merge):
-                self.produce(step.to)
-                self.merge()
-            else:
-                self.replay(step)
-            known = changes_of(cuts.between(self.log.records, {}, self.there))
-            table = fold(known, self.log.shape, soft=self.soft)
-            expected = {key: (dict(image.values), image.deleted) for key, image in table.items()}
-            assert self.rows() == expected, f"after step {number}:\n{self.log.describe()}"
+    def step(self, number: int) -> None:
+        step = self.log.steps[number]
+        if isinstance(step, Merge):
+            self.produce(step.to)
+            self.merge()
+        else:
+            self.replay(step)
+
+    def require_equal(self, when: str) -> None:
+        known = changes_of(cuts.between(self.log.records, {}, self.there))
+        table = fold(known, self.log.shape, soft=self.soft)
+        expected = {key: (dict(image.values), image.deleted) for key, image in table.items()}
+        assert self.rows() == expected, f"{self.table} {when}:\n{self.log.describe()}"
 
     def keyless(self) -> None:
         for number, step in enumerate(self.log.steps):
@@ -141,7 +180,7 @@ class Run:
                 continue
             known = changes_of(cuts.between(self.log.records, {}, self.there))
             expected = reference_keyless.fold(known)
-            found = Counter(tuple(sorted(row.items())) for row in self.pipeline.rows(TABLE))
+            found = Counter(tuple(sorted(row.items())) for row in self.pipeline.rows(self.table))
             assert found == +expected, f"after step {number}:\n{self.log.describe()}"
 
     def produce(self, to: Mapping[int, int]) -> None:
@@ -153,33 +192,33 @@ class Run:
         ]
         needed = max((message.partition for message in new), default=0) + 1
         if needed > self.partitions:
-            self.pipeline.add_partitions(TABLE, needed)
+            self.pipeline.add_partitions(self.table, needed)
             self.partitions = needed
-        self.pipeline.produce(TABLE, new)
+        self.pipeline.produce(self.table, new)
         self.there = dict(to)
 
     def merge(self) -> None:
         try:
-            self.pipeline.merge(TABLE)
+            self.pipeline.merge(self.table)
         except TerminalError as error:
             # Nothing tells the columns of a table before its first row.
             if "no columns" not in error.what:
                 raise
 
     def replay(self, step: Replay) -> None:
-        target = self.pipeline.entry(TABLE).target
-        if self.pipeline.lake.state(target) is None:
+        entry = self.pipeline.entry(self.table)
+        if self.pipeline.lake.state(entry.target, entry.shard_value) is None:
             return
         ranges = tuple(OffsetRange(p, low, high) for p, (low, high) in step.ranges.items())
-        entry = self.pipeline.entry(TABLE)
         list(self.pipeline.replicator().replay_offsets(entry, ranges, run_id="again"))
 
     def rows(self) -> dict[tuple[object, ...], tuple[dict[str, object], bool]]:
         """By key: the row, and whether it is marked as deleted."""
-        target = self.pipeline.entry(TABLE).target
-        if self.pipeline.lake.state(target) is None:
+        entry = self.pipeline.entry(self.table)
+        if self.pipeline.lake.state(entry.target) is None:
             return {}
-        found = self.pipeline.spark().table(f"lake.{target}").collect()
+        rows = self.pipeline.spark().table(f"lake.{entry.target}")
+        found = rows.where(sql.of_shard(entry.shard)).collect()
         columns = self.log.shape.columns
         rows = {
             tuple(row[name] for name in self.log.shape.key): (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.names import LakeName, Shard
 from cdc_assets.merge.statements import sql
 from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
 
@@ -23,6 +23,7 @@ SCHEMA = TableSchema(
 )
 
 BRANCH = sql.table("lake", NAME, "cdc_1")
+SHARD = Shard("sh`ard", "it's \\ one")
 
 STATEMENTS = {
     "create_namespace": sql.create_namespace("lake", NAME),
@@ -48,6 +49,12 @@ STATEMENTS = {
     "delete_keys_many": sql.delete_keys(BRANCH, "keys_1", ("id",), broadcast=False),
     "delete_older": sql.delete_older(BRANCH, "00FF"),
     "mark_older": sql.mark_older(BRANCH, "00FF", 1_760_000_000_000_000),
+    "create_table_sharded": sql.create_table(
+        "lake", NAME, SCHEMA.with_shard("sh`ard"), sql.OWN_COLUMNS, {}
+    ),
+    "delete_keys_sharded": sql.delete_keys(BRANCH, "keys_1", ("shard", "id"), shard=SHARD),
+    "delete_older_sharded": sql.delete_older(BRANCH, "00FF", SHARD),
+    "mark_older_sharded": sql.mark_older(BRANCH, "00FF", None, SHARD),
     "update_changed": sql.update_changed(BRANCH, "new_1", ("topic", "offset"), "reason"),
 }
 

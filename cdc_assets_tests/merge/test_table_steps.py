@@ -31,7 +31,7 @@ BORN = Column("born", Primitive.DATE, Wire.EPOCH_DAYS)
 STORED = TableSchema((ID, NAME), ("id",))
 LAKE = (LakeColumn("id", "int", True, ""), LakeColumn("name", "string", False, ""))
 STATE = TableState(
-    LakeName("a", "b"), None, None, LAKE, ("id",), {}, "", is_empty=True, total_records=0,
+    LakeName("a", "b"), None, None, {}, LAKE, ("id",), {}, "", is_empty=True, total_records=0,
     head_columns=frozenset(),
 )  # fmt: skip
 

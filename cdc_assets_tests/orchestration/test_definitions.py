@@ -94,7 +94,7 @@ def test_table_names_that_look_alike_get_ops_of_their_own(
 
     dg.Definitions.validate_loadable(build_definitions(config, registry_of(config, *names)))
     assert len({op_name(table) for table in tables}) == 2
-    assert len({pool_name(table) for table in tables}) == 2
+    assert len({pool_name(each) for each in registry_of(config, *names)}) == 2
 
 
 def test_the_resource_shows_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.names import Shard
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.merge.apply.publish import Publisher
@@ -24,10 +25,14 @@ class Branch:
 
     Attributes:
         publisher: of the batch.
+        shard: whose rows are written; None if the table has no others.
     """
 
-    def __init__(self, spark: SparkSession, publisher: Publisher) -> None:
+    def __init__(
+        self, spark: SparkSession, publisher: Publisher, shard: Shard | None = None
+    ) -> None:
         self._spark = spark
+        self.shard = shard
         self._identifier: str | None = None
         self._statements = 0
         self.publisher = publisher
@@ -40,9 +45,11 @@ class Branch:
     def truncate(self, at: Truncate, *, keep_deleted: bool) -> None:
         """Delete, or mark, all rows older than a truncate."""
         if keep_deleted:
-            self._run("truncate", sql.mark_older(self._open(), at.position, at.at_micros))
+            self._run(
+                "truncate", sql.mark_older(self._open(), at.position, at.at_micros, self.shard)
+            )
         else:
-            self._run("truncate", sql.delete_older(self._open(), at.position))
+            self._run("truncate", sql.delete_older(self._open(), at.position, self.shard))
 
     def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
         """Delete the rows of the keys of these changes (``count`` of them)."""
@@ -61,11 +68,11 @@ class Branch:
             writer.append()
 
     def overwrite(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
-        """Put rows in the place of all that are there; properties as for `append`."""
+        """Put rows in the place of all of the shard that are there; properties as for `append`."""
         writer = snapshot_writer(rows, self._open(), properties)
         self._statements += 1
         with effect("spark: overwrite rows"):
-            writer.overwrite(F.lit(True))
+            writer.overwrite(F.expr(sql.of_shard(self.shard)))
 
     def publish(self) -> None:
         """Make it visible, and drop the branch."""
@@ -96,7 +103,9 @@ class Branch:
         view = f"keys_{uuid.uuid4().hex}"
         keys.createOrReplaceTempView(view)
         with released_after(lambda: self._spark.catalog.dropTempView(view)):
-            statement = sql.delete_keys(self._open(), view, names, broadcast=broadcast)
+            statement = sql.delete_keys(
+                self._open(), view, names, broadcast=broadcast, shard=self.shard
+            )
             self._run("delete rows", statement)
 
     def _run(self, name: str, statement: str) -> None:

@@ -110,6 +110,8 @@ def record_of(
             "quarantined": quarantined,
         },
         slo=slo.trim(now, slo_hours),
+        shard=plan.entry.shard_value,
+        others=plan.state.others if plan.state else {},
     )
 
 

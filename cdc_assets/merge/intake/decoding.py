@@ -18,6 +18,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import OrderState
 from cdc_assets.formats.spec import ReadSpec
 from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart, reads_as
+from cdc_assets.merge.intake.in_shard import in_shard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema
 
@@ -70,11 +71,11 @@ class BatchDecoder:
             tombstone_keys: decode the keys of records without a value too.
             parse_here: see `ReadSpec`; where the changes are observed, that does the same.
         """
-        plan = self.plan
+        plan, table = self.plan, self.plan.schema.of_source
         spec = ReadSpec(
-            schema=plan.schema,
+            schema=table,
             layout=plan.layout,
-            target=plan.schema,
+            target=table,
             table=plan.entry.table,
             unset_able=self.unset_able,
             state=OrderState(floors, plan.epochs, self._firsts if raw is None else {}),
@@ -84,7 +85,8 @@ class BatchDecoder:
         )
         unreadable = tuple(each.number for each in self.writers.values() if each.schema is None)
         specs = self._specs(spec)
-        return decode(self.raw if raw is None else raw, Reading(self.format, specs, unreadable))
+        reading = Reading(self.format, specs, unreadable)
+        return in_shard(decode(self.raw if raw is None else raw, reading), plan.entry.shard)
 
     def _specs(self, spec: ReadSpec) -> tuple[ReadSpec, ...]:
         """One for each group of schemas, and for records without one.
@@ -95,7 +97,7 @@ class BatchDecoder:
             groups = [self._of(group, spec) for group in read_apart(self.writers)]
         else:
             groups = [self._of(group, spec) for group in read_alike(self.writers)]
-            same = [group for group in groups if reads_as(group.schema, self.plan.schema)]
+            same = [group for group in groups if reads_as(group.schema, spec.target)]
             if same and not self.format.names_schemas:
                 return (*(group for group in groups if group is not same[0]), same[0])
         alone = self.format.names_schemas and bool(groups)

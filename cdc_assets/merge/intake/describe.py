@@ -103,7 +103,11 @@ class TypeSource:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key:
             self._require_countable(entry, layout)
-        return FirstSchema(schema, layout)
+        return FirstSchema(_sharded(entry, schema), layout)
+
+    def has_schemas(self, entry: TableEntry, layout: Layout) -> bool:
+        """Whether each record tells its own schema."""
+        return self._format.writer(layout, entry.table) is not None
 
     def _scheme(self, samples: Sample) -> Scheme:
         """Of the records; of the database as long as none tells it."""
@@ -145,8 +149,9 @@ class TypeSource:
             TerminalError: if it does not have the columns of the table's key.
         """
         described = said.without(dict.fromkeys(table.left_out, ""))
-        _require_key(described.names, table.key, entry)
-        return self._exact(entry, replace(described, key=table.key), of_record=True)
+        key = table.of_source.key
+        _require_key(described.names, key, entry)
+        return self._exact(entry, replace(described, key=key), of_record=True)
 
     def column(self, entry: TableEntry, name: str, key: Sequence[str]) -> Column | None:
         """A column that the table does not have yet: from the database, or as configured.
@@ -292,6 +297,27 @@ class TypeSource:
         schema = given.exact(where)
         _require_usable(schema, where, soft=overrides.deletes == "soft")
         return schema
+
+
+def _sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
+    """With the shard in the key, if the table is merged with others into one.
+
+    Raises:
+        TerminalError: if it has no key, or a column of that name.
+    """
+    if entry.shard is None:
+        return schema
+    where, column = f"table={entry.table} topic={entry.topic}", entry.shard.column
+    if not schema.key:
+        what = "the table has no key: its rows cannot be merged with those of others"
+        remedy = "name key columns under tables.<schema.table>.primary_key, or leave it out there"
+        raise TerminalError(what, where=where, remedy=f"{remedy} (merge_into)")
+    if column.casefold() in {name.casefold() for name in schema.names}:
+        what = f"the table has a column {column!r}, as merge_into would name that of the shard"
+        raise TerminalError(what, where=where, remedy="choose another merge_into.shard_column")
+    sharded = schema.with_shard(column)
+    _require_usable(sharded, where, soft=True)
+    return sharded
 
 
 def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:

@@ -17,6 +17,7 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
+from cdc_assets.merge.intake.joining import require_alike
 from cdc_assets.merge.plan.table_steps import (
     ColumnPlan,
     CreateNamespace,
@@ -55,6 +56,9 @@ _MERGE_ON_READ: Final = {
 }
 
 
+_OF_SHARDS: Final = {"write.spark.fanout.enabled": "true"}  # a batch is of one: nothing to sort
+
+
 @dataclass(frozen=True, slots=True)
 class TablePlan:
     """What a table's records are decoded to, and what the lake lacks for that."""
@@ -86,6 +90,10 @@ class LakeTables:
                 made with; if the side table that it needs is gone.
         """
         first = self._stored(state) if state else self._types.first_schema(self._entry)
+        if state and self._entry.shard and state.published is None:
+            joining = self._types.first_schema(self._entry)
+            has_own = self._types.has_schemas(self._entry, joining.layout)
+            require_alike(first, joining, self._where, has_schemas=has_own)
         steps = () if state else (CreateNamespace(), self._create(first))
         missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
         return TablePlan(first, missing)
@@ -126,11 +134,14 @@ class LakeTables:
         """
         marked = table.with_absent([*dropped, *given_up])
         if marked != table and dropped and self._mode != "evolve":
-            where = f"table={self._entry.table} lake={self._entry.target}"
             what = f"the source's columns have changed: {', '.join(dropped)} dropped"
             remedy = "set schema_changes: evolve to leave them empty in the rows that change"
-            raise TerminalError(what, where=where, remedy=remedy)
+            raise TerminalError(what, where=self._where, remedy=remedy)
         return marked
+
+    @property
+    def _where(self) -> str:
+        return f"table={self._entry.table} lake={self._entry.target}"
 
     def _create(self, first: FirstSchema) -> CreateTable:
         own = sql.OWN_COLUMNS | (sql.SOFT_DELETE_COLUMNS if self._deletes == "soft" else {})
@@ -144,7 +155,7 @@ class LakeTables:
         """
         published = state.published if state else None
         mark = published.carried.side if published else None
-        name = side_of(self._entry.target, mark)
+        name = side_of(self._entry.stem, mark)
         if self._lake.side(name) is not None:
             return ()
         if published and (mark.snapshot if mark else published.carried.max_tombstone):
@@ -159,9 +170,7 @@ class LakeTables:
         if text is None:
             what = "the lake table does not say how its records are decoded: it is not ours"
             remedy = "drop it, or give this table another target in the configuration"
-            raise TerminalError(
-                what, where=f"table={self._entry.table} lake={state.name}", remedy=remedy
-            )
+            raise TerminalError(what, where=self._where, remedy=remedy)
         if said[_DELETES] != self._deletes:
             what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
             remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
@@ -173,16 +182,28 @@ class LakeTables:
             scheme=Scheme(said[_SCHEME]),
             key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
         )
-        return FirstSchema(described(from_json(text), state), layout)
+        stored = described(from_json(text), state)
+        wanted = self._entry.shard.column if self._entry.shard else None
+        if stored.shard_column != wanted:
+            what = (
+                f"the lake table tells shards apart by {stored.shard_column or 'nothing'}, and is "
+                f"to by {wanted or 'nothing'}"
+            )
+            remedy = "give this table another target in the configuration (merge_into)"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        return FirstSchema(stored, layout)
 
     def _properties(self, first: FirstSchema) -> dict[str, str]:
         table = self._entry.table
-        return {
-            **_MERGE_ON_READ,
-            "format-version": str(self._config.format_version),
+        told = {
             "cdc-assets.source": table.source,
             "cdc-assets.source-table": table.qualified,
             "cdc-assets.topic": self._entry.topic,
+        }
+        return {
+            **_MERGE_ON_READ,
+            "format-version": str(self._config.format_version),
+            **(_OF_SHARDS if self._entry.shard else told),
             _SCHEMA: to_json(first.schema),
             _DIALECT: first.layout.dialect,
             _KEYED: str(first.layout.keyed).lower(),

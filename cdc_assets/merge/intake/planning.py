@@ -19,7 +19,7 @@ from cdc_assets.errors import ConflictError, LogReplacedError, LostRangeError, T
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
 from cdc_assets.lake import Lake, Published, TableState
-from cdc_assets.lake.properties import ACCEPTED_RESTART
+from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.kinds import TopicKind
@@ -102,10 +102,11 @@ class Planner:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
             MovedKeysError: if partitions were added, and nothing but offsets orders changes.
         """
-        state = self._lake.state(entry.target)
+        state = self._lake.state(entry.target, entry.shard_value)
         identity, marks = self._log_now(entry)
         published = state.published if state else None
-        if state and state.snapshot_id is not None and published is None:
+        is_new_shard = bool(state and state.others)
+        if state and state.snapshot_id is not None and not (published or is_new_shard):
             what = "the lake table exists but was not made by cdc_assets, or lost its history"
             remedy = "drop it, or give this table another target in the configuration"
             raise TerminalError(
@@ -172,7 +173,8 @@ class Planner:
         Raises:
             TerminalError: if it cannot be.
         """
-        state, where = self._lake.state(entry.target), f"table={entry.table}"
+        state = self._lake.state(entry.target, entry.shard_value)
+        where = f"table={entry.table}"
         if state is None or state.published is None:
             what = "there is nothing to replay: the table was not replicated yet"
             raise TerminalError(what, where=where, remedy="materialize it first")
@@ -193,7 +195,8 @@ class Planner:
         Raises:
             ConflictError: if the table is not there any more.
         """
-        state, (identity, marks) = self._lake.state(entry.target), self._log_now(entry)
+        state = self._lake.state(entry.target, entry.shard_value)
+        identity, marks = self._log_now(entry)
         if state is None or state.published is None:
             what = "the table vanished while it was replayed"
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
@@ -378,7 +381,7 @@ class Planner:
             state=state,
             steps=table.steps,
             numbering=published.carried.numbering if published else "",
-            permit=state.properties.get(ACCEPTED_RESTART, "") if state else "",
+            permit=state.properties.get(accepted_restart(entry.shard_value), "") if state else "",
         )
 
     def _source(self, entry: TableEntry) -> SourceConfig:

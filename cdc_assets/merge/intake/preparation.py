@@ -119,7 +119,7 @@ class Preparation:
             TerminalError: if nobody knows its type.
         """
         entry = plan.entry
-        column = self.types.column(entry, found.name, plan.schema.key)
+        column = self.types.column(entry, found.name, plan.schema.of_source.key)
         if column is None:
             what = f"the source has a column {found.name!r} that the table has not"
             where = f"table={entry.table} {found.coordinate}"
@@ -162,4 +162,5 @@ class Preparation:
 
 def _of_key(schema: TableSchema) -> TableSchema:
     """The key's columns, as those of a record that has nothing else."""
+    schema = schema.of_source
     return replace(schema, columns=tuple(schema.column(name) for name in schema.key))

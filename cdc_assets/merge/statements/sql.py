@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.names import LakeName, Shard
 from cdc_assets.schema.types import Column, TableSchema
 
 POSITION: Final = "_cdc_position"
@@ -62,7 +62,8 @@ def create_table(
 ) -> str:
     """The table with the source's columns and ours.
 
-    Only key columns are required: a column that the source drops must be able to stay empty.
+    Only key columns are required: a column that the source drops must be able to stay empty. Rows
+    of several source tables lie apart, so that one of them is replaced, or read, by itself.
     """
     columns = [_column(each, required=each.name in schema.key) for each in schema.columns]
     own = [f"{quote(n)} {t} COMMENT {text(c)}" for n, (t, c) in own_columns.items()]
@@ -70,8 +71,14 @@ def create_table(
     return (
         f"CREATE TABLE IF NOT EXISTS {table(catalog, name)} (\n  "
         + ",\n  ".join([*columns, *own])
-        + f"\n) USING iceberg{comment}\nTBLPROPERTIES ({_properties(properties)})"
+        + f"\n) USING iceberg{_parted(schema)}{comment}\n"
+        f"TBLPROPERTIES ({_properties(properties)})"
     )
+
+
+def _parted(schema: TableSchema) -> str:
+    column = schema.shard_column
+    return f"\nPARTITIONED BY ({quote(column)})" if column else ""
 
 
 def create_side_table(
@@ -160,7 +167,19 @@ def at_or_after(offsets: Mapping[int, int]) -> str:
     return f"NOT ({' OR '.join(below) or 'false'})"
 
 
-def delete_keys(target: str, view: str, key: Sequence[str], *, broadcast: bool = True) -> str:
+def of_shard(shard: Shard | None) -> str:
+    """The condition on rows of a shard; of a table that is none, they are all there are."""
+    return "true" if shard is None else f"{quote(shard.column)} = {text(shard.value)}"
+
+
+def delete_keys(
+    target: str,
+    view: str,
+    key: Sequence[str],
+    *,
+    broadcast: bool = True,
+    shard: Shard | None = None,
+) -> str:
     """Delete the rows whose key is in the view.
 
     Broadcast keeps the table from being shuffled: the keys go to every task, which then reads
@@ -169,19 +188,27 @@ def delete_keys(target: str, view: str, key: Sequence[str], *, broadcast: bool =
     same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
     hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
     keys = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
-    return f"DELETE FROM {target} AS t WHERE EXISTS ({keys})"  # noqa: S608 - quoted names
+    mine = f"t.{of_shard(shard)} AND " if shard else ""
+    return f"DELETE FROM {target} AS t WHERE {mine}EXISTS ({keys})"  # noqa: S608 - quoted names
 
 
-def delete_older(target: str, position: str) -> str:
+def delete_older(target: str, position: str, shard: Shard | None = None) -> str:
     """Delete the rows with a position below this one (hexadecimal): what a truncate removes."""
-    return f"DELETE FROM {target} WHERE {_older(position)}"  # noqa: S608 - hexadecimal
+    return f"DELETE FROM {target} WHERE {_mine(shard)}{_older(position)}"  # noqa: S608 - quoted
 
 
-def mark_older(target: str, position: str, at_micros: int | None) -> str:
+def mark_older(
+    target: str, position: str, at_micros: int | None, shard: Shard | None = None
+) -> str:
     """The same for tables that keep deleted rows: marked with the time of the truncate."""
     at = "NULL" if at_micros is None else f"timestamp_micros({at_micros:d})"
     marks = f"{DELETED} = true, {DELETED_AT} = {at}, {POSITION} = X'{position}'"
-    return f"UPDATE {target} SET {marks} WHERE NOT {DELETED} AND {_older(position)}"  # noqa: S608
+    older = f"{_mine(shard)}NOT {DELETED} AND {_older(position)}"
+    return f"UPDATE {target} SET {marks} WHERE {older}"  # noqa: S608 - quoted names
+
+
+def _mine(shard: Shard | None) -> str:
+    return f"{of_shard(shard)} AND " if shard else ""
 
 
 def _older(position: str) -> str:

@@ -12,19 +12,20 @@ from cdc_assets.merge.tables.tombstones import Tombstones
 
 
 def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
-    """The lake's rows as a batch finds them: on its branch, or at the head of its plan if None.
+    """The shard's rows as a batch finds them: on its branch, or at the head of its plan if None.
 
     A snapshot is read with the columns that it was written with: those that were added since
     are empty in it.
     """
+    mine = sql.of_shard(plan.entry.shard)
     if branch is not None:
-        return spark.table(branch)
+        return spark.table(branch).where(mine)
     name = sql.table(catalog, plan.entry.target)
     if plan.head is None:
         own = f"{sql.POSITION} binary, {sql.COMMIT_TIME} timestamp, {sql.ROW_ID} bigint"
         columns = (f"{sql.quote(each.name)} {each.type}" for each in plan.schema.columns)
         return spark.createDataFrame([], ", ".join([*columns, own]))
-    rows = spark.read.option("versionAsOf", str(plan.head)).table(name)
+    rows = spark.read.option("versionAsOf", str(plan.head)).table(name).where(mine)
     added = (each for each in plan.schema.columns if each.name not in plan.head_columns)
     empty = {each.name: F.lit(None).cast(str(each.type)) for each in added}
     return rows.withColumns(empty) if empty else rows

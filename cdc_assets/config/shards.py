@@ -1,0 +1,97 @@
+"""Several tables of one shape, merged into one: shards of a database."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+from pydantic import Field, field_validator, model_validator
+
+from cdc_assets.changes.lake_names import stored_lake_name
+from cdc_assets.changes.names import LakeName, Shard, TableName
+from cdc_assets.config.strict import Strict, did_you_mean, refuse
+from cdc_assets.errors import TerminalError
+
+TABLE_FIELDS = ("source", "schema", "table")
+
+
+class MergeIntoConfig(Strict):
+    r"""Which tables are merged into one, and how its rows tell which of them they are of.
+
+    ``tables`` is a regular expression over ``schema.table``. The others but ``shard_column`` are
+    templates: fields ``{source}``, ``{schema}``, ``{table}``, and the groups that ``tables`` names:
+    ``shop_(?P<number>\d+)\..*`` gives ``{number}``. ``shard_column`` is the first column of the
+    lake table and of its key; it holds ``shard``.
+    """
+
+    tables: str = Field(min_length=1)
+    namespace: str = Field(min_length=1)
+    table: str = Field(default="{table}", min_length=1)
+    shard: str = Field(default="{source}.{schema}.{table}", min_length=1)
+    shard_column: str = Field(default="shard", min_length=1)
+
+    @field_validator("tables")
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            what = f"{pattern!r} is not a regular expression: {error}"
+            raise refuse(
+                what, r"for all tables of shop_1, shop_2, … write 'shop_\d+\..*'"
+            ) from error
+        return pattern
+
+    @model_validator(mode="after")
+    def _known_fields(self) -> MergeIntoConfig:
+        known = (*TABLE_FIELDS, *re.compile(self.tables).groupindex)
+        for name in ("namespace", "table", "shard"):
+            require_fields(getattr(self, name), known, f"merge_into.{name}: ")
+        return self
+
+    def matches(self, table: TableName) -> bool:
+        """Whether a table is one of them."""
+        return re.fullmatch(self.tables, table.qualified) is not None
+
+    def lake_name(self, table: TableName) -> LakeName:
+        """What it is merged into."""
+        return stored_lake_name(
+            self._filled(self.namespace, table), self._filled(self.table, table)
+        )
+
+    def shard_of(self, table: TableName) -> Shard:
+        """How its rows are told from those of the others."""
+        return Shard(self.shard_column, self._filled(self.shard, table))
+
+    def _filled(self, template: str, table: TableName) -> str:
+        """A template with the fields of a table that matches.
+
+        Raises:
+            TerminalError: if that leaves nothing.
+        """
+        match = re.fullmatch(self.tables, table.qualified)
+        groups = {name: text or "" for name, text in (match.groupdict() if match else {}).items()}
+        own = {"source": table.source, "schema": table.schema, "table": table.name}
+        text = template.format_map({**groups, **own})
+        if not text:
+            what = f"{template!r} of merge_into is empty for this table"
+            remedy = "name a group that matches, or another field"
+            raise TerminalError(what, where=f"table={table}", remedy=remedy)
+        return text
+
+
+def require_fields(template: str, known: tuple[str, ...], where: str = "") -> None:
+    """Refuse a template that has other fields than these.
+
+    Raises:
+        PydanticCustomError: if it does.
+    """
+    try:
+        fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
+    except ValueError as error:
+        what = f"{where}is not a template: {error}"
+        raise refuse(what, "for example '{schema}'") from error
+    for field in fields:
+        if field not in known:
+            what = f"{where}unknown field {{{field}}} in the template"
+            raise refuse(what, did_you_mean(field, known))

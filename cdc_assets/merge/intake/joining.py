@@ -1,0 +1,42 @@
+"""Whether a table may join those that are merged into one: all are read in one way."""
+
+from __future__ import annotations
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.merge.intake.describe import FirstSchema
+from cdc_assets.schema.types import Column
+
+
+def require_alike(
+    table: FirstSchema, joining: FirstSchema, where: str, *, has_schemas: bool
+) -> None:
+    """Refuses a table that is not like the one it joins; it may have more or fewer columns.
+
+    Args:
+        table: what is there.
+        joining: of the one that is new.
+        where: for the error.
+        has_schemas: whether each of its records tells its own: types are compared with each then.
+
+    Raises:
+        TerminalError: if its records are others, or its key is, or a column of both arrives in
+            another way and nothing in the records says so.
+    """
+    known = {each.name: each for each in table.schema.columns}
+    both = [(known[each.name], each) for each in joining.schema.columns if each.name in known]
+    differ = [mine.name for theirs, mine in both if _arrives(theirs) != _arrives(mine)]
+    if table.layout != joining.layout:
+        what = f"its records are of another kind ({joining.layout}) than theirs ({table.layout})"
+    elif table.schema.key != joining.schema.key:
+        what = f"its key is {', '.join(joining.schema.key)}, theirs {', '.join(table.schema.key)}"
+    elif differ and not has_schemas:
+        what = f"columns {', '.join(differ)} arrive in another way than theirs"
+    else:
+        return
+    what = f"the table cannot be merged with the others: {what}"
+    remedy = "give it a table of its own (merge_into), or configure columns and key alike"
+    raise TerminalError(what, where=where, remedy=remedy)
+
+
+def _arrives(column: Column) -> tuple[object, ...]:
+    return column.type, column.wire, column.element_wire, column.detail

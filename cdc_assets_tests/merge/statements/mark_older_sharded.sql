@@ -1,0 +1,1 @@
+UPDATE `lake`.`shop_public`.`orders`.`branch_cdc_1` SET _cdc_deleted = true, _cdc_deleted_at = NULL, _cdc_position = X'00FF' WHERE `sh``ard` = 'it\'s \\ one' AND NOT _cdc_deleted AND (_cdc_position IS NULL OR _cdc_position < X'00FF')
