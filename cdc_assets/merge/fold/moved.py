@@ -23,6 +23,7 @@ from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.known import Known
 
+_IS_OPEN: Final = "from_key IS NOT NULL AND carried IS NULL"
 _CHAIN: Final = 8
 """So often a key may change in one batch while a large value is left alone."""
 
@@ -59,14 +60,30 @@ def moves(
         )
     )
     found = pinned(told(found, plan, known))
+    keys = found.where(_IS_OPEN).select(F.col("from_key").alias("key")).distinct()
+    count = keys.count()
+    if not count:
+        return pinned(sent_again(found, changes, plan, known))
+    # All that follows asks for these again and again: the log and the lake are read for them once.
+    changes = pinned(_concerned(changes, keys, count))
+    rows = pinned(known.rows(keys, count=count))
     for _ in range(_CHAIN):
-        whole = pinned(_carried(changes, found, plan, known, unset_able))
+        whole = pinned(_carried(changes, found, plan, rows, unset_able))
         if whole.isEmpty():
             break
         made = found.join(whole, list(source), "left")
         row = F.coalesce("carried", "carried_now").alias("carried")
         found = pinned(made.select(*source, "is_moved", "from_key", row))
+        if found.where(_IS_OPEN).isEmpty():
+            break
     return pinned(sent_again(found, changes, plan, known))
+
+
+def _concerned(changes: DataFrame, keys: DataFrame, count: int) -> DataFrame:
+    """Those in doubt, and all of these keys."""
+    wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+    joined = changes.join(wanted, changes["key"] == wanted["wanted"], "left")
+    return joined.where("in_doubt OR wanted IS NOT NULL").drop("wanted")
 
 
 def settled(
@@ -85,7 +102,7 @@ def _carried(
     changes: DataFrame,
     found: DataFrame,
     plan: BatchPlan,
-    known: Known,
+    rows: DataFrame,
     unset_able: tuple[str, ...],
 ) -> DataFrame:
     """``carried_now`` of moves that can be completed by what their old keys had then.
@@ -95,7 +112,7 @@ def _carried(
     source = plan.numbers[:-1]
     history = settled(changes, found, source, unset_able)
     history = history.withColumn("position", position_bytes(plan.numbers))
-    asked = history.where("from_key IS NOT NULL AND carried IS NULL").dropDuplicates(list(source))
+    asked = history.where(_IS_OPEN).dropDuplicates(list(source))
     turn = F.row_number().over(Window.partitionBy("from_key").orderBy("position"))
     todo = pinned(asked.withColumn("turn", turn).where("turn = 1").drop("turn"))
     as_old = todo.withColumn("key", F.col("from_key")).withColumn("partial", F.lit(True))
@@ -107,7 +124,6 @@ def _carried(
     count = todo.count()
     before = history.join(sent(until, count), history["key"] == until["moved_key"])
     mine = before.where("position < moved_at")
-    rows = known.rows(partial, count=count)
     positions = rows.select("known_key", "known_position")
     mine = mine.drop("moved_key", "moved_at")
     values = set_values(mine, partial, positions, unset_able, count=count, keep_deleted=plan.soft)
