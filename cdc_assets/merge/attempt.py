@@ -295,6 +295,9 @@ class Attempts:
             # What Spark infers from conditions grows with the square of the columns: of 500 that
             # may be left out it ran out of memory. Nothing here gains by it.
             session.conf.set("spark.sql.constraintPropagation.enabled", "false")
+            # Java never compiles a method of more bytes, and interpreted, decoding takes several
+            # times as long. Spark splits what it does not fuse into small methods.
+            session.conf.set("spark.sql.codegen.hugeMethodLimit", "8000")
             self._prepared = session
         return session
 
