@@ -48,13 +48,12 @@ def writer(*, has_headers: bool, has_key: bool) -> Expression:
     value = _id("value", has_headers=has_headers)
     key = _id("key", has_headers=has_headers) if has_key else F.lit(None).cast("bigint")
     none = F.lit(0).cast("bigint")
-    known = F.coalesce(value, none)
-    number = F.shiftleft(known, _KEY_BITS) + F.coalesce(key, none)
+    number = F.shiftleft(value, _KEY_BITS) + F.coalesce(key, none)
     if has_headers:
         is_content = _header("value", "contentId").isNotNull()
         number = number + F.when(is_content, F.lit(_CONTENT)).otherwise(none)
-    of_key = F.col("value").isNull() & key.isNotNull()
-    return F.when(value.isNotNull() | of_key, number)
+    # NULL without an id of the value. Each id is in here once: no part of it is told twice.
+    return F.coalesce(number, F.when(F.col("value").isNull(), key))
 
 
 def _id(side: str, *, has_headers: bool) -> Expression:
