@@ -82,10 +82,10 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     are too large are not parsed: their ``op`` is NULL.
     """
     fmt, specs = reading.format, reading.specs
-    writer = fmt.writer(specs[-1].layout, specs[-1].table)
-    read = fmt.opened(blanked(raw, fmt, specs[-1].layout))
-    told = read if writer is None else read.withColumn("writer", writer)
-    if writer is None or _is_small(specs):
+    layout, table = specs[-1].layout, specs[-1].table
+    known = {number: text for spec in specs for number, text in spec.writers.items()}
+    told = fmt.numbered(fmt.opened(blanked(raw, fmt, layout)), layout, table, known)
+    if fmt.writer(layout, table) is None or _is_small(specs):
         return _judged(_decoded(told, reading, specs), specs[-1])
     which = _which(specs)
     is_of_others = any_of(each for each in which if each is not None)

@@ -168,6 +168,23 @@ class Format(ABC):
         """
         return None
 
+    def numbered(
+        self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
+    ) -> DataFrame:
+        """Records as `document` and `envelope` read them.
+
+        In a layout that has a `writer` there is a column of this name. The schema itself may be
+        taken out of ``value``.
+
+        Args:
+            raw: the records.
+            layout: of them.
+            table: whose changes they hold.
+            writers: see `ReadSpec`; those that are known.
+        """
+        number = self.writer(layout, table)
+        return raw if number is None else raw.withColumn("writer", number)
+
     def schema_carrier(self, layout: Layout) -> Expression:
         """As much of a record's value as `written` needs, as bytes."""
         from pyspark.sql import functions as F

@@ -104,18 +104,22 @@ def decoded(
     records: Sequence[Bytes],
     *,
     most_schemas: int = 1000,
+    with_texts: bool = True,
 ) -> dict[int, list[Row]]:
     """The changes of each record, by its place; one job for all of them.
 
-    With more than ``most_schemas`` the records of the others are of no known schema.
+    With more than ``most_schemas`` the records of the others are of no known schema. Without
+    ``with_texts`` nothing but the number of a schema is known.
     """
     session = spark()
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     rows = [(each.key, each.value, 0, offset) for offset, each in enumerate(records)]
-    found = decode(
-        session.createDataFrame(rows, _COLUMNS), _reading(fmt, table, records, most_schemas)
-    )
+    reading = _reading(fmt, table, records, most_schemas)
+    if not with_texts:
+        specs = (replace(s, writers=dict.fromkeys(s.writers, "")) for s in reading.specs)
+        reading = replace(reading, specs=tuple(specs))
+    found = decode(session.createDataFrame(rows, _COLUMNS), reading)
     changes: dict[int, list[Row]] = {offset: [] for offset in range(len(records))}
     for row in _judged(found).collect():
         changes[row["offset"]].append(row)

@@ -16,6 +16,7 @@ from cdc_assets.formats.debezium.added_fields import AddedFields
 from cdc_assets.formats.debezium.dialects import CloudEvents, Dialect, Documents, Enveloped, Flat
 from cdc_assets.formats.debezium.dialects.cloudevents import is_cloud_event
 from cdc_assets.formats.debezium.dialects.dialect import is_object, opened, unwrapped
+from cdc_assets.formats.debezium.inline import known_text
 from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
 from cdc_assets.formats.debezium.topics import DebeziumTopics
@@ -149,6 +150,12 @@ class DebeziumJson(Format):
         """A hash of the inline schema."""
         return self._records(layout).writer()
 
+    def numbered(
+        self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
+    ) -> DataFrame:
+        """Of a known schema without it."""
+        return self._records(layout).numbered(raw, writers)
+
     def schema_carrier(self, layout: Layout) -> Expression:
         """The schema alone, in an object of its own."""
         return self._records(layout).schema_alone()
@@ -160,7 +167,8 @@ class DebeziumJson(Format):
         schema = dialect.schema_in(read_object(record.value)) if text is None else read_json(text)
         if not dialect.is_schema(schema):
             return None
-        return Written(dialect.table(schema, ()), None if text is None else spark_hash(text))
+        number = None if text is None else spark_hash(text)
+        return Written(dialect.table(schema, ()), number, known_text(record.value))
 
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 

@@ -13,7 +13,7 @@ from cdc_assets.changes.json_text import mapping
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.debezium.dialects import Enveloped
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
-from cdc_assets.formats.debezium.inline import schema_text
+from cdc_assets.formats.debezium.inline import known_text, schema_text
 from cdc_assets.formats.debezium.json import DebeziumJson
 from cdc_assets.formats.debezium.marks import mark_of
 from cdc_assets.formats.sample import Refusal, Sample, Written
@@ -94,6 +94,12 @@ class YugabyteDebezium(DebeziumJson):
         """A hash of the inline schema."""
         return super().writer(_plain(layout), table)
 
+    def numbered(
+        self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
+    ) -> DataFrame:
+        """Of a known schema without it."""
+        return super().numbered(raw, _plain(layout), table, writers)
+
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
         """By the inline schema of the value, told by its text as it is."""
         if layout.dialect != INLINE_CELLS:
@@ -101,7 +107,8 @@ class YugabyteDebezium(DebeziumJson):
         found = super().written(without_cells(record), _plain(layout))
         text = schema_text(record.value)
         number = None if text is None else spark_hash(text)
-        return None if found is None else replace(found, number=number)
+        told = known_text(record.value)
+        return None if found is None else replace(found, number=number, text=told)
 
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -46,6 +47,10 @@ class Records(ABC):
     def writer(self) -> Expression | None:
         """The number of the schema; None for a dialect without."""
         return None if self._schemas is None else self._schemas.writer()
+
+    def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
+        """Records with the number of their schema; the same ones in a dialect without."""
+        return raw if self._schemas is None else self._schemas.numbered(raw, writers)
 
     def schema_alone(self) -> Expression:
         """As much of a value as tells its schema."""

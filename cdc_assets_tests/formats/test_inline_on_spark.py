@@ -1,0 +1,105 @@
+"""Records that begin with a known schema are read without it, and are what they were with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cdc_assets.formats.debezium.inline import PAYLOAD, SCHEMA, front_of, known_text
+from cdc_assets.formats.spark_hash import spark_hash
+from cdc_assets_tests.formats.debezium import debezium_json
+from cdc_assets_tests.formats.decoding import Bytes, decoded, table_of
+from cdc_assets_tests.pipeline import Session
+
+
+def schema(*columns: str, doc: str = "") -> str:
+    fields = [
+        {"field": name, "type": "int64" if name == "id" else "string", "optional": name != "id"}
+        for name in columns
+    ]
+    after = {"field": "after", "type": "struct", "optional": True, "fields": fields}
+    return json.dumps({"type": "struct", "fields": [after], "doc": doc}, separators=(",", ":"))
+
+
+def payload(**row: object) -> str:
+    source = {"ts_ms": 1_760_000_000_000, "lsn": 7, "sequence": '["6","7"]'}
+    event = {"before": None, "after": row, "source": source, "op": "c"}
+    return json.dumps(event, separators=(",", ":"), ensure_ascii=False)
+
+
+def value(text: str, event: str) -> bytes:
+    return f"{SCHEMA}{text}{PAYLOAD}{event}}}".encode()
+
+
+KNOWN, WIDER, LONGER = (
+    schema("id", "name"),
+    schema("id", "name", "more"),
+    schema("id", "name") + " ",
+)
+GOOD = value(KNOWN, payload(id=1, name="é"))
+RECORDS = {
+    "good": GOOD,
+    "another schema": value(WIDER, payload(id=2, name="a", more="b")),
+    "a schema that differs in its last letter": value(schema("id", "name", doc="x"), payload(id=3)),
+    "a longer schema": value(LONGER, payload(id=4, name="a")),
+    "a payload like a schema": value(KNOWN, payload(id=5, name=f"{KNOWN}{PAYLOAD}")),
+    "with spaces": GOOD.replace(b'"payload":', b' "payload": '),
+    "payload first": b'{"payload":'
+    + payload(id=6).encode()
+    + b',"schema":'
+    + KNOWN.encode()
+    + b"}",
+    "more beside it": GOOD[:-1] + b',"beside":{"payload":1}}',
+    "more after it": GOOD + b"{}",
+    "cut off": GOOD[:-1],
+    "cut off before the payload": GOOD[: len(SCHEMA + KNOWN + PAYLOAD)],
+    "cut off within the separator": GOOD[: len(SCHEMA + KNOWN + PAYLOAD) - 1],
+    "cut off within the schema": GOOD[: len(SCHEMA + KNOWN) - 3],
+    "not UTF-8": GOOD.replace("é".encode(), b"\xff"),
+    "half a character": value(KNOWN, payload(id=7, name="?").replace("?", "\\ud800")),
+    "no payload": value(KNOWN, "null"),
+    "no object": value(KNOWN, "7"),
+    "no schema": payload(id=8, name="a").encode(),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("known", [1, 2, 1000], ids="{} schemas are known".format)
+def test_a_record_is_the_same_read_with_its_schema_and_without(spark: Session, known: int) -> None:
+    records = [Bytes(b'{"id":1}', each) for each in RECORDS.values()]
+    fmt = debezium_json()
+    table = table_of(fmt, records[:1])
+    with_it = decoded(spark, fmt, table, records, most_schemas=known, with_texts=False)
+    without = decoded(spark, fmt, table, records, most_schemas=known)
+    for name, one, other in zip(RECORDS, with_it.values(), without.values(), strict=True):
+        assert one == other, name
+    assert [row["row"].asDict() for row in without[0]] == [{"id": 1, "name": "é"}]
+    is_read = [name for name, rows in zip(RECORDS, without.values(), strict=True)
+               if rows[0]["reject"] is None]  # fmt: skip
+    assert {"good", "a payload like a schema"} <= set(is_read)
+    assert not {"cut off", "not UTF-8", "half a character"} & set(is_read)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (KNOWN, 7),
+        (KNOWN[:-1], None),
+        (f'{{"doc":1{PAYLOAD}2}}', None),
+        (schema("id", doc="\ud800"), None),
+        ("", None),
+    ],
+    ids=["of another number", "cut off", "with a separator in it", "half a character", "none"],
+)
+def test_a_text_that_does_not_tell_the_records_of_its_schema_is_not_used(text, number) -> None:
+    assert front_of(text, spark_hash(text.encode()) if number is None else number) is None
+
+
+@pytest.mark.unit
+def test_the_text_of_a_schema_is_told_by_its_record_and_by_what_stands_for_it() -> None:
+    alone = f"{SCHEMA}{KNOWN}}}".encode()
+    assert known_text(GOOD) == known_text(alone) == KNOWN
+    assert front_of(KNOWN, spark_hash(KNOWN.encode())) == alone[:-1]
+    assert known_text(None) == known_text(b"{}") == known_text(alone[:-3] + b"\xff}}") == ""
