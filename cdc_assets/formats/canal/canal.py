@@ -7,7 +7,7 @@ and in some formats a record, may hold many.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.json_text import read_object
@@ -22,6 +22,7 @@ from cdc_assets.log.values import RawRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
 
     from cdc_assets.formats.envelope import Envelope, Rows
     from cdc_assets.formats.layout import Layout
@@ -90,6 +91,14 @@ class Canal(Format):
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.writer(table)
+
+    def numbered(
+        self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
+    ) -> DataFrame:
+        """Parsed once for it."""
+        from cdc_assets.formats.canal import flat_messages
+
+        return flat_messages.numbered(raw, table)
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
         """By ``mysqlType`` of one message, as JSON."""

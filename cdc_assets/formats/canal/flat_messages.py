@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -47,9 +48,22 @@ _ROLLED_BACK: Final = (
 _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType")
 
 
+def numbered(raw: DataFrame, table: TableName) -> DataFrame:
+    """Messages with their `writer`: parsed once for it, and not for each part of the condition."""
+    told = raw.withColumn("said", _said())
+    return told.withColumn("writer", _number(F.col("said"), table)).drop("said")
+
+
 def writer(table: TableName) -> Expression:
     """A hash of the types of a message of the table's rows; NULL for others, and without types."""
-    head = F.from_json(value_text(), _HEAD)
+    return _number(_said(), table)
+
+
+def _said() -> Expression:
+    return F.from_json(value_text(), _HEAD)
+
+
+def _number(head: Expression, table: TableName) -> Expression:
     mine = (head["database"] == table.schema) & (head["table"] == table.name)
     types = head["mysqlType"]
     changes = head["type"].isin(*ROWS)

@@ -78,10 +78,8 @@ def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
 
 
 def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
-    writer = fmt.writer(plan.layout, plan.entry.table)
-    number = F.lit(None).cast("bigint") if writer is None else writer
     read = fmt.opened(blanked(raw, fmt, plan.layout))
-    return read.withColumn("writer", number).where("writer IS NOT NULL")
+    return fmt.numbered(read, plan.layout, plan.entry.table, {}).where("writer IS NOT NULL")
 
 
 def _first_records(
