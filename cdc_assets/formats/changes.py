@@ -119,8 +119,8 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
         parsed = _lines(parsed, fmt, _with_all(specs))
     names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
-    if fmt.has_many_tables:
-        parsed, envelopes = _with_sources(parsed, envelopes)
+    if fmt.has_many_tables or len(specs) > 1:
+        parsed, envelopes = _in_columns(parsed, envelopes)
     changes = [_change(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
     named = {name: _case(which, [each[name] for each in changes]) for name in changes[0]}
     if has_writer:
@@ -143,18 +143,24 @@ def _lines(parsed: DataFrame, fmt: Format, spec: ReadSpec) -> DataFrame:
     return each.select("*", line, F.struct("head", "row").alias("document0"))
 
 
-def _with_sources(
+def _in_columns(
     parsed: DataFrame, envelopes: Sequence[Envelope]
 ) -> tuple[DataFrame, list[Envelope]]:
-    """With what records tell of their source in columns of their own.
+    """With what nearly all parts of a change look at in columns of its own, found once for each.
 
-    Where that is made of text it is deep, and would make deep whatever it is written into, see
-    `cdc_assets.formats.flat`. So would the names of other tables.
+    Of several schemas each part is a choice, and Spark looks into none for what they have in
+    common. Of one it does, and finds that faster by itself.
+
+    What records tell of their source is deep where it is made of text, and would make deep
+    whatever it is written into, see `cdc_assets.formats.flat`. So would the names of other tables.
     """
-    names = [f"source{i}" for i in range(len(envelopes))]
-    told = (each.source.alias(name) for name, each in zip(names, envelopes, strict=True))
-    mine = [replace(each, source=F.col(name)) for name, each in zip(names, envelopes, strict=True)]
-    return parsed.select("*", *told), mine
+    found: dict[str, Expression] = {}
+    kept: list[Envelope] = []
+    for i, each in enumerate(envelopes):
+        op, is_read, source = f"op{i}", f"is_read{i}", f"source{i}"
+        found |= {op: each.op, is_read: each.is_read, source: each.source}
+        kept.append(replace(each, op=F.col(op), is_read=F.col(is_read), source=F.col(source)))
+    return parsed.select("*", *(each.alias(name) for name, each in found.items())), kept
 
 
 def _documents(
