@@ -141,10 +141,15 @@ def rejection(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -
 def other_table(
     database: Expression, name: Expression, table: TableName, is_change: Expression
 ) -> Expression:
-    """The table that a message is of, if it names one and that is another."""
+    """The table that a message is of, if it names one and that is another.
+
+    Whose a change is that names none, or half of one, nobody knows: each table refuses it.
+    """
     other = (database != table.schema) | (name != table.name)
+    is_named = F.coalesce((database != "") & (name != ""), F.lit(False))
+    is_nameless = F.coalesce(is_change & ~is_named, F.lit(False))
     named = F.when(is_change, F.concat_ws(".", database, name)).otherwise("")
-    return F.when(F.coalesce(other, F.lit(False)), named)
+    return F.when(F.coalesce(other & ~is_nameless, F.lit(False)), named)
 
 
 def _has_twice(names: Expression) -> Expression:
