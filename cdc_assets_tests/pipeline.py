@@ -19,6 +19,7 @@ from cdc_assets.log.hours import hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator, Waiting
+from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.configuration import beside, source
 from cdc_assets_tests.lake_view import read_rows
@@ -122,15 +123,17 @@ class Pipeline:
         shard = self.config.source(self.prefix).shard(name)
         return TableEntry(name, topic, target, datetime.now(UTC), shard=shard)
 
-    def replicator(self) -> Replicator:
-        return Replicator(self.config, self.spark)
+    def replicator(self, shared: SharedReadings | None = None) -> Replicator:
+        return Replicator(self.config, self.spark, shared=shared)
 
-    def merge(self, table: str) -> list[BatchResult]:
+    def merge(self, table: str, shared: SharedReadings | None = None) -> list[BatchResult]:
         """Its batches, without what it waits for in the end."""
-        return [each for each in self.drained(table) if isinstance(each, BatchResult)]
+        return [each for each in self.drained(table, shared) if isinstance(each, BatchResult)]
 
-    def drained(self, table: str) -> list[BatchResult | Waiting]:
-        drained = self.replicator().drain(
+    def drained(
+        self, table: str, shared: SharedReadings | None = None
+    ) -> list[BatchResult | Waiting]:
+        drained = self.replicator(shared).drain(
             self.entry(table), window=None, run_id="test", budget_seconds=300
         )
         return list(drained)

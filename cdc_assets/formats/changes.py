@@ -42,11 +42,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.formats.by_table import opened
 from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import NUMBERS, Placed
-from cdc_assets.formats.oversized import OVERSIZE, blanked, refusal
+from cdc_assets.formats.oversized import OVERSIZE, refusal
 from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, OTHER, ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import FIRST_MICRO, LAST_MICRO, decoded, unfit
@@ -84,7 +85,7 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     fmt, specs = reading.format, reading.specs
     layout, table = specs[-1].layout, specs[-1].table
     known = {number: text for spec in specs for number, text in spec.writers.items()}
-    told = fmt.numbered(fmt.opened(blanked(raw, fmt, layout)), layout, table, known)
+    told = fmt.numbered(opened(raw, fmt, layout), layout, table, known)
     if fmt.writer(layout, table) is None or _is_small(specs):
         return _judged(_decoded(told, reading, specs), specs[-1])
     which = _which(specs)

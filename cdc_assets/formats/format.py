@@ -48,6 +48,9 @@ class Format(ABC):
         has_many_tables: whether records name their table, so that a topic may hold several.
         has_packets: whether a record is a packet of messages, each with its own table and schema,
             which `opened` takes out of it.
+        tells_tables: whether `envelope` tells what a record, or a message of a packet, is a change
+            of alike whichever table asks, also one without columns, and all rows of a message are
+            of one table. Tables that share a topic then share the reading of it.
         has_tombstones: whether each delete is followed by a record without a value.
         names_schemas: whether each change tells its schema, in a layout that has a `writer`: a
             record that tells none is refused then.
@@ -59,6 +62,7 @@ class Format(ABC):
     has_many_rows: ClassVar[bool] = False
     has_many_tables: ClassVar[bool] = False
     has_packets: ClassVar[bool] = False
+    tells_tables: ClassVar[bool] = False
     has_tombstones: ClassVar[bool] = False
     names_schemas: ClassVar[bool] = False
     reads_alike: ClassVar[bool] = True

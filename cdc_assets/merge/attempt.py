@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -27,6 +28,7 @@ from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Pending, Planner, spans
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
+from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued
 from cdc_assets.merge.plan.plan import BatchPlan, limited
@@ -35,6 +37,7 @@ from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, Waiting
 from cdc_assets.merge.plan.waiting import UnfinishedError
 from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets.registry import TableEntry
 
@@ -60,6 +63,7 @@ class Attempts:
         lake, log: read for plans.
         spark: gives the session; called when the first statement is sent.
         clock: wall clock.
+        shared: what the run has read of topics of many tables; None if each table reads alone.
     """
 
     def __init__(
@@ -69,12 +73,14 @@ class Attempts:
         log: KafkaLog,
         spark: Callable[[], SparkSession],
         clock: Callable[[], datetime],
+        shared: SharedReadings | None = None,
     ) -> None:
         self._config = config
         self._lake = lake
         self._log = log
         self._session = spark
         self._clock = clock
+        self._shared = shared
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
@@ -101,7 +107,8 @@ class Attempts:
         """
         pending = None
         try:
-            with watch.turn(f"table={request.entry.table}"):
+            entry = request.entry
+            with self._kept_from_failures(entry), watch.turn(f"table={entry.table}"):
                 match request.work:
                     case Quarantined() as work:
                         return self._from_quarantine(request, work, watch)
@@ -118,6 +125,16 @@ class Attempts:
         except (MissingRowError, CutShortError) as cut:
             return Longer(cut, may_grow=isinstance(pending, Pending) and pending.may_grow)
 
+    @contextmanager
+    def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
+        """What comes after a failure reads for itself: what was read may be what has failed."""
+        try:
+            yield
+        except BaseException:
+            if self._shared is not None:
+                self._shared.forget(entry)
+            raise
+
     def plan(self, request: Request) -> BatchPlan | None:
         """The plan alone; None if there is nothing to merge. Changes nothing.
 
@@ -126,14 +143,17 @@ class Attempts:
         """
         pending = self.planner.tail(request.entry, None, request.run_id)
         request = request.with_all_schemas()
-        return self._completed(request, pending)[0] if isinstance(pending, Pending) else None
+        if not isinstance(pending, Pending):
+            return None
+        return self._completed(request, pending, self._read(pending.plan, pending.plan.ranges))[0]
 
     # ── out of the log ───────────────────────────────────────────────────────────────────
 
     def _pending(self, request: Request, work: Tail | Again) -> Pending | Waiting | None:
         entry, run_id = request.entry, request.run_id
         if isinstance(work, Tail):
-            return self.planner.tail(entry, work.window, run_id, limits=request.limits)
+            limits, shared = request.limits, self._shared
+            return self.planner.tail(entry, work.window, run_id, limits=limits, shared=shared)
         now = limited(work.ranges, self._source(entry).batch.max_records)
         return self.planner.again(entry, now, run_id)
 
@@ -149,15 +169,32 @@ class Attempts:
         if isinstance(pending, Waiting):
             return pending
         started = time.monotonic()
-        plan, decoder = self._completed(request, pending)
-        execution = self._execution(
-            Work(pending, plan, decoder, self._refusals(plan, decoder.raw), watch)
-        )
+        steps = Steps(pending.plan.where, watch)
+        share = self._share(pending.plan, steps) if isinstance(work, Tail) else None
+        records = share.records if share else self._read(pending.plan, pending.plan.ranges)
+        plan, decoder = self._completed(request, pending, records)
+        # As they lie in Kafka, which a share's are not.
+        refusals = self._refusals(plan, self._read(plan, plan.ranges))
+        execution = self._execution(Work(pending, plan, decoder, refusals, watch))
         done = execution.run()
         if not isinstance(done, Executed):
             return done
-        seconds = (time.monotonic() - started, execution.steps.seconds)
+        if self._shared and plan.needs_keys_apart and self._looks_at_unread(plan):
+            self._shared.found_keys_apart(plan)
+        if share is not None:
+            done = replace(done, figures=done.figures.with_others(share.others))
+        spent = {**steps.seconds, **execution.steps.seconds}
+        seconds = (time.monotonic() - started, spent)
         return Merged(self._result(pending, execution.plan, done, work.window, seconds))
+
+    def _share(self, plan: BatchPlan, steps: Steps) -> Share | None:
+        """The batch's records, if they are read once for several tables."""
+        fmt = self.planner.format(plan.entry)
+        if self._shared is None or not self._shared.is_for(plan.entry, fmt):
+            return None
+        with steps.step("read the topic"):
+            read = partial(self._read, plan, plan.ranges)
+            return self._shared.share(plan, fmt, self.session(), read)
 
     # ── out of the quarantine ────────────────────────────────────────────────────────────
 
@@ -192,14 +229,13 @@ class Attempts:
     # ── parts ────────────────────────────────────────────────────────────────────────────
 
     def _completed(
-        self, request: Request, pending: Pending, raw: DataFrame | None = None
+        self, request: Request, pending: Pending, records: DataFrame
     ) -> tuple[BatchPlan, BatchDecoder]:
         entry, plan = request.entry, pending.plan
         fmt, tables = self.planner.format(entry), self.planner.tables(entry)
         types = TypeSource(self._source(entry), self._log, fmt)
-        records = self._read(plan, plan.ranges) if raw is None else raw
         catalog = self._config.lake.catalog.name
-        all_of_them = request.all_schemas or raw is not None
+        all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
         written = partial(self._written, all_of_them=all_of_them)
         preparation = Preparation(self.session, catalog, types, tables, fmt, written)
         return preparation.of(plan, records, request.columns, request.lacking)
@@ -221,12 +257,16 @@ class Attempts:
             plan=plan,
             decoder=work.decoder,
             context=self._read(plan, plan.context) if plan.context else None,
-            unread=self._read(plan, plan.unread) if plan.unread else None,
+            unread=self._read(plan, plan.unread) if self._looks_at_unread(plan) else None,
             clock=self._clock,
             require_whole=work.pending.require_whole,
             require_same_topic=self.planner.require_same_topic,
             deadlines=work.watch,
         )
+
+    def _looks_at_unread(self, plan: BatchPlan) -> bool:
+        is_first = bool(plan.unread) and plan.published is None
+        return is_first and not (self._shared and self._shared.has_keys_apart(plan))
 
     def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:
         source = self._source(plan.entry)

@@ -80,7 +80,8 @@ class BatchExecution:
         slo_hours: how long latencies are kept.
         refusals: takes what cannot be merged.
         context: the record before each range, raw; None if there are none.
-        unread: all records that the log held beyond the committed offsets, likewise.
+        unread: of a table's first batch, all records that the log held, likewise; None if their
+            keys were looked at for another table of the topic.
         require_whole: of `Pending`.
         require_same_topic: of `Planner`.
         deadlines: of the steps.

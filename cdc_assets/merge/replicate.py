@@ -21,6 +21,7 @@ from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.intake.planning import rest_of
+from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.outcome import (
     Conflict,
     Lacking,
@@ -54,6 +55,7 @@ class Replicator:
         config: the configuration.
         spark: gives the session; called when the first statement is sent.
         clock: wall clock, for latencies and attempt times.
+        shared: what the run has read of topics of many tables; None if each table reads alone.
     """
 
     def __init__(
@@ -62,9 +64,10 @@ class Replicator:
         spark: Callable[[], SparkSession],
         *,
         clock: Callable[[], datetime] = utc_now,
+        shared: SharedReadings | None = None,
     ) -> None:
         log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
-        self._attempts = Attempts(config, Lake(config), log, spark, clock)
+        self._attempts = Attempts(config, Lake(config), log, spark, clock, shared)
 
     def drain(
         self,

@@ -13,7 +13,14 @@ from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
-from cdc_assets.orchestration.keys import op_name, pool_name, table_key, topic_key
+from cdc_assets.orchestration.keys import (
+    TAG_TOPIC,
+    op_name,
+    pool_name,
+    table_key,
+    topic_key,
+    topic_tag,
+)
 from cdc_assets.orchestration.partitions import HOURS
 from cdc_assets.orchestration.table_run import Event, OnBatch, TableRun
 from cdc_assets.registry import TableEntry
@@ -64,6 +71,7 @@ def table_asset(
         partitions_def=HOURS,
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=pool_name(entry),
+        op_tags={TAG_TOPIC: topic_tag(entry)},
         retry_policy=RETRY_POLICY,
         required_resource_keys={SPARK},
     )

@@ -22,6 +22,9 @@ TAG_TABLE: Final = "cdc/table"
 TAG_MODE: Final = "cdc/mode"
 """``tail``, ``replay`` or ``housekeeping``, on runs whose intention is known."""
 
+TAG_TOPIC: Final = "cdc/topic"
+"""On each table's op: where its changes lie. Tables of one topic share its reading in a run."""
+
 TAIL: Final = "tail"
 REPLAY: Final = "replay"
 HOUSEKEEPING: Final = "housekeeping"
@@ -64,6 +67,11 @@ def pool_name(entry: TableEntry) -> str:
         return f"merge_{op_name(entry.table)}"
     target = TableName(entry.table.source, entry.target.namespace, entry.target.name)
     return f"merge_{op_name(target)}"
+
+
+def topic_tag(entry: TableEntry) -> str:
+    """The value of `TAG_TOPIC`: sources may read one topic in different ways."""
+    return f"{entry.table.source}:{entry.topic}"
 
 
 def tables_tag(entries: tuple[TableEntry, ...]) -> str:

@@ -14,7 +14,7 @@ from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.registry import TableEntry
 
 BACKLOG_CHANGES: Final = 200_000
-"""More than this takes a table long enough to keep others waiting: it gets its own run."""
+"""More than this takes a table long enough to keep others waiting: its topic gets its own run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run: tables that share an hour, or one table with its backlog."""
+    """One run: tables that share an hour, or the tables of one topic with its backlog."""
 
     hour: HourWindow
     entries: tuple[TableEntry, ...]
@@ -75,16 +75,17 @@ def plan_runs(due: Iterable[Due], slots: Slots) -> tuple[RunPlan, ...]:
     """As few runs as sensible: one per hour for small tables, then the backlogs.
 
     The newest hour comes first, so that what is nearly current stays so; of the backlogs the
-    smallest.
+    smallest. Tables of one topic have one backlog, which is read once in one run.
     """
     by_hour: dict[HourWindow, list[Due]] = defaultdict(list)
-    backlogs: list[Due] = []
+    by_topic: dict[tuple[str, str, HourWindow], list[Due]] = defaultdict(list)
     for each in due:
-        (backlogs if each.is_backlog else by_hour[each.hour]).append(each)
+        topic = (each.entry.table.source, each.entry.topic, each.hour)
+        (by_topic[topic] if each.is_backlog else by_hour[each.hour]).append(each)
     newest_first = sorted(by_hour, key=lambda hour: hour.start, reverse=True)
     groups = [RunPlan(hour, _entries(by_hour[hour])) for hour in newest_first]
-    smallest_first = sorted(backlogs, key=lambda each: each.lag_changes)
-    alone = [RunPlan(each.hour, (each.entry,), backlog=True) for each in smallest_first]
+    smallest_first = sorted(by_topic.values(), key=lambda them: max(e.lag_changes for e in them))
+    alone = [RunPlan(them[0].hour, _entries(them), backlog=True) for them in smallest_first]
     return tuple([*groups, *alone[: max(0, slots.backlogs)]][: max(0, slots.runs)])
 
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dagster import InitResourceContext
 from dagster_pyspark import LazyPySparkResource
 from dagster_pyspark.resources import spark_session_from_config
+from pydantic import PrivateAttr
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import looks_secret
@@ -29,6 +30,9 @@ from cdc_assets.orchestration.endpoint import require_listener
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from cdc_assets.merge.intake.shared_reading import SharedReadings
+    from cdc_assets.registry import TableEntry
 
 APP_NAME = "cdc_assets"
 _ELSEWHERE = (
@@ -46,6 +50,8 @@ class ReplicationSpark(LazyPySparkResource):
     ``spark_config`` holds what may be shown: where Spark is, without tokens.
     """
 
+    _shared: SharedReadings | None = PrivateAttr(default=None)
+
     @classmethod
     def _is_dagster_maintained(cls) -> bool:
         return False
@@ -61,9 +67,24 @@ class ReplicationSpark(LazyPySparkResource):
         """The session, made now if there is none."""
         return self.spark_session
 
+    def shared(self, tables: Callable[[TableEntry], int]) -> SharedReadings:
+        """What the run has read of topics that hold several of its tables.
+
+        Args:
+            tables: how many tables of the run lie in a table's topic.
+        """
+        from cdc_assets.merge.intake.shared_reading import SharedReadings
+
+        if self._shared is None:
+            self._shared = SharedReadings(tables)
+        return self._shared
+
     def forget(self) -> None:
         """Give the session up, usable or not; the next use makes a new one."""
         session, self._spark_session = self._spark_session, None
+        if self._shared is not None:
+            with contextlib.suppress(Exception):  # likewise, as below
+                self._shared.release()
         if session is not None:
             with contextlib.suppress(Exception):  # it may be what has just failed
                 session.stop()
@@ -71,6 +92,7 @@ class ReplicationSpark(LazyPySparkResource):
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Close what was opened."""
         self.forget()
+        self._shared = None
 
     def _init_session(self) -> None:
         if self._spark_session is not None:

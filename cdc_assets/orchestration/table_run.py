@@ -9,7 +9,8 @@ What is merged depends on how the run was started:
 
 - *tail* (a sensor, a command): from the committed offsets to the end of the log, hour by
   hour, until caught up or out of time. In a run with other tables, only up to where the log
-  ended when the turn began, so that no busy table keeps the others waiting.
+  ended when the turn began, so that no busy table keeps the others waiting; with tables of its
+  topic, only up to where these have read, see `cdc_assets.merge.intake.shared_reading`.
 - *replay* (a backfill, or a range of partitions): the chosen hours once more, then what of
   them was not merged yet.
 - *by hand* (one partition): like a tail; if that hour is over and held nothing new, replay it.
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.config import SourceConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
@@ -43,7 +45,14 @@ from cdc_assets.orchestration.failing import (
     message_of,
     recovery_observation,
 )
-from cdc_assets.orchestration.keys import REPLAY, TAG_MODE, TAIL, table_key
+from cdc_assets.orchestration.keys import (
+    REPLAY,
+    TAG_MODE,
+    TAG_TOPIC,
+    TAIL,
+    table_key,
+    topic_tag,
+)
 from cdc_assets.orchestration.metadata import (
     Lag,
     batch_metadata,
@@ -56,6 +65,7 @@ from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.merge import BatchResult, Replicator, Waiting
+    from cdc_assets.merge.intake.shared_reading import SharedReadings
     from cdc_assets.orchestration.resources import ReplicationSpark
 
 BACKFILL_TAG = "dagster/backfill"
@@ -106,6 +116,7 @@ class TableRun:
             for event in self._work():
                 with effect("dagster: event"):
                     yield event
+            self._shared.leave(self.entry)
         except Exception as error:
             self.spark.forget()  # it may be what failed; the next attempt makes a new one
             failure = failure_of(self.entry, error)
@@ -113,6 +124,7 @@ class TableRun:
             if last_try and not self._replaying:
                 self._remember(error)
             if last_try:
+                self._shared.leave(self.entry)
                 yield failure_observation(self.entry, failure)
                 yield from self._checks_despite(failure)
             raise failure from None
@@ -202,7 +214,9 @@ class TableRun:
     def _tail(self, before: TableSurvey) -> Iterator[BatchResult]:
         # A command goes on to its next run: it stops where it was asked to.
         alone = len(self.context.op_execution_context.job_def.nodes) == 1 and self.on_batch is None
-        until = None if alone or before.marks is None else before.marks.end
+        until = None
+        if not alone and before.marks is not None:
+            until = self._shared.end(self.entry, before.marks.end)
         yield from self._drain(self._windows[-1], until)
 
     def _drain(self, first: HourWindow, until: OffsetVector | None) -> Iterator[BatchResult]:
@@ -221,8 +235,14 @@ class TableRun:
                 return
             self._tell(batch)
             yield batch
-            if until is not None and not batch.end.ranges_to(until):
+            if until is not None and self._is_enough(batch.end, until):
                 return
+
+    def _is_enough(self, committed: OffsetVector, until: OffsetVector) -> bool:
+        if not committed.ranges_to(until):
+            return True
+        most = self._source.batch.max_records
+        return self._shared.is_enough(self.entry, committed, most)
 
     def _next_hour(self, done: HourWindow, last: BatchResult | None) -> HourWindow | None:
         """Where a backlog goes on; None if all is read, time is up or no headway was made."""
@@ -304,8 +324,11 @@ class TableRun:
 
     @cached_property
     def _deadline(self) -> float:
-        source = self.services.config.source(self.entry.table.source)
-        return time.monotonic() + source.batch.drain_seconds
+        return time.monotonic() + self._source.batch.drain_seconds
+
+    @property
+    def _source(self) -> SourceConfig:
+        return self.services.config.source(self.entry.table.source)
 
     @property
     def _seconds_left(self) -> float:
@@ -315,8 +338,16 @@ class TableRun:
     def _replicator(self) -> Replicator:
         from cdc_assets.merge import Replicator
 
-        session = self.spark.session
-        return Replicator(self.services.config, session, clock=self.services.clock)
+        config, session, clock = self.services.config, self.spark.session, self.services.clock
+        return Replicator(config, session, clock=clock, shared=self._shared)
+
+    @property
+    def _shared(self) -> SharedReadings:
+        return self.spark.shared(self._tables_of_topic)
+
+    def _tables_of_topic(self, entry: TableEntry) -> int:
+        nodes = self.context.op_execution_context.job_def.nodes
+        return sum(node.tags.get(TAG_TOPIC) == topic_tag(entry) for node in nodes)
 
 
 class _HeldBack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,12 +14,13 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.catalog import SourceTable
+from cdc_assets.formats.by_table import OF_ROWS, OF_TABLE, opened, told_apart
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.debezium.placeholder import unset_able
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.sample import Refusal, Sample
-from cdc_assets.formats.spec import ReadSpec
+from cdc_assets.formats.spec import OTHER, ReadSpec
 from cdc_assets.formats.writers import Writer, read_alike, read_apart
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.described import Described
@@ -111,19 +113,52 @@ def decoded(
     With more than ``most_schemas`` the records of the others are of no known schema. Without
     ``with_texts`` nothing but the number of a schema is known.
     """
-    session = spark()
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    rows = [(each.key, each.value, 0, offset) for offset, each in enumerate(records)]
     reading = _reading(fmt, table, records, most_schemas)
     if not with_texts:
         specs = (replace(s, writers=dict.fromkeys(s.writers, "")) for s in reading.specs)
         reading = replace(reading, specs=tuple(specs))
-    found = decode(session.createDataFrame(rows, _COLUMNS), reading)
+    found = decode(_frame(spark, records), reading)
     changes: dict[int, list[Row]] = {offset: [] for offset in range(len(records))}
     for row in _judged(found).collect():
         changes[row["offset"]].append(row)
     return changes
+
+
+def told_or_decoded(
+    spark: Session, fmt: Format, table: Table, records: Sequence[Bytes], *, most_schemas: int
+) -> tuple[Counter[str], Counter[str]]:
+    """The changes of records by a table that reads all, and by one that shares the reading.
+
+    That one decodes what is not told of others, and takes the count of those.
+    """
+    reading, raw_ = _reading(fmt, table, records, most_schemas), _frame(spark, records)
+    apart = told_apart(opened(raw_, fmt, table.layout), fmt, table.layout)
+    is_mine = F.col(OF_TABLE).isNull() | (F.col(OF_TABLE) == TABLE.qualified)
+    told = _counted(decode(apart.where(is_mine).drop(OF_TABLE, OF_ROWS), reading))
+    for row in apart.where(~is_mine).select("offset", OF_TABLE, OF_ROWS).collect():
+        told[_other(row["offset"], row[OF_TABLE])] += row[OF_ROWS]
+    return _counted(decode(raw_, reading)), told
+
+
+def _counted(changes: DataFrame) -> Counter[str]:
+    rows = _judged(changes).collect()
+    assert all(row["reject"] is None for row in rows if row["op"] == OTHER and row["other_table"])
+    return Counter(
+        _other(row["offset"], row["other_table"]) if row["op"] == OTHER else str(row)
+        for row in rows
+    )
+
+
+def _other(offset: int, table: str) -> str:
+    return f"{offset}: a change of {table}"
+
+
+def _frame(spark: Session, records: Sequence[Bytes]) -> DataFrame:
+    session = spark()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    rows = [(each.key, each.value, 0, offset) for offset, each in enumerate(records)]
+    return session.createDataFrame(rows, _COLUMNS)
 
 
 def _judged(found: DataFrame) -> DataFrame:

@@ -22,7 +22,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, TOMBSTONE
 from cdc_assets.log.values import RawRecord
-from cdc_assets_tests.formats.decoding import TABLE, Bytes, Table, decoded, raw
+from cdc_assets_tests.formats.decoding import TABLE, Bytes, Table, decoded, raw, told_or_decoded
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy import profiles
 
@@ -99,6 +99,33 @@ def require_told(
     told = [changes[at][0]["reject"] for at in range(len(good))]
     assert told == [None] * len(good)
     return counts
+
+
+def require_apart(
+    spark: Session,
+    fmt: Format,
+    table: Table,
+    good: Sequence[Bytes],
+    *,
+    count: int,
+    odd: SearchStrategy[Bytes] | None = None,
+) -> int:
+    """A table that shares a reading is told what it tells of all records by itself.
+
+    Args:
+        spark, fmt, table, count, odd: as of `require_told`.
+        good: records of the table and of others.
+
+    Returns:
+        Of how many changes it was only told that they are another table's.
+    """
+    usual = records_like(good)
+    chosen = usual if odd is None else st.one_of(usual, odd)
+    made = [*good, *_examples(chosen, profiles.examples(count))]
+    records = [each for each in made if _is_read_in_python(fmt, table, each)]
+    alone, told = told_or_decoded(spark, fmt, table, records, most_schemas=10)
+    assert alone == told, (alone - told, told - alone)
+    return sum(count for what, count in told.items() if ": a change of " in what)
 
 
 def _decoded(decode: Decode, records: Sequence[Bytes]) -> dict[int, list[Row]]:

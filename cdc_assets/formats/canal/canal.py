@@ -36,6 +36,7 @@ class Canal(Format):
 
     has_many_rows = True
     has_many_tables = True
+    tells_tables = True
     names_schemas = True
 
     @abstractmethod

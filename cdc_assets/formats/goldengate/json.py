@@ -46,6 +46,7 @@ class OggJson(Format):
 
     name = "ogg-json"
     has_many_tables = True
+    tells_tables = True
 
     @property
     def leaves_out(self) -> bool:

@@ -44,6 +44,7 @@ class MaxwellJson(Format):
 
     name = "maxwell-json"
     has_many_tables = True
+    tells_tables = True
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 

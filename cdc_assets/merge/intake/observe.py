@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import uuid
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -90,6 +90,13 @@ class BatchFigures:
     lowest_commit: int | None
     max_read: int | None
     min_floating: int | None
+
+    def with_others(self, left_out: Mapping[str, int]) -> BatchFigures:
+        """With changes of other tables that the batch was not given, by table."""
+        frequent = sorted(left_out, key=lambda name: (-left_out[name], name))[:_MOST_OTHERS]
+        names = sorted({*self.other_tables, *frequent})
+        others = self.others + sum(left_out.values())
+        return replace(self, others=others, other_tables=tuple(names))
 
 
 class BatchObserver:

@@ -27,6 +27,7 @@ from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
+from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.plan import (
     BatchPlan,
     limited,
@@ -88,7 +89,13 @@ class Planner:
         self._formats: dict[str, Format] = {}
 
     def tail(
-        self, entry: TableEntry, window: HourWindow | None, run_id: str, *, limits: int = 1
+        self,
+        entry: TableEntry,
+        window: HourWindow | None,
+        run_id: str,
+        *,
+        limits: int = 1,
+        shared: SharedReadings | None = None,
     ) -> Pending | Waiting | None:
         """The next batch from the committed offsets on; None if there is nothing to merge.
 
@@ -97,6 +104,7 @@ class Planner:
             window: the hour to stay within, except for the end of a transaction.
             run_id: recorded.
             limits: how many times the source's limit the batch may hold.
+            shared: what was read of the topic for other tables, which the batch is cut to.
 
         Raises:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
@@ -126,7 +134,10 @@ class Planner:
             return None
         transactions, patience = self._transactions(entry), self._patience(entry)
         limit = self._limit(entry, state, marks, limits)
-        ranges = self._ended((transactions, patience), unread, within, marks, limit)
+        # What needs whole transactions, more room or all that there is goes its own way.
+        may_share = shared is not None and transactions is None and limit is not None
+        cut = shared.cut(entry, within) if shared and may_share and limits == 1 else within
+        ranges = self._ended((transactions, patience), unread, cut, marks, limit)
         if isinstance(ranges, Waiting):
             return ranges
         if not ranges:

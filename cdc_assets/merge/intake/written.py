@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.formats.by_table import opened
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.oversized import blanked
 from cdc_assets.formats.sample import Written
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.reader import EPOCH
@@ -78,7 +78,7 @@ def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
 
 
 def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
-    read = fmt.opened(blanked(raw, fmt, plan.layout))
+    read = opened(raw, fmt, plan.layout)
     return fmt.numbered(read, plan.layout, plan.entry.table, {}).where("writer IS NOT NULL")
 
 

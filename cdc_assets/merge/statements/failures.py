@@ -83,18 +83,31 @@ def released_after(release: Callable[[], object]) -> Iterator[None]:
     except UnreachableError:
         raise
     except BaseException:
-        _try(release)
+        could_release(release)
         raise
-    _try(release)
+    could_release(release)
 
 
-def _try(release: Callable[[], object]) -> None:
+@contextmanager
+def released_on_failure(release: Callable[[], object]) -> Iterator[None]:
+    """The same, if the block fails."""
+    try:
+        yield
+    except BaseException:
+        could_release(release)
+        raise
+
+
+def could_release(release: Callable[[], object]) -> bool:
+    """Release something if Spark answers; whether it did."""
     try:
         release()
     except (PySparkException, grpc.RpcError, ValueError) as error:
         if isinstance(error, ValueError) and not _is_closed(error):
             raise
         _log.debug("could not release a cached frame or view: %s", _cause(error))
+        return False
+    return True
 
 
 def _is_too_large(error: Exception) -> bool:
