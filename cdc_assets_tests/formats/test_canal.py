@@ -29,6 +29,7 @@ from cdc_assets_tests.formats.canal import (
     row,
 )
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 Make = Callable[..., Pipeline]
 
@@ -45,7 +46,7 @@ JSON = Way("canal-json", lambda said: [as_json(each) for each in said])
 PACKETS = Way("canal-protobuf", lambda said: [as_packet([each]) for each in said])
 ONE_PACKET = Way("canal-protobuf", lambda said: [as_packet(said)])
 WAYS = [pytest.param(JSON, id="json"), pytest.param(PACKETS, id="packets"),
-        pytest.param(ONE_PACKET, id="one-packet")]  # fmt: skip
+        pytest.param(ONE_PACKET, id="one-packet", marks=profiles.in_soak)]  # fmt: skip
 of_json = pytest.mark.parametrize("way", [pytest.param(JSON, id="json")])
 
 

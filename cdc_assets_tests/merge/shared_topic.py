@@ -108,7 +108,6 @@ def _maxwell(said: Sequence[Said], partitions: int) -> list[Message]:
 CANAL = Dialect("canal-json", _canal)
 PACKETS = Dialect("canal-protobuf", _packets)
 MAXWELL = Dialect("maxwell-json", _maxwell)
-DIALECTS = (CANAL, PACKETS, MAXWELL)
 
 
 def topic_of(pipeline: Callable[..., Pipeline], dialect: Dialect, partitions: int = 1,

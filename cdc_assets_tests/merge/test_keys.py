@@ -12,6 +12,7 @@ from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -25,7 +26,12 @@ def moved(old: int, new: int, name: str, lsn: int) -> list[Message]:
     return [gone, tombstone(old), event("c", {"id": new, "name": name}, lsn, commit=lsn - 1)]
 
 
-def test_chains_and_swaps_of_keys_in_one_batch_and_in_many(pipeline: Make) -> None:
+@pytest.mark.parametrize(
+    "singly",
+    [False, pytest.param(True, marks=profiles.in_soak)],
+    ids=["in one batch", "in many"],
+)
+def test_chains_and_swaps_of_keys(pipeline: Make, singly: bool) -> None:
     events = [
         event("c", {"id": 0, "name": "chain"}, 10, commit=9),
         event("c", {"id": 7, "name": "seven"}, 11, commit=9),
@@ -37,12 +43,11 @@ def test_chains_and_swaps_of_keys_in_one_batch_and_in_many(pipeline: Make) -> No
         *moved(-1, 8, "seven", 42),
     ]
     expected = {2: "chain", 7: "eight", 8: "seven"}
-    assert names(start(pipeline, *events)) == expected
-    singly = start(pipeline, *events[:4])
-    for cut in range(4, len(events), 3):
-        singly.produce(TABLE, events[cut : cut + 3])
-        singly.merge(TABLE)
-    assert names(singly) == expected
+    made = start(pipeline, *(events[:4] if singly else events))
+    for cut in range(4, len(events) if singly else 0, 3):
+        made.produce(TABLE, events[cut : cut + 3])
+        made.merge(TABLE)
+    assert names(made) == expected
 
 
 def test_a_changed_key_takes_large_values_along_that_the_update_left_alone(pipeline: Make) -> None:

@@ -13,7 +13,6 @@ from cdc_assets_tests.faults import Death, Fault, How
 from cdc_assets_tests.merge.shared_topic import (
     BROKEN,
     CANAL,
-    DIALECTS,
     ITEMS,
     KEEP,
     MAXWELL,
@@ -32,11 +31,19 @@ from cdc_assets_tests.merge.shared_topic import (
     views,
 )
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 Make = Callable[..., Pipeline]
-EACH = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.format)
+
+
+def of_all(usual: Dialect, *others: Dialect) -> pytest.MarkDecorator:
+    """In one dialect; `make soak` does it in the others too."""
+    later = (pytest.param(each, marks=profiles.in_soak) for each in others)
+    return pytest.mark.parametrize("dialect", [usual, *later], ids=lambda each: each.format)
+
+
 FIRST = [put(table, id_) for id_ in (1, 2, 3) for table in TABLES]
 THEN = [
     change(ITEMS, 1, None), put(NOTES, 4, "ü"), remove(ITEMS, 2), ddl(NOTES), change(NOTES, 1, "b"),
@@ -44,7 +51,7 @@ THEN = [
 ]  # fmt: skip
 
 
-@EACH
+@of_all(CANAL, PACKETS, MAXWELL)
 def test_tables_are_the_same_whether_or_not_they_share(pipeline: Make, dialect: Dialect) -> None:
     odd = {"bad_records": "quarantine", "batch": {"max_record_bytes": 5_000}}
     source = odd if dialect is CANAL else {}
@@ -120,7 +127,7 @@ def test_a_table_that_comes_late_reads_up_to_the_others_alone(pipeline: Make) ->
     assert topic.rows()[USERS] == [(1, "a"), (2, "a"), (3, "a"), (7, "a")]
 
 
-@pytest.mark.parametrize("dialect", [CANAL, PACKETS], ids=lambda each: each.format)
+@of_all(PACKETS, CANAL)
 def test_a_table_that_is_ahead_takes_its_own_part(pipeline: Make, dialect: Dialect) -> None:
     """Whatever is told of its batch is of its own ranges."""
     topic, alone = (topic_of(pipeline, dialect) for _ in range(2))
@@ -180,7 +187,8 @@ def test_a_broken_record_stops_each_table(pipeline: Make) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [Fault(KEEP, How.BEFORE), Fault(KEEP, How.LOST), Fault(KEEP, How.DEATH),
+    [pytest.param(Fault(KEEP, How.BEFORE), marks=profiles.in_soak), Fault(KEEP, How.LOST),
+     pytest.param(Fault(KEEP, How.DEATH), marks=profiles.in_soak),
      Fault("spark: append rows", How.BEFORE)],
     ids=str,
 )  # fmt: skip
