@@ -220,7 +220,7 @@ class Attempts:
         if not isinstance(done, Executed):
             return done
         with translated("remove from quarantine", f"table={entry.table}"):
-            quarantine.remove(entry.topic, [*refusals.merged, *refusals.overtaken])
+            quarantine.remove(entry.table, [*refusals.merged, *refusals.overtaken])
         rejected = tuple(sorted(refusals.found.items()))
         return Requeued(
             QuarantineReplay(entry.table, refusals.merged, refusals.overtaken, rejected)

@@ -23,3 +23,10 @@ def test_a_limit_cuts_every_partition_and_skips_nothing(ranges, limit):
     ]
     assert all(0 < each.length <= whole.length for each, whole in zip(cut, ranges, strict=True))
     assert total_length(cut) <= limit + len(ranges)
+
+
+@pytest.mark.unit
+def test_a_partition_without_anything_to_read_is_given_nothing_by_a_limit():
+    """What lies beyond it is of a later hour."""
+    ranges = (OffsetRange(0, 5, 5), OffsetRange(1, 0, 100))
+    assert limited(ranges, 10) == (OffsetRange(0, 5, 5), OffsetRange(1, 0, 10))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -151,7 +152,7 @@ def test_what_two_writers_wrote_twice_is_found_once_and_removed_at_once(source: 
     assert source.quarantine.count(source.entry("t").table) == 1
     assert list(source.listed("t")) == [(0, 5)]
 
-    source.quarantine.remove(source.topic("t"), source.at("t", (0, 5)))
+    source.quarantine.remove(source.entry("t").table, source.at("t", (0, 5)))
     assert source.stored() == []
 
 
@@ -175,23 +176,46 @@ def test_only_what_is_named_is_removed_in_one_commit(source: Source) -> None:
     name = LakeName("cdc_assets_quarantine", source.name)
     before = len(source.lake.parents(name))
 
-    source.quarantine.remove(source.topic("t"), source.at("t", *((0, n) for n in range(1, 2400))))
+    source.quarantine.remove(
+        source.entry("t").table, source.at("t", *((0, n) for n in range(1, 2400)))
+    )
     assert len(source.lake.parents(name)) == before + 1
     assert source.found("t") == [(0, 0), *((0, n) for n in range(2400, 2500))]
     assert len(source.listed("t")) == 101
     assert source.found("other") == [(0, 0), (0, 1)]
 
     foreign = [*source.at("t", (0, 0)), *source.at("other", (0, 0))]
-    source.quarantine.remove(source.topic("other"), foreign)
+    source.quarantine.remove(source.entry("other").table, foreign)
     assert source.found("other") == [(0, 1)]
-    assert (0, 0) in source.found("t"), "of another topic"
+    assert (0, 0) in source.found("t"), "of another table"
     assert source.lake.tables_in_quarantine(source.name) == {"public.t", "public.other"}
 
 
 def test_a_new_reason_replaces_the_old_one_of_that_record_only(source: Source) -> None:
     source.set_aside("t", [(0, 5), (0, 6)])
     (again,) = source.at("t", (0, 6))
-    source.quarantine.restate([(again, "it's `still` bad")])
+    source.quarantine.restate(source.entry("t").table, [(again, "it's `still` bad")])
     reasons = {place: each.reason for place, each in source.listed("t").items()}
     assert reasons == {(0, 5): "why", (0, 6): "it's `still` bad"}
     assert source.found("t") == [(0, 5), (0, 6)]
+
+
+def test_what_two_tables_of_a_topic_refuse_each_of_them_keeps(source: Source) -> None:
+    """Nobody could tell whose it is: what becomes of it for one table is not the other's affair."""
+    topic = source.topic("shared")
+    one, two = (replace(source.entry(name), topic=topic) for name in ("one", "two"))
+    raw = source.raw("shared", [(0, 5)])
+    why = source.spark.createDataFrame(
+        [(0, 5, "why")], "partition int, offset bigint, reason string"
+    )
+    for entry in (one, two, two):
+        origin = Origin(entry, [OffsetRange(0, 0, 9)], "run", NOW)
+        source.quarantine.add(raw, why, origin, source.most_bytes)
+    assert [source.quarantine.count(each.table) for each in (one, two)] == [1, 1]
+    (place,) = source.at("shared", (0, 5))
+    source.quarantine.restate(two.table, [(place, "another reason")])
+    assert [source.listed(name)[0, 5].reason for name in ("one", "two")] == [
+        "why", "another reason",
+    ]  # fmt: skip
+    source.quarantine.remove(one.table, [place])
+    assert [source.quarantine.count(each.table) for each in (one, two)] == [0, 1]

@@ -12,6 +12,10 @@ from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge import BatchResult
 from cdc_assets.operate.contiguity import gaps
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.survey import survey
+from cdc_assets.orchestration.keys import op_name, pool_name
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.lake_view import read_table
@@ -78,6 +82,25 @@ def test_rows_of_equal_keys_lie_side_by_side_and_change_by_themselves(
         assert len(history) == 3, "a replay that finds nothing to do publishes nothing"
         assert gaps(history, None)[:-1] == []
     assert names(made) == {("1", 3): "b", ("2", 1): "B", ("2", 2): "C"}
+
+
+def test_each_is_found_as_a_table_by_itself_and_takes_its_turn(
+    shards: Callable[..., Pipeline],
+) -> None:
+    made = shards([created(1, "a", 10)], [created(1, "A", 10)])
+    both = [made.entry(ONE), made.entry(TWO)]
+    entries = discover(Services(made.config)).registry
+    found = [each for each in entries if each.table.source == made.prefix]
+    assert [(e.table, e.target, e.shard) for e in found] == [
+        (e.table, e.target, e.shard) for e in both
+    ]
+    assert [each.shard_value for each in found] == ["1", "2"]
+    assert len({pool_name(each) for each in found}) == 1
+    assert len({op_name(each.table) for each in found}) == 2
+    seen = survey(Services(made.config), both)
+    assert [each.lag_changes for each in seen.tables] == [0, 0]
+    made.produce(TWO, [created(2, "B", 20)])
+    assert [each.lag_changes for each in survey(Services(made.config), both).tables] == [0, 1]
 
 
 @pytest.mark.parametrize("deletes", ["hard", "soft"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -191,15 +191,13 @@ def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks) -> N
 def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, ...]:
     """Cut to about ``limit`` offsets in all, each partition in proportion to what it has.
 
-    Every partition keeps at least one offset, so that all of them move on.
+    Every partition that has any keeps at least one offset, so that all of them move on.
     """
     total = total_length(ranges)
     if total <= limit:
         return ranges
-    return tuple(
-        OffsetRange(r.partition, r.start, r.start + max(1, r.length * limit // total))
-        for r in ranges
-    )
+    shares = ((r, min(r.length, max(1, r.length * limit // total))) for r in ranges)
+    return tuple(replace(r, end=r.start + share) for r, share in shares)
 
 
 def choose(plan: BatchPlan, lowest: Mapping[int, str]) -> Apply:

@@ -1,9 +1,11 @@
 """Records that cannot be merged, kept where a person can look at them and merge them again.
 
-One table per source, written before the batch publishes. A coordinate is written once, also
-when the batch is tried again; of two writers that try it at the same moment each may write it,
-so readers take one row per coordinate. It holds raw keys and values, of whatever size and without
-headers: whoever may read the source's tables may read it, and nobody else should.
+One table per source, written before the batch publishes. A coordinate is written once for each
+table that refuses it, also when the batch is tried again; of two writers that try it at the same
+moment each may write it, so readers take one row per coordinate. Where tables share a topic, each
+of them keeps what nobody could tell the table of: it may be its own. The quarantine holds raw keys
+and values, of whatever size and without headers: whoever may read the source's tables may read
+it, and nobody else should.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ _PROPERTIES: Final = {
     "write.parquet.row-group-check-min-record-count": "1",
 }
 _COORDINATE: Final = ("topic", "partition", "offset")
+_ENTRY: Final = ("table", *_COORDINATE)
 _COORDINATE_TYPES: Final = "topic string, partition int, offset bigint"
 _KAFKA: Final = ("key", "value", *_COORDINATE, "timestamp")
 _KAFKA_TYPES: Final = f"key binary, value binary, {_COORDINATE_TYPES}, timestamp timestamp"
@@ -137,22 +140,23 @@ class Quarantine:
         """How many records of a table lie there."""
         return self.records(table, None).count()
 
-    def remove(self, topic: str, coordinates: Sequence[Coordinate]) -> None:
-        """Take records of a topic out, those of them that are there, in one statement."""
-        mine = [each for each in coordinates if each.topic == topic]
-        if not mine:
+    def remove(self, table: TableName, coordinates: Sequence[Coordinate]) -> None:
+        """Take records of a table out, those of them that are there, in one statement."""
+        if not coordinates:
             return
-        with self._view(self._frame(mine)) as view, effect("spark: remove from quarantine"):
-            self._spark.sql(sql.delete_keys(self._table, view, _COORDINATE))
+        mine = self._frame(coordinates).withColumn("table", F.lit(table.qualified))
+        with self._view(mine) as view, effect("spark: remove from quarantine"):
+            self._spark.sql(sql.delete_keys(self._table, view, _ENTRY))
 
-    def restate(self, rejected: Sequence[tuple[Coordinate, str]]) -> None:
-        """Give records that were rejected again their new reasons, in one statement."""
+    def restate(self, table: TableName, rejected: Sequence[tuple[Coordinate, str]]) -> None:
+        """Give records of a table that were rejected again their new reasons, in one statement."""
         if not rejected:
             return
         rows = [(each.topic, each.partition, each.offset, why) for each, why in rejected]
         reasons = self._spark.createDataFrame(rows, f"{_COORDINATE_TYPES}, reason string")
-        with self._view(reasons) as view, effect("spark: restate quarantine"):
-            self._spark.sql(sql.update_changed(self._table, view, _COORDINATE, "reason"))
+        mine = reasons.withColumn("table", F.lit(table.qualified))
+        with self._view(mine) as view, effect("spark: restate quarantine"):
+            self._spark.sql(sql.update_changed(self._table, view, _ENTRY, "reason"))
 
     def _create(self) -> None:
         with effect("spark: create quarantine"):
@@ -178,12 +182,13 @@ def _bytes(records: DataFrame) -> int:
 
 
 def _within(origin: Origin) -> Expression:
-    """Of the table's topic, between the batch's ends: Iceberg skips files by topic and bounds."""
+    """The table's, between the batch's ends: Iceberg skips files by topic and bounds."""
     partition, offset, ranges = F.col("partition"), F.col("offset"), origin.ranges
     start = by_partition(partition, {each.partition: each.start for each in ranges})
     end = by_partition(partition, {each.partition: each.end for each in ranges})
     lowest = min((each.start for each in ranges), default=0)
     highest = max((each.end for each in ranges), default=0)
     bounds = (offset >= lowest) & (offset < highest)
-    mine = (F.col("topic") == origin.entry.topic) & bounds
+    entry = origin.entry
+    mine = (F.col("table") == entry.table.qualified) & (F.col("topic") == entry.topic) & bounds
     return mine & (offset >= start) & (offset < end)
