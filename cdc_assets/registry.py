@@ -7,7 +7,6 @@ loading Dagster definitions touches no network.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -54,8 +53,7 @@ class TableEntry:
         """What the tables beside its own are named after: shards share none of them."""
         if self.shard is None:
             return self.target
-        digest = hashlib.sha256(self.shard.value.encode("utf-8", "surrogatepass")).hexdigest()
-        return LakeName(self.target.namespace, f"{self.target.name}__{digest[:12]}")
+        return LakeName(self.target.namespace, f"{self.target.name}__{self.shard.digest}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +305,10 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
 
 
 def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
-    """What nothing else may be called: its place in the lake, its asset, and its text."""
+    """What nothing else may be called: its places in the lake, its asset, and its text."""
     return (
         ("lake", str(entry.target).casefold()),
-        ("shard", str(entry.target).casefold(), entry.shard_value),
+        ("beside", str(entry.stem).casefold()),
         ("asset", *(part.casefold() for part in stored_parts(entry.table))),
         ("text", str(entry.table)),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote_plus
+
 import pytest
 from pydantic import ValidationError
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.config import SourceConfig
-from cdc_assets.errors import TerminalError
 
 pytestmark = pytest.mark.unit
 
@@ -66,6 +67,20 @@ def test_a_rule_that_cannot_be_followed_is_refused(rule: dict[str, str], words: 
         source({**RULE, **rule})
 
 
-def test_a_table_whose_shard_would_be_nothing_is_refused() -> None:
-    with pytest.raises(TerminalError, match="is empty for this table"):
-        source(RULE).shard(table("shop_", "orders"))
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ("it's `7`/=%", "it's `7`/=%"),
+        ("", "_e3b0c44298fc"),
+        ("订" * 100, f"{'订' * 18}_f1defd624010"),
+        ("x" * 100_000, f"{'x' * 167}_"),
+    ],
+    ids=["hostile", "nothing", "many bytes", "long"],
+)
+def test_a_value_that_is_no_name_of_a_folder_has_a_substitute(schema: str, value: str) -> None:
+    rule = {"tables": r".*\.orders", "namespace": "shop", "shard": "{schema}"}
+    shard = source(rule).shard(table(schema, "orders"))
+    assert shard is not None
+    assert shard.value.startswith(value)
+    assert len(quote_plus(shard.value)) <= 180
+    assert shard != source(rule).shard(table(schema + "y", "orders"))

@@ -16,11 +16,14 @@ import hashlib
 import re
 import unicodedata
 from typing import Final
+from urllib.parse import quote_plus
 
 from cdc_assets.changes.names import LakeName, TableName
 
 MOST_BYTES: Final = 110
 _DIGITS: Final = 12
+_MOST_ENCODED: Final = 180
+"""Of a partition's value: ``shard=`` stands before it in a folder's name, or a longer column."""
 _PLAIN: Final = re.compile(r"\w[\w-]*")
 _OTHER: Final = re.compile(r"[^\w-]")
 _OURS: Final = re.compile(
@@ -43,6 +46,20 @@ def stored_as(name: str) -> str:
 def stored_lake_name(namespace: str, name: str) -> LakeName:
     """Both parts as they are stored."""
     return LakeName(stored_as(namespace), stored_as(name))
+
+
+def stored_value(text: str) -> str:
+    """A value that makes a folder's name, as Iceberg's partitions do: percent-encoded.
+
+    The same wherever it is there and short enough as such; else cut, with the hash behind.
+    """
+    if text and len(quote_plus(text, errors="surrogatepass")) <= _MOST_ENCODED:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    kept = text[:_MOST_ENCODED]
+    while len(quote_plus(kept, errors="surrogatepass")) > _MOST_ENCODED - _DIGITS - 1:
+        kept = kept[: len(kept) - 1]
+    return f"{kept}_{digest}"
 
 
 def stored_parts(table: TableName) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 
@@ -28,6 +29,11 @@ class Shard:
 
     column: str
     value: str
+
+    @property
+    def digest(self) -> str:
+        """Of the value, for names that it is a part of: twelve hexadecimal digits."""
+        return hashlib.sha256(self.value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True, order=True)

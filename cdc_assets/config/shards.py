@@ -7,12 +7,16 @@ from string import Formatter
 
 from pydantic import Field, field_validator, model_validator
 
-from cdc_assets.changes.lake_names import stored_lake_name
+from cdc_assets.changes.lake_names import stored_lake_name, stored_value
 from cdc_assets.changes.names import LakeName, Shard, TableName
-from cdc_assets.config.strict import Strict, did_you_mean, refuse
-from cdc_assets.errors import TerminalError
+from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_pattern
 
 TABLE_FIELDS = ("source", "schema", "table")
+
+
+def fields_of(table: TableName) -> dict[str, str]:
+    """What templates of the lake's names may hold of a table: `TABLE_FIELDS`."""
+    return dict(zip(TABLE_FIELDS, (table.source, table.schema, table.name), strict=True))
 
 
 class MergeIntoConfig(Strict):
@@ -33,13 +37,7 @@ class MergeIntoConfig(Strict):
     @field_validator("tables")
     @classmethod
     def _compiles(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            what = f"{pattern!r} is not a regular expression: {error}"
-            raise refuse(
-                what, r"for all tables of shop_1, shop_2, … write 'shop_\d+\..*'"
-            ) from error
+        require_pattern(pattern, r"for all tables of shop_1, shop_2, … write 'shop_\d+\..*'")
         return pattern
 
     @model_validator(mode="after")
@@ -60,24 +58,17 @@ class MergeIntoConfig(Strict):
         )
 
     def shard_of(self, table: TableName) -> Shard:
-        """How its rows are told from those of the others."""
-        return Shard(self.shard_column, self._filled(self.shard, table))
+        """How its rows are told from those of the others.
+
+        By a value that is no folder's name a substitute, see `cdc_assets.changes.lake_names`.
+        """
+        return Shard(self.shard_column, stored_value(self._filled(self.shard, table)))
 
     def _filled(self, template: str, table: TableName) -> str:
-        """A template with the fields of a table that matches.
-
-        Raises:
-            TerminalError: if that leaves nothing.
-        """
+        """A template with the fields of a table that matches."""
         match = re.fullmatch(self.tables, table.qualified)
         groups = {name: text or "" for name, text in (match.groupdict() if match else {}).items()}
-        own = {"source": table.source, "schema": table.schema, "table": table.name}
-        text = template.format_map({**groups, **own})
-        if not text:
-            what = f"{template!r} of merge_into is empty for this table"
-            remedy = "name a group that matches, or another field"
-            raise TerminalError(what, where=f"table={table}", remedy=remedy)
-        return text
+        return template.format_map({**groups, **fields_of(table)})
 
 
 def require_fields(template: str, known: tuple[str, ...], where: str = "") -> None:

@@ -14,8 +14,8 @@ from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.formats import installed
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
-from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, require_fields
-from cdc_assets.config.strict import Strict, did_you_mean, refuse
+from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, fields_of, require_fields
+from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_pattern
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.modes import (
     BinaryMode,
@@ -65,11 +65,7 @@ class TopicsConfig(Strict):
     @classmethod
     def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                what = f"{pattern!r} is not a regular expression: {error}"
-                raise refuse(what, r"for a prefix write 'shop\..*'") from error
+            require_pattern(pattern, r"for a prefix write 'shop\..*'")
         return patterns
 
 
@@ -315,7 +311,7 @@ class SourceConfig(Strict):
         """
         if (merged := self._merged(table)) is not None:
             return merged.lake_name(table)
-        fields = {"source": table.source, "schema": table.schema, "table": table.name}
+        fields = fields_of(table)
         return stored_lake_name(
             self.target.namespace.format_map(fields), self.target.table.format_map(fields)
         )

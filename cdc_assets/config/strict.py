@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -37,6 +38,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def refuse(what: str, remedy: str = "") -> PydanticCustomError:
     """The error for a validator to raise. Neither text may hold the refused value."""
     return PydanticCustomError(REFUSED, "{what}", {"what": what, "remedy": remedy})
+
+
+def require_pattern(pattern: str, remedy: str) -> None:
+    """Refuse what is no regular expression.
+
+    Raises:
+        PydanticCustomError: if it is none.
+    """
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        what = f"{pattern!r} is not a regular expression: {error}"
+        raise refuse(what, remedy) from error
 
 
 def as_mapping(data: object) -> Mapping[object, object]:

@@ -319,9 +319,8 @@ class Rebuild:
     @property
     def kept(self) -> str:
         """Start of the names of tags on what rebuilds of the table have replaced."""
-        entry = self._entry
-        shard = entry.stem.name.removeprefix(entry.target.name).strip("_")
-        return f"{KEPT}{shard}_" if shard else KEPT
+        shard = self._entry.shard
+        return f"{KEPT}{shard.digest}_" if shard else KEPT
 
     def beside(self, generation: int) -> LakeName:
         """The table that is filled by a rebuild."""
@@ -365,9 +364,14 @@ def _fit(old: TableState, new: TableState) -> bool:
 def _as_in(table: DataFrame, rows: DataFrame) -> DataFrame:
     """Rows with the columns of a table; those that they have not are empty."""
     own = set(rows.columns)
-    empty = {each.name: F.lit(None).cast(each.dataType) for each in table.schema}
-    held = (F.col(sql.quote(n)) if n in own else empty[n].alias(n) for n in table.columns)
-    return rows.select(*held)
+    return rows.select(
+        *(
+            F.col(sql.quote(each.name))
+            if each.name in own
+            else F.lit(None).cast(each.dataType).alias(each.name)
+            for each in table.schema
+        )
+    )
 
 
 def _shape(state: TableState) -> tuple[object, ...]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import pytest
 
-from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.errors import TerminalError
 from cdc_assets.lake.side import side_name
-from cdc_assets.merge import BatchResult
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
@@ -19,6 +16,7 @@ from cdc_assets.orchestration.keys import op_name, pool_name
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.lake_view import read_table
+from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.pipeline import Message, Pipeline
 
@@ -101,6 +99,21 @@ def test_each_is_found_as_a_table_by_itself_and_takes_its_turn(
     assert [each.lag_changes for each in seen.tables] == [0, 0]
     made.produce(TWO, [created(2, "B", 20)])
     assert [each.lag_changes for each in survey(Services(made.config), both).tables] == [0, 1]
+
+
+def test_a_hostile_value_is_one_like_others(pipeline: Callable[..., Pipeline]) -> None:
+    odd = "it's `{number}`/../=% 订; DROP\\"
+    made = pipeline(merge_into=[{**RULE, "shard": odd}])
+    for table in (ONE, TWO):
+        made.create_topic(table)
+        made.produce(table, [created(1, "a", 10), created(2, "b", 11)])
+        made.merge(table)
+    made.produce(ONE, [*deleted(1, 20), event("u", {"id": 2, "name": "c"}, 21, commit=19)])
+    made.merge(ONE)
+    made.produce(TWO, [truncate(30, commit=29), created(3, "d", 40)])
+    made.merge(TWO)
+    one, two = (odd.replace("{number}", each) for each in "12")
+    assert names(made) == {(one, 2): "c", (two, 3): "d"}
 
 
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
@@ -226,22 +239,7 @@ def test_two_at_once_do_not_lose_what_the_other_has_published(
     made = shards([created(0, "0", 10)], [created(0, "0", 10)], batch={"max_records": 20})
     for table in (ONE, TWO):
         made.produce(table, [created(n % 30, str(n), 20 + n) for n in range(100)])
-    together = Barrier(2)
-
-    def write(table: str) -> int:
-        replicator = made.replicator()
-        together.wait(30)
-        entry, merged = made.entry(table), 0
-        drained = replicator.drain(entry, window=None, run_id=table, budget_seconds=300)
-        try:
-            for result in drained:
-                merged += result.records if isinstance(result, BatchResult) else 0
-        except ConflictError:
-            pass  # beaten five times in a row: what it had published stays
-        return merged
-
-    with ThreadPoolExecutor(2) as writers:
-        merged = list(writers.map(write, (ONE, TWO)))
+    merged = merge_at_once(made, ONE, TWO)
     for place, table in enumerate((ONE, TWO)):
         merged[place] += sum(result.records for result in made.merge(table))
         entry = made.entry(table)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from threading import Barrier
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cdc_assets.devstack.spark_server import SparkEndpoint
-from cdc_assets.errors import ConflictError
-from cdc_assets.merge import BatchResult
+from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE
 from cdc_assets_tests.pipeline import Pipeline
@@ -33,22 +30,7 @@ def test_each_range_is_published_by_exactly_one_of_two_writers(
     made.produce(TABLE, changes[:50])
     made.merge(TABLE)
     made.produce(TABLE, changes[50:])
-    together = Barrier(2)
-
-    def write(run: str) -> int:
-        replicator = made.replicator()
-        together.wait(30)
-        merged_here = 0
-        drained = replicator.drain(made.entry(TABLE), window=None, run_id=run, budget_seconds=300)
-        try:
-            for result in drained:
-                merged_here += result.records if isinstance(result, BatchResult) else 0
-        except ConflictError:
-            pass  # beaten five times in a row: what it had published stays
-        return merged_here
-
-    with ThreadPoolExecutor(2) as writers:
-        merged = list(writers.map(write, ("one", "two")))
+    merged = merge_at_once(made, TABLE, TABLE)
     merged.append(sum(result.records for result in made.merge(TABLE)))
 
     assert sum(merged) == CHANGES - 50, "a range was published twice, or not at all"

@@ -5,9 +5,7 @@ Chunks of 1,024 rows are read beside the stream: a row may come before or after 
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,6 +20,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.merging import Record, records
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.signalled import CHUNK, READ_ONLY, SIGNAL_TABLE, WRITTEN, Signals
@@ -181,10 +180,7 @@ def require_equal(database: Replicated, *tables: str) -> None:
 def kill_connect(database: Replicated, signals: Signals) -> None:
     """And start it again; it goes on by itself with the connector that it had."""
     connect = database.stack.connect
-    running = connect.running
-    assert running is not None
-    os.kill(running.pid, signal.SIGKILL)
-    until(lambda: not running.alive, "Kafka Connect is dead")
+    kill_part(connect)
     assert not signals.is_done(database), "it was killed too late"
     database.stack.up(["connect"])
     until(lambda: connect.state_of(database.name).runs, "the connector runs", within_seconds=120)

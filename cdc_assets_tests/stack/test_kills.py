@@ -28,6 +28,7 @@ from cdc_assets.errors import TransientError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
+from cdc_assets_tests.stack.killed import Part, kill_part
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.workload import MAKE, TABLES, WHOLE_ROWS, Workload
 from cdc_assets_tests.toy import profiles
@@ -116,7 +117,7 @@ def kill(own: Replicated, victim: str, rng: random.Random) -> list[str]:
     ends(run, rng.uniform(1, 12))
     killed: list[str] = []
     if victim != "run":
-        kill_part(own.stack, victim)
+        kill_part(part(own.stack, victim))
         killed.append(victim)
         restart(own.stack, own.name)
         ends(run, rng.uniform(1, 12))
@@ -135,13 +136,9 @@ def ends(run: subprocess.Popen[bytes], within_seconds: float) -> None:
         run.wait(within_seconds)
 
 
-def kill_part(stack: LocalStack, name: str) -> None:
-    part = {"spark": stack.spark, "connect": stack.connect, "kafka": stack.kafka,
+def part(stack: LocalStack, name: str) -> Part:
+    return {"spark": stack.spark, "connect": stack.connect, "kafka": stack.kafka,
             "postgres": stack.postgres}[name]  # fmt: skip
-    running = part.running
-    assert running is not None
-    os.kill(running.pid, signal.SIGKILL)
-    until(lambda: not running.alive, f"{name} is dead")
 
 
 def restart(stack: LocalStack, connector: str) -> None:

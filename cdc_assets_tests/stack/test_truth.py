@@ -22,6 +22,7 @@ from cdc_assets.devstack.shop.database import TABLES, prepare_shop
 from cdc_assets.devstack.shop.load import LoadTotals, ShopLoad
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
+from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.replicated import Replicated, replicated
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
@@ -109,13 +110,9 @@ def kill_a_run(shop: Replicated, rng: random.Random) -> str:
 
 def kill_spark_under_a_run(shop: Replicated, rng: random.Random) -> None:
     """Kill the Spark server under a run, which then ends in good order."""
-    spark = stack_of(shop.config).spark
     run = start_and_wait_until_it_writes(shop, KEPT[0])
     still_runs_after(run, rng.uniform(0, LONGEST_LIFE_SECONDS))
-    running = spark.running
-    assert running is not None
-    os.kill(running.pid, signal.SIGKILL)
-    until(lambda: not running.alive, "the Spark server is dead")
+    kill_part(stack_of(shop.config).spark)
     assert run.wait(240) in (0, 1), shop.last_words()
     assert "Traceback" not in shop.last_words()
 

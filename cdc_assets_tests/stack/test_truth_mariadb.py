@@ -7,7 +7,6 @@ is rotated, the server is killed, and at last all binlogs are thrown away.
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +17,7 @@ from cdc_assets.devstack import local_http
 from cdc_assets.devstack.shop.database import TABLES as SHOP
 from cdc_assets.devstack.shop.database import prepare_shop
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.replicated import Replicated, replicated
 from cdc_assets_tests.stack.side import side_of
 from cdc_assets_tests.stack.test_truth import loaded
@@ -60,12 +60,12 @@ def test_through_rotated_killed_and_forgotten_binlogs_every_table_equals_its_sou
 
     if profiles.is_soak():
         with busy(truth, SEED + 1), work.running():
-            goes_on(work)
+            work.goes_on(STATEMENTS)
         require_equal(truth, work)
 
     forget_binlogs(truth)
     with busy(truth, SEED + 2), work.running():
-        goes_on(work)
+        work.goes_on(STATEMENTS)
     assert truth.differences(*KEPT, ignoring=work.dropped), "the oracle does not see changes"
     require_equal(truth, work)
     with capsys.disabled():
@@ -89,28 +89,15 @@ def require_equal(shop: Replicated, work: Workload) -> None:
     shop.require_tiled(*KEPT)
 
 
-def goes_on(work: Workload, statements: int = STATEMENTS) -> None:
-    before = sum(work.done.values())
-    until(
-        lambda: sum(work.done.values()) > before + statements,
-        "the load goes on",
-        within_seconds=120,
-    )
-
-
 def rotate(shop: Replicated, work: Workload) -> None:
-    goes_on(work)
+    work.goes_on(STATEMENTS)
     shop.execute("FLUSH BINARY LOGS")
-    goes_on(work)
+    work.goes_on(STATEMENTS)
 
 
 def kill_the_server(shop: Replicated) -> None:
     """And start it again; the connector finds it by itself, or is started again."""
-    server = shop.stack.mariadb
-    running = server.running
-    assert running is not None
-    os.kill(running.pid, signal.SIGKILL)
-    until(lambda: not running.alive, "MariaDB is dead")
+    kill_part(shop.stack.mariadb)
     shop.stack.up(["mariadb"])
     until(lambda: connector_runs(shop), "the connector runs", within_seconds=120)
 

@@ -6,7 +6,6 @@ MariaDB under load → its replica → Debezium, which goes on there by GTID →
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +15,12 @@ import pytest
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.shop.connector import mariadb_connector_config
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.replica import Replica, cursor_of, replica_of
 from cdc_assets_tests.stack.replicated import Replicated, replicated
 from cdc_assets_tests.stack.side import side_of
 from cdc_assets_tests.stack.workload import MAKE, MARIADB, TABLES, Workload
 from cdc_assets_tests.toy import profiles
-from cdc_assets_tests.waiting import until
 
 pytestmark = [pytest.mark.stack, profiles.in_soak, pytest.mark.timeout(1800)]
 
@@ -60,12 +59,12 @@ def test_a_connector_that_moves_to_a_replica_loses_nothing_and_brings_nothing_ba
     work = Workload(shop.dsn, SEED, MARIADB)
     with work.running():
         for _ in range(3):  # the replica's files have lower numbers
-            goes_on(work)
+            work.goes_on()
             shop.execute("FLUSH BINARY LOGS")
         shop.replicate()
-        goes_on(work)
+        work.goes_on()
     replica.wait_for(shop.stack.mariadb)
-    lose_the_primary(shop)
+    kill_part(shop.stack.mariadb)
     replica.promote()
 
     there = replace(shop, side=side_of(replica.dsn(NAME)))
@@ -74,9 +73,9 @@ def test_a_connector_that_moves_to_a_replica_loses_nothing_and_brings_nothing_ba
     require_equal(there, work)
     work.dsn = there.dsn
     with work.running():
-        goes_on(work)
+        work.goes_on()
         there.replicate()
-        goes_on(work)
+        work.goes_on()
     assert there.differences(*TABLES, ignoring=work.dropped), "the oracle does not see changes"
     require_equal(there, work)
     epochs = [each.carried.numbering for each in there.publishes("people")]
@@ -84,18 +83,6 @@ def test_a_connector_that_moves_to_a_replica_loses_nothing_and_brings_nothing_ba
     assert '"restarts":[]' not in epochs[-1], "the positions of the replica were not lower"
     with capsys.disabled():
         print(f"\nseed {SEED}: {dict(work.done)}")
-
-
-def goes_on(work: Workload) -> None:
-    before = sum(work.done.values())
-    until(lambda: sum(work.done.values()) > before + 60, "the load goes on", within_seconds=120)
-
-
-def lose_the_primary(shop: Replicated) -> None:
-    running = shop.stack.mariadb.running
-    assert running is not None
-    os.kill(running.pid, signal.SIGKILL)
-    until(lambda: not running.alive, "MariaDB is dead")
 
 
 def move_the_connector(shop: Replicated, replica: Replica) -> None:

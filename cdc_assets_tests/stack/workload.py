@@ -14,6 +14,7 @@ import pymysql
 
 from cdc_assets.devstack.shop.database import shop_at
 from cdc_assets.devstack.shop.dialect import Session
+from cdc_assets_tests.waiting import until
 
 TABLES = ("people", "parts", "bag")
 MAKE = (
@@ -79,6 +80,15 @@ class Workload:
             stop.set()
             worker.join(120)
         assert not worker.is_alive()
+
+    def goes_on(self, statements: int = 60) -> None:
+        """Wait until it has done so many statements more."""
+        before = sum(self.done.values())
+        until(
+            lambda: sum(self.done.values()) > before + statements,
+            "the load goes on",
+            within_seconds=120,
+        )
 
     def _run(self, stop: threading.Event) -> None:
         rng, shop = random.Random(self.seed + sum(self.done.values())), shop_at(self.dsn)

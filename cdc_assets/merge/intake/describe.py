@@ -312,23 +312,27 @@ def _sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
         what = "the table has no key: its rows cannot be merged with those of others"
         remedy = "name key columns under tables.<schema.table>.primary_key, or leave it out there"
         raise TerminalError(what, where=where, remedy=f"{remedy} (merge_into)")
-    if column.casefold() in {name.casefold() for name in schema.names}:
-        what = f"the table has a column {column!r}, as merge_into would name that of the shard"
+    is_taken = column.casefold() in {name.casefold() for name in schema.names}
+    if is_taken or _is_reserved(column, soft=True):
+        whose = "the table" if is_taken else "the lake"
+        what = f"{whose} has a column {column!r}, as merge_into would name that of the shard"
         raise TerminalError(what, where=where, remedy="choose another merge_into.shard_column")
-    sharded = schema.with_shard(column)
-    _require_usable(sharded, where, soft=True)
-    return sharded
+    return schema.with_shard(column)
 
 
 def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:
-    reserved = {*OWN_COLUMNS, *(SOFT_DELETE_COLUMNS if soft else ()), *RESERVED, ""}
-    taken = [repr(name) for name in schema.names if name in reserved or _is_no_text(name)]
+    taken = [repr(name) for name in schema.names if _is_reserved(name, soft=soft)]
     if taken:
         what = (
             f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve, "
             "or that are no text"
         )
         raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
+
+
+def _is_reserved(name: str, *, soft: bool) -> bool:
+    reserved = {*OWN_COLUMNS, *(SOFT_DELETE_COLUMNS if soft else ()), *RESERVED, ""}
+    return name in reserved or _is_no_text(name)
 
 
 def _is_no_text(name: str) -> bool:

@@ -78,13 +78,8 @@ def released_after(release: Callable[[], object]) -> Iterator[None]:
 
     Not if the Spark server went away: it has released all itself, and asking in vain takes long.
     """
-    try:
+    with released_on_failure(release):
         yield
-    except UnreachableError:
-        raise
-    except BaseException:
-        could_release(release)
-        raise
     could_release(release)
 
 
@@ -93,6 +88,8 @@ def released_on_failure(release: Callable[[], object]) -> Iterator[None]:
     """The same, if the block fails."""
     try:
         yield
+    except UnreachableError:
+        raise
     except BaseException:
         could_release(release)
         raise

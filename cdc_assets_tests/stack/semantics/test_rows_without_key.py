@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import psycopg
 import pytest
 import requests
 
 from cdc_assets.devstack.connect import Connect
 from cdc_assets.errors import TerminalError
+from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.waiting import until
 
@@ -73,10 +71,8 @@ def kill_connect_under_load(semantics: Merging, round_: int) -> None:
         database.execute(f"INSERT INTO bag VALUES (9, 'single', {n % 2})")
     until(lambda: len(semantics.records("bag")) > seen, "Kafka has some of it")
     connect = database.stack.connect
-    running = connect.running
-    assert running is not None
-    os.kill(running.pid, signal.SIGKILL)
-    until(lambda: not running.alive and is_free(connect), "Connect is dead")
+    kill_part(connect)
+    until(lambda: is_free(connect), "its port is free")
     database.execute("DELETE FROM bag WHERE a = 9 AND c = 1", "UPDATE bag SET c = 7 WHERE a = 8")
     database.stack.up(["connect"])
 
