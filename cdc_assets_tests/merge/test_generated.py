@@ -15,6 +15,7 @@ from cdc_assets.changes.reference import Rules, fold
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.apply.multiset import MissingRowError
+from cdc_assets.merge.intake import read
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.changes.test_inverse import by_time
 from cdc_assets_tests.merge.one_table import TABLE
@@ -80,7 +81,8 @@ def cases(
         runs = [Run(pipeline, log, table, soft=deletes == "soft") for table in tables]
         in_turn(runs) if deletes else runs[0].keyless()
 
-    with ThreadPoolExecutor(2) as pool:
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(read, "ONE_TASK", 0)  # all other small tables are read by one
         chosen = [
             item
             for item in request.session.items

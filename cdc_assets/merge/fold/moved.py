@@ -44,22 +44,26 @@ def moves(
         not one; ``carried``: the row made whole, NULL if it cannot be.
     """
     source = plan.numbers[:-1]
-    creates = changes.where("in_doubt").select(*source).distinct()
-    gone = (
-        changes.where("op = 'd'")
+    given_up = F.when(F.col("op") == "d", F.col("key"))
+    places = (
+        changes.where("in_doubt OR op = 'd'")
         .groupBy(*source)
-        .agg(F.count_distinct("key").alias("keys"), F.any_value("key").alias("from_key"))
+        .agg(
+            F.max("in_doubt").alias("in_doubt"),
+            F.min(given_up).alias("lowest"),
+            F.max(given_up).alias("highest"),
+        )
     )
     row_type = changes.schema["row"].dataType
     found = pinned(
-        creates.join(gone, list(source), "left").select(
+        places.where("in_doubt").select(
             *source,
-            F.col("keys").isNotNull().alias("is_moved"),
-            F.when(F.col("keys") == 1, F.col("from_key")).alias("from_key"),
+            F.col("lowest").isNotNull().alias("is_moved"),
+            F.when(F.col("lowest") == F.col("highest"), F.col("lowest")).alias("from_key"),
             F.lit(None).cast(row_type).alias("carried"),
         )
     )
-    found = pinned(told(found, plan, known))
+    found = told(found, plan, known)
     keys = found.where(_IS_OPEN).select(F.col("from_key").alias("key")).distinct()
     count = keys.count()
     if not count:
