@@ -46,6 +46,7 @@ class Envelope:
             NULL for one's own.
         unknown, absent: of a row image: a field that the table does not have, and columns that
             should be there and are not; NULL where there are none.
+        is_made: whether ``source`` is put together of what lies apart, and no field by itself.
     """
 
     op: Expression
@@ -61,6 +62,7 @@ class Envelope:
     other_table: Expression
     unknown: Expression
     absent: Expression
+    is_made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,12 @@ def packed_cases() -> list[Any]:
     """Cases of ``canal-json``, as packets of one message each and as one packet of all."""
     loaded = [json.loads(file.read_text()) for file in FILES]
     return [
-        pytest.param(case, together, id=f"{case['name']}-{'one-packet' if together else 'packets'}")
+        pytest.param(
+            case,
+            together,
+            id=f"{case['name']}-{'one-packet' if together else 'packets'}",
+            marks=() if together else profiles.in_soak,
+        )
         for case in loaded
         for together in (False, True)
         if case["format"] == "canal-json"

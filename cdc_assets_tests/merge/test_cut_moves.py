@@ -140,6 +140,7 @@ def test_one_event_takes_a_large_value_from_its_own_image(pipeline: Make) -> Non
     assert made.by_key(TABLE) == {2: row(2, LARGE, 20)}
 
 
+@profiles.in_soak
 def test_one_event_without_the_value_takes_it_from_the_old_row(pipeline: Make) -> None:
     """``before`` has the key alone, as without ``REPLICA IDENTITY FULL``."""
 

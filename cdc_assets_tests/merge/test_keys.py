@@ -50,6 +50,7 @@ def test_chains_and_swaps_of_keys(pipeline: Make, singly: bool) -> None:
     assert names(made) == expected
 
 
+@profiles.in_soak
 def test_a_changed_key_takes_large_values_along_that_the_update_left_alone(pipeline: Make) -> None:
     def row(id_: int, name: str, n: int) -> dict[str, Any]:
         return {"id": id_, "name": name, "n": n}

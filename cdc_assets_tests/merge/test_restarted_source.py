@@ -18,6 +18,7 @@ from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import AT_MS, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -113,6 +114,7 @@ def start_stopped(pipeline: Make, *messages: Message) -> Pipeline:
     return made
 
 
+@profiles.in_soak
 def test_both_numberings_in_one_later_batch_are_seen(pipeline: Make) -> None:
     """Not so low that it contradicts what was merged before."""
     made = start(pipeline, change("a", 100, 90, -10))
@@ -124,6 +126,7 @@ def test_both_numberings_in_one_later_batch_are_seen(pipeline: Make) -> None:
     assert names(made) == {1: "restored", 2: "two", 3: "three"}
 
 
+@profiles.in_soak
 def test_rows_of_a_new_snapshot_after_a_restore_are_not_ignored_either(pipeline: Make) -> None:
     made = start(pipeline, *OLD)
     again = [
@@ -138,6 +141,7 @@ def test_rows_of_a_new_snapshot_after_a_restore_are_not_ignored_either(pipeline:
     assert names(made) == {1: "in flight", 2: "later"}
 
 
+@profiles.in_soak
 def test_old_records_may_be_unread_in_other_partitions(pipeline: Make) -> None:
     """The new numbering begins in each partition where it does, also long after the first."""
     first = [
@@ -177,6 +181,7 @@ def test_a_transaction_that_was_open_while_a_connector_was_made_anew_is_none(
     assert names(made) == {1: "d", 2: "c", 3: "open"}
 
 
+@profiles.in_soak
 def test_a_first_transaction_is_looked_at_by_its_rows_wherever_they_were_changed(
     pipeline: Make,
 ) -> None:
@@ -197,6 +202,7 @@ def test_a_first_transaction_is_looked_at_by_its_rows_wherever_they_were_changed
         assert "new" in names(made).values()
 
 
+@profiles.in_soak
 def test_a_first_transaction_below_a_truncate_is_one(pipeline: Make) -> None:
     """Who truncates a table waits for all who have changed it."""
     truncate = event("t", None, 900_700, commit=900_500, at_ms=AT_MS + 2 * MINUTE)

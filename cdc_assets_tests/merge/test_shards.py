@@ -19,6 +19,7 @@ from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -233,6 +234,7 @@ def test_one_is_built_anew_while_the_others_go_on(shards: Callable[..., Pipeline
     assert set(made.lake.branches(target)) == {"main"}
 
 
+@profiles.in_soak
 def test_two_at_once_do_not_lose_what_the_other_has_published(
     shards: Callable[..., Pipeline],
 ) -> None:

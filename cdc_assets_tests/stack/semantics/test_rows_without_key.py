@@ -10,6 +10,7 @@ from cdc_assets.devstack.connect import Connect
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.merging import Merging
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -38,6 +39,7 @@ def test_equal_rows_are_counted_one_by_one(semantics: Merging) -> None:
     semantics.require_equal("bag")
 
 
+@profiles.in_soak
 def test_equal_rows_count_once_though_the_connector_sends_them_again(semantics: Merging) -> None:
     """After a restart in good order, and after kills of Connect."""
     database = semantics.database

@@ -15,6 +15,7 @@ import pytest
 
 from cdc_assets.merge import BatchResult
 from cdc_assets_tests.stack.merging import Merging, published
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -23,6 +24,7 @@ BULK = 100_000
 TOTAL = 100 * 1000
 
 
+@profiles.in_soak
 def test_published_snapshots_hold_large_transactions_whole_or_not_at_all(
     semantics: Merging, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,7 @@ class FlatRecords(Records):
             other_table=no_text(),
             unknown=unlike[0],
             absent=unlike[1],
+            is_made=True,
         )
 
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
