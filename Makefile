@@ -63,7 +63,8 @@ ifdef STACK
 	  cdc_assets_tests/stack/test_truth_avro.py cdc_assets_tests/stack/test_incremental.py \
 	  cdc_assets_tests/stack/test_truth_replica.py cdc_assets_tests/merge/test_shared_reading.py \
 	  cdc_assets_tests/merge/test_shards.py cdc_assets_tests/merge/test_restarted_source.py \
-	  cdc_assets_tests/stack/semantics \
+	  cdc_assets_tests/stack/semantics cdc_assets_tests/orchestration/test_waiting.py \
+	  cdc_assets_tests/merge/test_two_writers.py cdc_assets_tests/merge/test_restart_look.py \
 	  cdc_assets_tests/merge/test_keys.py cdc_assets_tests/formats/test_canal.py \
 	  cdc_assets_tests/live/test_demo_life.py \
 	  cdc_assets_tests/merge/test_odd_records.py cdc_assets_tests/merge/test_wide.py \

@@ -160,6 +160,18 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
             "columns",
             "did you mean 'timestamp",
         ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"columns": {"p": {"mask": "sha256", "exclude": True}}}},
+            "columns.p",
+            "one of type, exclude and mask",
+        ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"primary_key": ["p"], "columns": {"p": {"exclude": True}}}},
+            "tables.public.o",
+            "mask it instead",
+        ),
         ("sources/sh-op", SHOP, "sources", "letters, digits"),
         ("sources/shop", None, "sources.shop", "must be a mapping"),
         ("sources/shop/tables", [], "sources.shop.tables", "must be a mapping"),

@@ -15,12 +15,13 @@ from cdc_assets.config.formats import installed
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, fields_of, require_fields
-from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_pattern
+from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse, require_pattern
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.modes import (
     BinaryMode,
     ConnectorModes,
     DecimalMode,
+    IntervalMode,
     TimeMode,
     UnsignedMode,
 )
@@ -115,9 +116,42 @@ class SloConfig(Strict):
         return SloTarget(self.percent, self.within_minutes * 60, self.over_hours)
 
 
+class ColumnOverrides(Strict):
+    """What the configuration says of one column.
+
+    Attributes:
+        type: that it is stored as.
+        exclude: the lake is not to have it.
+        mask: the lake is to have only this digest of its values.
+    """
+
+    type: str | None = None
+    exclude: bool = False
+    mask: Literal["sha256"] | None = None
+
+    @field_validator("type")
+    @classmethod
+    def _parses(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                parse_type(text)
+            except TerminalError as error:
+                raise refuse(error.what, error.remedy) from error
+        return text
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> ColumnOverrides:
+        said = (self.type is not None, self.exclude, self.mask is not None)
+        if sum(said) != 1:
+            what = "a column has one of type, exclude and mask"
+            raise refuse(what, "write a type, {exclude: true}, or {mask: sha256}")
+        return self
+
+
 class TableOverrides(Strict):
     """What the configuration knows better than the schema of one table.
 
+    ``columns`` are types, or what `ColumnOverrides` says.
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` takes a table of which the publication filters rows.
@@ -125,25 +159,45 @@ class TableOverrides(Strict):
 
     primary_key: Names = ()
     deletes: Literal["hard", "soft"] = "hard"
-    columns: dict[str, str] = Field(default_factory=dict)
+    columns: dict[str, ColumnOverrides] = Field(default_factory=dict)
     absent_columns: Names = ()
     row_filter: Literal["fail", "accept"] = "fail"
 
-    @field_validator("columns")
+    @field_validator("columns", mode="before")
     @classmethod
-    def _types_parse(cls, columns: dict[str, str]) -> dict[str, str]:
-        for name, text in columns.items():
-            try:
-                parse_type(text)
-            except TerminalError as error:
-                what = f"column {name!r}: {error.what}"
-                raise refuse(what, error.remedy) from error
-        return columns
+    def _types_alone(cls, columns: object) -> object:
+        said = as_mapping(columns)
+        if not said:
+            return columns
+        return {n: {"type": each} if isinstance(each, str) else each for n, each in said.items()}
+
+    @model_validator(mode="after")
+    def _keeps_its_key(self) -> TableOverrides:
+        for name in self.primary_key:
+            if name in self.excluded:
+                what = f"column {name!r} of the primary key is excluded"
+                raise refuse(what, "mask it instead ({mask: sha256}), or choose another key")
+        return self
 
     @property
     def column_types(self) -> dict[str, TypeSpec]:
         """The types of ``columns``."""
-        return {name: parse_spec(text) for name, text in self.columns.items()}
+        return {n: parse_spec(each.type) for n, each in self.columns.items() if each.type}
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Columns that the lake is not to have."""
+        return tuple(name for name, each in self.columns.items() if each.exclude)
+
+    @property
+    def masked(self) -> frozenset[str]:
+        """Columns of which it is to have digests only."""
+        return frozenset(name for name, each in self.columns.items() if each.mask)
+
+    @property
+    def withholds(self) -> bool:
+        """Whether something of a record must not get into the lake."""
+        return bool(self.excluded or self.masked)
 
 
 class ConnectorConfig(Strict):
@@ -172,6 +226,7 @@ class ConnectorConfig(Strict):
     ) = None
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
+    interval_handling_mode: Literal["numeric", "string"] = "numeric"
     unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
     flattened: bool = False
     added_fields_prefix: str = Field(default="__", min_length=1)
@@ -203,6 +258,7 @@ class ConnectorConfig(Strict):
             TimeMode(self.time_precision_mode or usual),
             BinaryMode(self.binary_handling_mode),
             UnsignedMode(self.bigint_unsigned_handling_mode),
+            IntervalMode(self.interval_handling_mode),
         )
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import Encoding, Lossy
+from cdc_assets.schema.stand_ins import StoredAs
 from cdc_assets.schema.types import Column, ColumnType, UnmappedColumn, Wire, WireDetail
+
+AS_DOUBLE: Final = (
+    "decimal.handling.mode=double cannot hold all of its digits; set it to precise or string, or "
+    "accept the loss by configuring double"
+)
 
 
 class DeclaredColumn(Protocol):
@@ -43,6 +49,12 @@ class Mapped:
     encoding: Encoding
     comment: str = ""
     detail: WireDetail | None = None
+
+
+def stored(found: StoredAs) -> Mapped:
+    """What the lake has in the place of a type that Iceberg does not have."""
+    encoding = Encoding(found.wire, found.element_wire)
+    return Mapped(found.type, encoding, found.comment, found.detail)
 
 
 @dataclass(frozen=True, slots=True)

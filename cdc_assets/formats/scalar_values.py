@@ -37,7 +37,7 @@ def from_scalar(value: Expression, column: Column) -> Expression | None:
     """The lake's value; None if nothing decodes this encoding to this type."""
     match column.wire, column.type:
         case Wire.JSON, Primitive.STRING:
-            return F.to_json(value)
+            return F.nullif(F.to_json(value), F.lit("null"))  # JSON's null, too, is none
         case Wire.LABELS, Primitive.STRING:
             labels = F.from_json(value, "array<string>")
             return F.when(value.rlike(_LABELS), F.array_join(labels, ","))

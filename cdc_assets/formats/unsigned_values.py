@@ -25,6 +25,8 @@ def from_unsigned(value: Expression, column: Column) -> Expression | None:
             return unwrapped.try_cast(str(column.type))
         case Wire.BITS, Primitive.LONG | Decimal():
             return _number(value).try_cast(str(column.type))
+        case Wire.BITS, Primitive.STRING if column.detail and column.detail.bits:
+            return _zeros_and_ones(value, column.detail.bits)
         case _:
             return None
 
@@ -34,3 +36,18 @@ def _number(value: Expression) -> Expression:
     digits = F.rpad(F.hex(value), 2 * _BYTES, "0")
     pairs = (F.substring(digits, 2 * place + 1, 2) for place in reversed(range(_BYTES)))
     return F.when(F.length(value) <= _BYTES, F.conv(F.concat(*pairs), 16, 10))
+
+
+def _zeros_and_ones(value: Expression, count: int) -> Expression:
+    """As many of them as the string has, the highest first; NULL if it has more."""
+    size = -(-count // 8)
+    digits = F.rpad(F.hex(value), 2 * size, "0")
+    places = F.sequence(F.lit(size - 1), F.lit(0), F.lit(-1))
+    octets = F.transform(
+        places,
+        lambda place: F.lpad(F.conv(F.substring(digits, place * 2 + 1, F.lit(2)), 16, 2), 8, "0"),
+    )
+    found = F.array_join(octets, "")
+    beyond = F.substring(found, 1, 8 * size - count)
+    fits = (F.length(value) <= size) & ~beyond.contains("1")
+    return F.when(fits, F.right(found, F.lit(count)))

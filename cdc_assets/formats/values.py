@@ -28,9 +28,10 @@ from pyspark.sql.types import (
 
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar
+from cdc_assets.formats.stand_in_values import STAND_IN_WIRES, from_stand_in
 from cdc_assets.formats.text_values import TEXT_WIRES, from_text
 from cdc_assets.formats.unsigned_values import from_unsigned
-from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire
 
 _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.BOOLEAN: BooleanType(),
@@ -46,11 +47,24 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.VARIABLE_SCALE_DECIMAL: StructType(
         [StructField("scale", IntegerType()), StructField("value", BinaryType())]
     ),
+    Wire.POINT: StructType(
+        [
+            StructField("x", DoubleType()),
+            StructField("y", DoubleType()),
+            StructField("srid", IntegerType()),
+        ]
+    ),
+    Wire.GEOMETRY: StructType(
+        [StructField("wkb", BinaryType()), StructField("srid", IntegerType())]
+    ),
     Wire.EPOCH_DAYS: IntegerType(),
     Wire.EPOCH_MILLIS: LongType(),
     Wire.EPOCH_MICROS: LongType(),
     Wire.EPOCH_NANOS: LongType(),
-    Wire.ISO_ZONED: StringType(),
+    Wire.NANOS_OF_DAY: LongType(),
+    **dict.fromkeys(
+        (Wire.ISO_ZONED, Wire.ISO_DATE, Wire.ISO_TIME, Wire.ISO_TIMESTAMP), StringType()
+    ),
     Wire.MILLIS_OF_DAY: IntegerType(),
     Wire.UNSIGNED_LONG: LongType(),
     Wire.BITS: BinaryType(),
@@ -75,18 +89,24 @@ def wire_type(column: Column) -> DataType:
 
 def decoded(value: Expression, column: Column) -> Expression:
     """The lake's value of a wire value; NULL where it cannot be represented exactly."""
+    if _is_masked(column):
+        return _digest(value, column)
     if column.wire in TEXT_WIRES:
         return _supported(from_text(value, column), column)
     if column.wire in SCALAR_WIRES or column.wire is Wire.JSON:
         return _supported(from_scalar(value, column), column)
     if column.wire in {Wire.UNSIGNED_LONG, Wire.BITS}:
         return _supported(from_unsigned(value, column), column)
+    if column.wire in STAND_IN_WIRES or _is_text_of_bytes(column):
+        return _supported(from_stand_in(value, column), column)
     match column.type:
-        case ListOf(element):
-            inner = Column("element", element, column.element_wire or Wire.STRING)
+        case ListOf() as list_:
+            inner = _element(column, list_)
             if is_identity(inner):
                 return value
             return F.transform(value, lambda item: decoded(item, inner))
+        case StructOf():
+            raise _unsupported(column)
         case Decimal():
             return _decimal(value, column, column.type)
         case Primitive():
@@ -97,10 +117,10 @@ def decoded(value: Expression, column: Column) -> Expression:
 
 def unfit(value: Expression, column: Column) -> Expression | None:
     """Whether a wire value is there but cannot be stored; None if that cannot happen."""
-    if is_identity(column):
+    if is_identity(column) or _is_masked(column) or column.wire is Wire.JSON:
         return None
     if isinstance(column.type, ListOf):
-        inner = Column("element", column.type.element, column.element_wire or Wire.STRING)
+        inner = _element(column, column.type)
         if is_identity(inner):
             return None
         return F.exists(value, lambda item: item.isNotNull() & decoded(item, inner).isNull())
@@ -110,8 +130,7 @@ def unfit(value: Expression, column: Column) -> Expression | None:
 def is_identity(column: Column) -> bool:
     """Whether the JSON reader already gives the value that is stored."""
     if isinstance(column.type, ListOf):
-        inner = Column("element", column.type.element, column.element_wire or Wire.STRING)
-        return is_identity(inner)
+        return is_identity(_element(column, column.type))
     same = {
         Primitive.BOOLEAN: (Wire.BOOLEAN,),
         Primitive.INT: (Wire.INT,),
@@ -121,7 +140,32 @@ def is_identity(column: Column) -> bool:
         Primitive.STRING: (Wire.STRING, Wire.SCALAR),
         Primitive.BINARY: (Wire.BYTES_BASE64,),
     }
-    return isinstance(column.type, Primitive) and column.wire in same.get(column.type, ())
+    if not isinstance(column.type, Primitive) or _is_masked(column):
+        return False
+    return column.wire in same.get(column.type, ())
+
+
+def _is_masked(column: Column) -> bool:
+    return column.detail is not None and column.detail.mask
+
+
+def _digest(value: Expression, column: Column) -> Expression:
+    """SHA-256 of the bytes, or of the text, that a value arrives as: 64 hexadecimal digits."""
+    arriving = wire_type(column)
+    if isinstance(arriving, BinaryType):
+        return F.sha2(value, 256)
+    is_nested = isinstance(arriving, ArrayType | StructType | VariantType)
+    return F.sha2(F.to_json(value) if is_nested else value.cast("string"), 256)
+
+
+def _element(column: Column, type_: ListOf) -> Column:
+    wire = column.element_wire or Wire.STRING
+    return Column("element", type_.element, wire, detail=column.detail)
+
+
+def _is_text_of_bytes(column: Column) -> bool:
+    """A decimal of more digits than the lake's have."""
+    return column.wire is Wire.DECIMAL_BYTES and column.type is Primitive.STRING
 
 
 def _primitive(value: Expression, column: Column, type_: Primitive) -> Expression:

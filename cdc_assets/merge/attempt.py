@@ -270,7 +270,8 @@ class Attempts:
 
     def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:
         source = self._source(plan.entry)
-        if source.bad_records == "fail":
+        # Quarantine keeps whole records, in the lake.
+        if source.bad_records == "fail" or source.overrides(plan.entry.table).withholds:
             return Stopping(plan)
         catalog, name = self._config.lake.catalog.name, plan.entry.table.source
         quarantine = Quarantine(self.session(), catalog, name)

@@ -11,15 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.parse import MAX_DECIMAL_DIGITS
+from cdc_assets.schema.stand_ins import StoredAs
 from cdc_assets.schema.types import (
     MICROS_OF_DAY,
     Column,
-    ColumnType,
-    Decimal,
     ListOf,
     Primitive,
+    StructOf,
     UnmappedColumn,
     Wire,
 )
@@ -68,28 +68,22 @@ _DOCUMENT: Final = "io.debezium.data.Json"
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _PRECISION: Final = "connect.decimal.precision"
 _SMALL_INTEGER: Final = re.compile(r"-?[0-9]{1,9}")
-_TEXT_LATER: Final = "store its text by configuring it as string"
-_REFUSED: Final[dict[str, tuple[str, Wire | None]]] = {
-    "io.debezium.data.VariableScaleDecimal": (
-        "a decimal without precision has no bound; configure decimal(38,10), for example",
-        Wire.VARIABLE_SCALE_DECIMAL,
-    ),
-    "io.debezium.time.MicroDuration": (
-        "an interval in microseconds, with months of average length; configure it as bigint",
-        Wire.LONG,
-    ),
-    "io.debezium.time.NanoTime": ("nanoseconds since midnight; configure it as bigint", Wire.LONG),
-    "io.debezium.time.Interval": (f"an interval; {_TEXT_LATER}", Wire.STRING),
-    "io.debezium.time.ZonedTime": (f"UTC text that lost its zone; {_TEXT_LATER}", Wire.STRING),
-    "io.debezium.time.IsoDate": (f"a date as text; {_TEXT_LATER}", Wire.STRING),
-    "io.debezium.time.IsoTime": (f"a time as text; {_TEXT_LATER}", Wire.STRING),
-    "io.debezium.time.IsoTimestamp": (f"a timestamp as text; {_TEXT_LATER}", Wire.STRING),
-    "io.debezium.data.Bits": (
-        "bits arrive as little-endian bytes; store their number by configuring bigint, of 64 bits "
-        "decimal(20,0)",
-        Wire.BITS,
-    ),
+_STAND_INS: Final[dict[str, StoredAs]] = {
+    "io.debezium.data.VariableScaleDecimal": stand_ins.UNBOUNDED,
+    "io.debezium.data.geometry.Geography": stand_ins.GEOMETRY,
+    "io.debezium.data.geometry.Geometry": stand_ins.GEOMETRY,
+    "io.debezium.data.geometry.Point": stand_ins.POINT,
+    "io.debezium.time.Interval": stand_ins.INTERVAL,
+    "io.debezium.time.IsoDate": stand_ins.ISO_DATE,
+    "io.debezium.time.IsoTime": stand_ins.ISO_TIME,
+    "io.debezium.time.IsoTimestamp": stand_ins.ISO_TIMESTAMP,
+    "io.debezium.time.MicroDuration": stand_ins.DURATION,
+    "io.debezium.time.NanoTime": stand_ins.NANOS_OF_DAY,
+    "io.debezium.time.ZonedTime": stand_ins.ZONED_TIME,
 }
+_BITS: Final = "io.debezium.data.Bits"
+_LENGTH: Final = "length"
+_STRUCTURED: Final = frozenset({"struct", "map", "array"})
 
 
 def describe_envelope(value: ConnectSchema, key: ConnectSchema | None = None) -> Described:
@@ -159,51 +153,59 @@ def map_field(field: ConnectSchema) -> Column | UnmappedColumn:
             unchanged_marker=marker,
             comment=comment,
         )
-    type_, wire, element_wire = mapped
     if _semantic_name(field) in _TIMES_OF_DAY:
         comment = "; ".join(part for part in (comment, MICROS_OF_DAY) if part)
-    return Column(name, type_, wire, required, marker, element_wire, comment)
+    comment = comment if not mapped.comment else mapped.comment
+    return Column(
+        name,
+        mapped.type,
+        mapped.wire,
+        required,
+        marker,
+        mapped.element_wire,
+        comment,
+        detail=mapped.detail,
+    )
 
 
-_Mapped = tuple[ColumnType, Wire, Wire | None]
-
-
-def _scalar(schema: ConnectSchema) -> _Mapped | UnmappedColumn:
+def _scalar(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
     literal, name = str(schema["type"]), _semantic_name(schema)
-    if name == _DECIMAL:
-        return _decimal(schema)
     if name in _SEMANTIC:
-        return (*_SEMANTIC[name], None)
-    if name:
-        reason = f"no lake type is known for it; {_TEXT_LATER}" if literal == "string" else None
-        wire = Wire.STRING if literal == "string" else None
-        return _refused(schema, *_REFUSED.get(name, (reason or "a structure or unknown", wire)))
-    if literal in _LITERAL:
-        return (*_LITERAL[literal], None)
-    return _refused(schema, f"a nested {literal} has no lake type")
+        return StoredAs(*_SEMANTIC[name])
+    if name in _STAND_INS:
+        return _STAND_INS[name]
+    match name:
+        case _ if name == _DECIMAL:
+            parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
+            told = parameters.get(_PRECISION)
+            scale = int(parameters.get("scale", 0))
+            return stand_ins.decimal(None if told is None else int(told), scale)
+        case _ if name == _BITS:
+            return _bits(schema)
+        case _ if literal in _LITERAL:  # also of names that say no more than the value does
+            return StoredAs(*_LITERAL[literal])
+        case _ if literal in _STRUCTURED:
+            return stand_ins.DOCUMENT
+        case _:
+            return _refused(schema, f"no lake type is known for: {literal}")
 
 
-def _list(schema: ConnectSchema) -> _Mapped | UnmappedColumn:
+def _bits(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
+    parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
+    length = parameters.get(_LENGTH, "")
+    if not (_SMALL_INTEGER.fullmatch(length) and int(length) > 0):
+        return _refused(schema, "the schema does not tell how many bits there are", Wire.BITS)
+    return stand_ins.bits(int(length))
+
+
+def _list(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
     items = cast("ConnectSchema", schema.get("items") or {"type": "unknown"})
     element = _scalar(items)
     if isinstance(element, UnmappedColumn):
         return _refused(schema, f"elements: {element.reason}")
-    type_, wire, _ = element
-    if isinstance(type_, ListOf):
-        return _refused(schema, "a list of lists has no lake type")
-    return ListOf(type_), Wire.LIST, wire
-
-
-def _decimal(schema: ConnectSchema) -> _Mapped | UnmappedColumn:
-    parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
-    scale = int(parameters.get("scale", 0))
-    if _PRECISION not in parameters:
-        reason = f"the schema tells its scale ({scale}) but not its precision; configure both"
-        return _refused(schema, reason, Wire.DECIMAL_BYTES)
-    precision = max(int(parameters[_PRECISION]), scale)
-    if not (0 < precision <= MAX_DECIMAL_DIGITS and scale >= 0):
-        return _refused(schema, f"the lake holds {MAX_DECIMAL_DIGITS} digits and no negative scale")
-    return Decimal(precision, scale), Wire.DECIMAL_BYTES, None
+    if isinstance(element.type, ListOf | StructOf) or element.wire is Wire.JSON:
+        return stand_ins.DOCUMENT
+    return StoredAs(ListOf(element.type), Wire.LIST, element.wire, element.comment, element.detail)
 
 
 def _may_be_placeholder(schema: ConnectSchema) -> bool:

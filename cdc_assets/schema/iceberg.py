@@ -6,9 +6,10 @@ https://iceberg.apache.org/spec/#primitive-types
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive
+from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive, StructOf
 
 _PRIMITIVES: Final = {
     "boolean": Primitive.BOOLEAN,
@@ -24,6 +25,8 @@ _PRIMITIVES: Final = {
 }
 _DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _LIST: Final = re.compile(r"list<(.+)>")
+_STRUCT: Final = re.compile(r"struct<(.+)>")
+_FIELD: Final = re.compile(r"\d+: (\w+): optional (\w+)")
 
 IDENTIFYING: Final = frozenset(set(Primitive) - {Primitive.FLOAT, Primitive.DOUBLE})
 """Iceberg takes no floating-point column as an identifier field: NaN and -0.0 have no one
@@ -34,10 +37,22 @@ def from_iceberg(text: str) -> ColumnType | None:
     """The type of a lake column; None if it is one that this project never writes."""
     if found := _LIST.fullmatch(text):
         element = from_iceberg(found[1])
-        return None if element is None or isinstance(element, ListOf) else ListOf(element)
+        return ListOf(element) if isinstance(element, Primitive | Decimal) else None
+    if found := _STRUCT.fullmatch(text):
+        return _struct(found[1].split(", "))
     if found := _DECIMAL.fullmatch(text):
         return Decimal(int(found[1]), int(found[2]))
     return _PRIMITIVES.get(text)
+
+
+def _struct(texts: Sequence[str]) -> StructOf | None:
+    fields: list[tuple[str, Primitive]] = []
+    for each in texts:
+        field = _FIELD.fullmatch(each)
+        if field is None or field[2] not in _PRIMITIVES:
+            return None
+        fields.append((field[1], _PRIMITIVES[field[2]]))
+    return StructOf(tuple(fields))
 
 
 def may_identify(type_: ColumnType) -> bool:

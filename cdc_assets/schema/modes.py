@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive, Wire
+from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive, StructOf, Wire
 
 DOUBLE_DIGITS = 15
 """Decimals of up to this many digits survive a double and back (IEEE 754 binary64)."""
@@ -54,6 +54,13 @@ class BinaryMode(StrEnum):
     HEX = "hex"
 
 
+class IntervalMode(StrEnum):
+    """``interval.handling.mode`` of PostgreSQL's connector."""
+
+    NUMERIC = "numeric"
+    STRING = "string"
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectorModes:
     """The modes of one connector; the defaults are Debezium's, for time PostgreSQL's."""
@@ -62,6 +69,7 @@ class ConnectorModes:
     time: TimeMode = TimeMode.ADAPTIVE
     binary: BinaryMode = BinaryMode.BYTES
     unsigned: UnsignedMode = UnsignedMode.LONG
+    interval: IntervalMode = IntervalMode.NUMERIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,6 @@ _PLAIN = {
     Primitive.STRING: Wire.STRING,
     Primitive.TIMESTAMPTZ: Wire.ISO_ZONED,  # in every mode: io.debezium.time.ZonedTimestamp
 }
-_AS_TEXT = "time.precision.mode=isostring writes text; set it to adaptive, or store it as string"
 
 
 def encoding_of(type_: ColumnType, modes: ConnectorModes, digits: int | None) -> Encoding | Lossy:
@@ -111,9 +118,11 @@ def encoding_of(type_: ColumnType, modes: ConnectorModes, digits: int | None) ->
             return Encoding(Wire.BYTES_HEX if hexadecimal else Wire.BYTES_BASE64)
         case Primitive.DATE:
             text = modes.time is TimeMode.ISOSTRING
-            return Lossy(_AS_TEXT, Wire.STRING) if text else Encoding(Wire.EPOCH_DAYS)
+            return Encoding(Wire.ISO_DATE if text else Wire.EPOCH_DAYS)
         case Primitive.TIMESTAMP:
             return _timestamp(DEFAULT_DIGITS if digits is None else digits, modes.time)
+        case StructOf():
+            return Lossy("the connector's modes do not tell how it arrives", Wire.GEOMETRY)
         case _:
             return Encoding(_PLAIN[type_])
 
@@ -133,9 +142,9 @@ def time_of_day(digits: int | None, mode: TimeMode) -> Encoding | Lossy:
         case TimeMode.CONNECT:
             return _millis_only(precision, Wire.MILLIS_OF_DAY)
         case TimeMode.NANOSECONDS:
-            return Lossy("nanoseconds since midnight; set time.precision.mode=adaptive", Wire.LONG)
+            return Encoding(Wire.NANOS_OF_DAY)
         case TimeMode.ISOSTRING:
-            return Lossy(_AS_TEXT, Wire.STRING)
+            return Encoding(Wire.ISO_TIME)
 
 
 def _timestamp(digits: int, mode: TimeMode) -> Encoding | Lossy:
@@ -149,7 +158,7 @@ def _timestamp(digits: int, mode: TimeMode) -> Encoding | Lossy:
         case TimeMode.CONNECT:
             return _millis_only(digits, Wire.EPOCH_MILLIS)
         case TimeMode.ISOSTRING:
-            return Lossy(_AS_TEXT, Wire.STRING)
+            return Encoding(Wire.ISO_TIMESTAMP)
 
 
 def _millis_only(digits: int, wire: Wire) -> Encoding | Lossy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
@@ -19,20 +19,27 @@ from cdc_assets.schema.types import (
     Primitive,
     UnmappedColumn,
     Wire,
+    WireDetail,
 )
 
 _NUMBER: Final = frozenset({
     Wire.INT, Wire.LONG, Wire.FLOAT, Wire.DOUBLE, Wire.EPOCH_DAYS, Wire.EPOCH_MILLIS,
-    Wire.EPOCH_MICROS, Wire.EPOCH_NANOS, Wire.MILLIS_OF_DAY,
+    Wire.EPOCH_MICROS, Wire.EPOCH_NANOS, Wire.MILLIS_OF_DAY, Wire.NANOS_OF_DAY,
 })  # fmt: skip
 _TEXT: Final = frozenset({
     Wire.STRING, Wire.BYTES_BASE64, Wire.BYTES_HEX, Wire.DECIMAL_BYTES, Wire.ISO_ZONED,
+    Wire.ISO_DATE, Wire.ISO_TIME, Wire.ISO_TIMESTAMP,
 })  # fmt: skip
 _STORED_AS: Final[dict[Wire, frozenset[Primitive]]] = {
     Wire.BOOLEAN: frozenset({Primitive.BOOLEAN}),
     Wire.INT: frozenset({Primitive.INT, Primitive.LONG}),
     Wire.LONG: frozenset({Primitive.LONG}),
     Wire.MILLIS_OF_DAY: frozenset({Primitive.LONG}),
+    Wire.NANOS_OF_DAY: frozenset({Primitive.LONG}),
+    Wire.ISO_DATE: frozenset({Primitive.DATE}),
+    Wire.ISO_TIME: frozenset({Primitive.LONG}),
+    Wire.ISO_TIMESTAMP: frozenset({Primitive.TIMESTAMP}),
+    Wire.VARIABLE_SCALE_DECIMAL: frozenset({Primitive.STRING}),
     Wire.FLOAT: frozenset({Primitive.FLOAT, Primitive.DOUBLE}),
     Wire.DOUBLE: frozenset({Primitive.DOUBLE}),
     Wire.STRING: frozenset({Primitive.STRING}),
@@ -64,6 +71,7 @@ _DECIMALS: Final = frozenset({
 _OTHER_TEXT: Final = frozenset({
     Wire.DECIMAL_TEXT, Wire.INTEGER_TEXT, Wire.FLOATING_TEXT, Wire.BOOLEAN_TEXT, Wire.DATE_TEXT,
     Wire.TIME_TEXT, Wire.TIMESTAMP_TEXT, Wire.BYTES_LATIN1, Wire.ENUM_ORDINAL, Wire.SET_BITS,
+    Wire.ISO_DATE, Wire.ISO_TIME, Wire.ISO_TIMESTAMP,
 })  # fmt: skip
 
 
@@ -73,9 +81,12 @@ def apply_overrides(
     primary_key: Sequence[str],
     modes: ConnectorModes,
     *,
+    masked: Collection[str] = (),
     where: str = "",
 ) -> Described:
     """Replace column types and the key by configured ones.
+
+    Of ``masked`` columns only a digest is stored, of the text that their values arrive as.
 
     A configured type must be able to hold what arrives: guesses are replaced freely as long
     as the JSON kinds agree; types from a record schema or the database only by types that
@@ -87,17 +98,45 @@ def apply_overrides(
     Raises:
         ConfigError: if a name or a type does not fit; names the nearest match.
     """
-    for name in types:
-        if not described.inferred or get_close_matches(name, described.names, n=1):
-            _require_known(name, described.names, where)
+    for name in (*types, *masked):
+        require_column(name, described, where)
     for name in primary_key:
         _require_known(name, described.names, where)
     columns = tuple(
         _typed(each, types[each.name], described, modes, where) if each.name in types else each
         for each in described.columns
     )
+    columns = tuple(_masked(each) if each.name in masked else each for each in columns)
     key = tuple(primary_key) or described.key
     return replace(described, columns=_required(columns, set(primary_key)), key=key)
+
+
+def require_column(name: str, described: Described, where: str = "") -> None:
+    """Refuse a name that the table does not have; of guessed columns, one that is nearly theirs.
+
+    Raises:
+        ConfigError: with the nearest match.
+    """
+    if not described.inferred or get_close_matches(name, described.names, n=1):
+        _require_known(name, described.names, where)
+
+
+def _masked(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
+    if column.wire is None:
+        return column
+    known = column if isinstance(column, Column) else None
+    detail = replace((known and known.detail) or WireDetail(), mask=True)
+    return Column(
+        column.name,
+        Primitive.STRING,
+        column.wire,
+        column.required,
+        column.unchanged_marker,
+        known.element_wire if known else None,
+        "SHA-256 of the value",
+        known.absent if known else False,
+        detail,
+    )
 
 
 def _typed(

@@ -12,10 +12,8 @@ from difflib import get_close_matches
 from typing import assert_never
 
 from cdc_assets.errors import TerminalError
-from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive
-
-MAX_DECIMAL_DIGITS = 38
-"""Iceberg's limit: https://iceberg.apache.org/spec/#primitive-types."""
+from cdc_assets.schema.stand_ins import MAX_DECIMAL_DIGITS
+from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive, StructOf
 
 _WORDS: dict[Primitive, tuple[str, ...]] = {
     Primitive.BOOLEAN: ("boolean", "bool"),
@@ -33,6 +31,7 @@ _BY_WORD = {word: type_ for type_, words in _WORDS.items() for word in words}
 _SIZED = {Primitive.TIMESTAMP: 6, Primitive.TIMESTAMPTZ: 6}
 _SHAPE = re.compile(r"(?P<word>[a-z_0-9][a-z_0-9 ]*?) *(?:\((?P<arguments>[\d, ]+)\))?")
 _LIST = re.compile(r"(?:list|array) *<(?P<inner>.*)>|(?P<suffixed>.*)\[\]")
+_STRUCT = re.compile(r"struct *<(?P<fields>.*)>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,13 @@ def parse_spec(text: str) -> TypeSpec:
         TerminalError: if it names none; tells the nearest match.
     """
     wanted = " ".join(text.lower().split())
+    if struct := _STRUCT.fullmatch(wanted):
+        return TypeSpec(_struct(struct["fields"], text))
     listed = _LIST.fullmatch(wanted)
     if listed is None:
         return _scalar(wanted, text)
     inner = _scalar((listed["inner"] or listed["suffixed"] or "").strip(), text)
-    if isinstance(inner.type, ListOf):
+    if isinstance(inner.type, ListOf | StructOf):
         raise _unknown(text, "lists of lists are not supported")
     return TypeSpec(ListOf(inner.type), inner.precision)
 
@@ -75,10 +76,23 @@ def type_text(type_: ColumnType) -> str:
             return f"decimal({precision},{scale})"
         case ListOf(element):
             return f"{type_text(element)}[]"
+        case StructOf(fields):
+            return f"struct<{', '.join(f'{name}: {type_text(each)}' for name, each in fields)}>"
         case Primitive():
             return _WORDS[type_][0]
         case _:
             assert_never(type_)
+
+
+def _struct(fields: str, text: str) -> StructOf:
+    found: list[tuple[str, Primitive]] = []
+    for part in fields.split(","):
+        name, _, type_ = (each.strip() for each in part.partition(":"))
+        inner = _BY_WORD.get(type_)
+        if inner is None or not name.isidentifier():
+            raise _unknown(text, "for example struct<x: double, y: double>")
+        found.append((name, inner))
+    return StructOf(tuple(found))
 
 
 def _scalar(wanted: str, text: str) -> TypeSpec:

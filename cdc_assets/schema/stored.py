@@ -61,7 +61,14 @@ def _column_document(column: Column) -> dict[str, object]:
 
 
 def _detail_document(detail: WireDetail) -> dict[str, object]:
-    given = {"labels": list(detail.labels), "zone": detail.zone, "width": detail.width}
+    given = {
+        "labels": list(detail.labels),
+        "zone": detail.zone,
+        "width": detail.width,
+        "scale": detail.scale,
+        "bits": detail.bits,
+        "mask": detail.mask,
+    }
     return {name: value for name, value in given.items() if value}
 
 
@@ -81,4 +88,5 @@ def _column(document: dict[str, Any]) -> Column:
 
 def _detail(document: dict[str, Any]) -> WireDetail:
     labels = tuple(document.get("labels", ()))
-    return WireDetail(labels, document.get("zone", ""), document.get("width", 0))
+    numbers = {name: document.get(name, 0) for name in ("width", "scale", "bits")}
+    return WireDetail(labels, document.get("zone", ""), **numbers, mask=document.get("mask", False))

@@ -51,7 +51,17 @@ class ListOf:
         return f"array<{self.element}>"
 
 
-ColumnType = Primitive | Decimal | ListOf
+@dataclass(frozen=True, slots=True)
+class StructOf:
+    """Optional fields, each with a name."""
+
+    fields: tuple[tuple[str, Primitive], ...]
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(f'{name}:{type_}' for name, type_ in self.fields)}>"
+
+
+ColumnType = Primitive | Decimal | ListOf | StructOf
 
 
 class Wire(StrEnum):
@@ -73,12 +83,18 @@ class Wire(StrEnum):
     EPOCH_MICROS = "epoch_micros"
     EPOCH_NANOS = "epoch_nanos"
     ISO_ZONED = "iso_zoned"  # io.debezium.time.ZonedTimestamp
+    ISO_DATE = "iso_date"  # io.debezium.time.IsoDate: yyyy-MM-ddZ
+    ISO_TIME = "iso_time"  # io.debezium.time.IsoTime; stored as microseconds since midnight
+    ISO_TIMESTAMP = "iso_timestamp"  # io.debezium.time.IsoTimestamp: with Z, of no zone
     MILLIS_OF_DAY = "millis_of_day"  # a time of day; stored as microseconds since midnight
+    NANOS_OF_DAY = "nanos_of_day"  # likewise
     LIST = "list"  # of the element's own wire encoding, see `Column.element_wire`
     # MySQL and MariaDB, by Debezium
     BOOLEAN_OR_INT = "boolean_or_int"  # tinyint(1): true and false count as 1 and 0
     UNSIGNED_LONG = "unsigned_long"  # 64 bits without a sign, written as a signed number
-    BITS = "bits"  # io.debezium.data.Bits: base64 of little-endian bytes; stored as their number
+    BITS = "bits"  # io.debezium.data.Bits: base64 of little-endian bytes
+    POINT = "point"  # io.debezium.data.geometry.Point: struct {x, y, wkb, srid}
+    GEOMETRY = "geometry"  # io.debezium.data.geometry.Geometry: struct {wkb, srid}
     # Formats in which every value is text
     INTEGER_TEXT = "integer_text"
     FLOATING_TEXT = "floating_text"  # the shortest digits that are this float or double
@@ -105,11 +121,17 @@ class WireDetail:
         zone: that a text without an offset is local in: an IANA name or ``+hh:mm``.
         width: bytes of a value of fixed width, which arrives without its trailing zero bytes;
             0 if values arrive whole.
+        scale: digits after the point of a decimal that is stored as text.
+        bits: how many a bit string has that is stored as text.
+        mask: the lake has only a digest of the values.
     """
 
     labels: tuple[str, ...] = ()
     zone: str = ""
     width: int = 0
+    scale: int = 0
+    bits: int = 0
+    mask: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +184,11 @@ class TableSchema:
     def expected(self) -> tuple[str, ...]:
         """Columns that every row image is to hold, the key's aside."""
         return tuple(c.name for c in self.columns if not c.absent and c.name not in self.key)
+
+    @property
+    def masked(self) -> frozenset[str]:
+        """Columns of which the lake has digests only."""
+        return frozenset(c.name for c in self.columns if c.detail and c.detail.mask)
 
     @property
     def shard_column(self) -> str | None:

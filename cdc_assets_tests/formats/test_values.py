@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -372,6 +372,9 @@ INSERTED = {
     "ts6": at("2024-02-29 12:34:56.123456"), "yr": 2155, "gs": -256, "gv": -384, "cmt": 1,
     "dn": date(2000, 1, 1), "tsn": at("2000-01-01 00:00:01"), "dtn": at("2000-01-01 00:00:00"),
     "ynn": 2000,
+    "d65": "12345678901234567890123456789012345.123456789012345678901234567890",
+    "po": Row(x=1.0, y=2.0, srid=None),
+    "ge": Row(wkb=bytes.fromhex("0101000000000000000000f03f0000000000000040"), srid=None),
 }  # fmt: skip
 LATER = {
     # Zero dates were inserted into the first of these rows, the year 50 and others into the second.

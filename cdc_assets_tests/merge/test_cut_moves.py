@@ -73,6 +73,7 @@ def test_a_create_that_comes_before_its_delete_waits_for_a_person(pipeline: Make
     assert names(made) == {2: LARGE}, "once both are there"
 
 
+@profiles.in_soak
 def test_a_create_that_is_sent_or_merged_again_without_its_delete_keeps_the_value(
     pipeline: Make,
 ) -> None:

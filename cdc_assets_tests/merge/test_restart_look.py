@@ -11,6 +11,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Commit, Placed, Restart, Seen, witness
 from cdc_assets.merge.fold.restarts import Known, in_order, restart_of
 from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +91,9 @@ class Case:
         return {p: each for p, each in found.items() if each != (None, None)}
 
 
-@pytest.mark.parametrize("scheme", [Scheme.POSTGRES, Scheme.SQLSERVER])
+@pytest.mark.parametrize(
+    "scheme", [Scheme.POSTGRES, pytest.param(Scheme.SQLSERVER, marks=profiles.in_soak)]
+)
 def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme) -> None:
     found_any = 0
     for seed in range(60):

@@ -51,6 +51,7 @@ THEN = [
 ]  # fmt: skip
 
 
+@profiles.in_soak
 @of_all(CANAL, PACKETS, MAXWELL)
 def test_tables_are_the_same_whether_or_not_they_share(pipeline: Make, dialect: Dialect) -> None:
     odd = {"bad_records": "quarantine", "batch": {"max_record_bytes": 5_000}}

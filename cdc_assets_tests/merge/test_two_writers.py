@@ -13,10 +13,12 @@ from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy import profiles
 
 CHANGES = 1200
 
 
+@profiles.in_soak
 @pytest.mark.stack
 def test_each_range_is_published_by_exactly_one_of_two_writers(
     pipeline: Callable[..., Pipeline],

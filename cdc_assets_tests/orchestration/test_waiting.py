@@ -25,6 +25,7 @@ from cdc_assets.orchestration.sensors import promise_sensor, replicate_sensor
 from cdc_assets.registry import Registry, RegistryFile
 from cdc_assets_tests.merge.events import event, transaction_end
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -195,6 +196,7 @@ def test_a_table_that_waited_too_long_has_stalled_and_goes_on_by_itself(
     assert len(source.rows(TABLE)) == 3
 
 
+@profiles.in_soak
 def test_the_command_ends_and_says_what_is_missing(source: Source) -> None:
     selection = Selection(table=str(source.entry(TABLE).table), until_caught_up=True)
     failed = run_replicate(source.config, selection)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cdc_assets.schema import stand_ins
 from cdc_assets.schema.connect import describe_envelope, is_envelope_schema, map_field
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
 
@@ -21,6 +22,10 @@ def decimal(scale, precision=None):
     if precision is not None:
         parameters["connect.decimal.precision"] = str(precision)
     return field("bytes", "org.apache.kafka.connect.data.Decimal", parameters=parameters)
+
+
+def bits(length):
+    return field("bytes", "io.debezium.data.Bits", parameters={"length": str(length)})
 
 
 @pytest.mark.unit
@@ -48,6 +53,40 @@ def decimal(scale, precision=None):
         (decimal(2, 12), Decimal(12, 2), Wire.DECIMAL_BYTES),
         (decimal(5, 2), Decimal(5, 5), Wire.DECIMAL_BYTES),
         (field("array", items={"type": "int32"}), ListOf(Primitive.INT), Wire.LIST),
+        (decimal(2), Decimal(38, 2), Wire.DECIMAL_BYTES),
+        (decimal(0, 39), Primitive.STRING, Wire.DECIMAL_BYTES),
+        (decimal(-2, 5), Primitive.STRING, Wire.DECIMAL_BYTES),
+        (
+            field("struct", "io.debezium.data.VariableScaleDecimal", fields=[]),
+            Primitive.STRING,
+            Wire.VARIABLE_SCALE_DECIMAL,
+        ),
+        (field("struct", "io.debezium.data.geometry.Point"), stand_ins.POINT.type, Wire.POINT),
+        (
+            field("struct", "io.debezium.data.geometry.Geography"),
+            stand_ins.GEOMETRY.type,
+            Wire.GEOMETRY,
+        ),
+        (field("int64", "io.debezium.time.MicroDuration"), Primitive.LONG, Wire.LONG),
+        (field("int64", "io.debezium.time.NanoTime"), Primitive.LONG, Wire.NANOS_OF_DAY),
+        (field("string", "io.debezium.time.Interval"), Primitive.STRING, Wire.STRING),
+        (field("string", "io.debezium.time.ZonedTime"), Primitive.STRING, Wire.STRING),
+        (field("string", "io.debezium.time.IsoDate"), Primitive.DATE, Wire.ISO_DATE),
+        (field("string", "io.debezium.time.IsoTime"), Primitive.LONG, Wire.ISO_TIME),
+        (field("string", "io.debezium.time.IsoTimestamp"), Primitive.TIMESTAMP, Wire.ISO_TIMESTAMP),
+        (bits(3), Primitive.LONG, Wire.BITS),
+        (bits(64), Decimal(20, 0), Wire.BITS),
+        (bits(65), Primitive.STRING, Wire.BITS),
+        (field("string", "acme.Thing"), Primitive.STRING, Wire.STRING),
+        (field("int64", "acme.Thing"), Primitive.LONG, Wire.LONG),
+        (field("struct", fields=[]), Primitive.STRING, Wire.JSON),
+        (field("map"), Primitive.STRING, Wire.JSON),
+        (field("array", items={"type": "struct"}), Primitive.STRING, Wire.JSON),
+        (
+            field("array", items={"type": "array", "items": {"type": "int32"}}),
+            Primitive.STRING,
+            Wire.JSON,
+        ),
     ],
     ids=lambda value: value.get("name") or value["type"] if isinstance(value, dict) else None,
 )
@@ -61,22 +100,14 @@ def test_a_semantic_name_decides_the_unit(given, type_, wire):
 @pytest.mark.parametrize(
     ("given", "words", "wire"),
     [
-        (decimal(2), "not its precision", Wire.DECIMAL_BYTES),
-        (decimal(0, 39), "38 digits", None),
-        (decimal(-2, 5), "negative scale", None),
+        (field("bytes", "io.debezium.data.Bits"), "how many bits", Wire.BITS),
+        (bits(0), "how many bits", Wire.BITS),
+        (field("union"), "is known for: union", None),
         (
-            field("struct", "io.debezium.data.VariableScaleDecimal", fields=[]),
-            "no bound",
-            Wire.VARIABLE_SCALE_DECIMAL,
+            field("array", items={"type": "union"}),
+            "elements: no lake type is known for: union",
+            None,
         ),
-        (field("struct", fields=[]), "nested struct", None),
-        (field("map"), "nested map", None),
-        (field("bytes", "io.debezium.data.Bits"), "little-endian", Wire.BITS),
-        (field("int64", "io.debezium.time.MicroDuration"), "interval", Wire.LONG),
-        (field("string", "acme.Thing"), "configuring it as string", Wire.STRING),
-        (field("int64", "acme.Thing"), "unknown", None),
-        (field("array", items={"type": "struct"}), "elements", None),
-        (field("array", items={"type": "array", "items": {"type": "int32"}}), "elements", None),
     ],
     ids=lambda value: value.get("name") or value["type"] if isinstance(value, dict) else None,
 )

@@ -8,7 +8,7 @@ from cdc_assets.databases.postgres.types import PostgresColumn, map_column
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
-from cdc_assets.schema.modes import ConnectorModes, DecimalMode, TimeMode
+from cdc_assets.schema.modes import ConnectorModes, DecimalMode
 from cdc_assets.schema.overrides import apply_overrides
 from cdc_assets.schema.parse import parse_spec
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
@@ -135,7 +135,6 @@ def test_configured_types_replace_guesses_by_the_modes_of_the_connector():
     [
         (12.5, "decimal(12,2)", MODES, "modes make it decimal_bytes"),
         ("2020-01-02", "date", MODES, "modes make it epoch_days"),
-        ("2020-01-02", "date", ConnectorModes(time=TimeMode.ISOSTRING), "isostring"),
         ([1], "bigint", MODES, "modes make it long"),
         (1.5, "decimal(20,2)", ConnectorModes(DecimalMode.DOUBLE), "20 digits"),
     ],

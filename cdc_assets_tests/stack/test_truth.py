@@ -31,7 +31,7 @@ pytestmark = pytest.mark.stack
 
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "7"))
 KILLS = 5 if profiles.is_soak() else 1
-KEPT = TABLES if profiles.is_soak() else ("inventory", "order_items", "orders")
+KEPT = TABLES if profiles.is_soak() else ("inventory", "orders")
 """Tables that are replicated: each first merge on a cold server takes seconds."""
 LONGEST_LIFE_SECONDS = 4.0
 RATE = 40

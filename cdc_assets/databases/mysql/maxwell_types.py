@@ -34,7 +34,7 @@ from cdc_assets.databases.mysql.types import (
     UNSIGNED_LONG,
     MysqlColumn,
     bit_type,
-    decimal_digits,
+    decimal_as,
     mapped_by,
 )
 from cdc_assets.schema.described import Described
@@ -112,7 +112,7 @@ def _outcome(parsed: MysqlType, zone: str | None) -> Outcome:
             width = width or (1 if name == "binary" else 0)
             return Mapped(Primitive.BINARY, _ENCODED, detail=WireDetail(width=width))
         case "decimal":
-            return _decimal(parsed)
+            return decimal_as(parsed, _ENCODED)
         case "bit":
             return _bits(parsed)
         case "timestamp":
@@ -125,13 +125,6 @@ def _integer(parsed: MysqlType) -> ColumnType:
     if parsed.unsigned and parsed.name == "bigint":
         return UNSIGNED_LONG
     return Primitive.LONG if parsed.unsigned and parsed.name == "int" else INTEGERS[parsed.name]
-
-
-def _decimal(parsed: MysqlType) -> Outcome:
-    type_ = decimal_digits(parsed)
-    if isinstance(type_, Refused):
-        return Refused(f"{type_.reason}, or configure it as string", Wire.SCALAR)
-    return Mapped(type_, _ENCODED)
 
 
 def _bits(parsed: MysqlType) -> Outcome:

@@ -33,7 +33,7 @@ from cdc_assets.databases.mysql.types import (
     UNSIGNED_LONG,
     MysqlColumn,
     bit_type,
-    decimal_digits,
+    decimal_as,
     mapped_by,
 )
 from cdc_assets.schema.described import Described
@@ -135,10 +135,7 @@ def _integer(parsed: MysqlType) -> Mapped:
 def _decimal(parsed: MysqlType) -> Outcome:
     if not parsed.arguments:
         return Refused(_NO_DIGITS, Wire.DECIMAL_TEXT)
-    type_ = decimal_digits(parsed)
-    if isinstance(type_, Refused):
-        return Refused(f"{type_.reason}, or configure it as string", Wire.DECIMAL_TEXT)
-    return Mapped(type_, Encoding(Wire.DECIMAL_TEXT))
+    return decimal_as(parsed, Encoding(Wire.DECIMAL_TEXT))
 
 
 def _bytes(parsed: MysqlType) -> Mapped:

@@ -10,18 +10,21 @@ that ``MySqlAntlrDdlParser`` and ``MariaDbAntlrDdlParser`` give, and ``BinlogCon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from cdc_assets.databases.mapping import (
+    AS_DOUBLE,
     Mapped,
     Outcome,
     Refused,
     as_column,
     described_by_catalog,
+    stored,
     usable,
 )
 from cdc_assets.databases.mysql.type_text import MysqlType, parse_column_type
+from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
     ConnectorModes,
@@ -32,7 +35,7 @@ from cdc_assets.schema.modes import (
     encoding_of,
     time_of_day,
 )
-from cdc_assets.schema.parse import MAX_DECIMAL_DIGITS
+from cdc_assets.schema.stand_ins import UNSIGNED_LONG
 from cdc_assets.schema.types import (
     Column,
     ColumnType,
@@ -42,9 +45,6 @@ from cdc_assets.schema.types import (
     UnmappedColumn,
     Wire,
 )
-
-UNSIGNED_LONG: Final = Decimal(20, 0)
-"""Holds 0 to 2^64-1."""
 
 MICROSECONDS: Final = "microseconds, between -838:59:59.999999 and 838:59:59.999999"
 """How ``time`` is stored; the comment of such columns."""
@@ -74,8 +74,8 @@ _UUID: Final = (
     "MariaDB's connector changes values that end with a zero byte (one of 256); keep them in "
     "char(36) or binary(16), or accept it by configuring string"
 )
-_CONNECT_TIME: Final = (
-    "time.precision.mode=connect makes NULL of times below 0 and above 24 hours; set it to "
+_TIME_OF_DAY: Final = (
+    "time.precision.mode={} makes NULL of times below 0 and above 24 hours; set it to "
     "adaptive_time_microseconds"
 )
 
@@ -104,7 +104,8 @@ class MysqlColumn:
 _TEXT: Final = Mapped(Primitive.STRING, Encoding(Wire.STRING))
 _ALWAYS: Final[dict[str, Outcome]] = {
     **dict.fromkeys((*TEXTS, "enum", "set"), _TEXT),
-    **dict.fromkeys(GEOMETRIES, Refused("geometry arrives as a structure")),
+    **dict.fromkeys(GEOMETRIES, stored(stand_ins.GEOMETRY)),
+    "point": stored(stand_ins.POINT),
     "year": Mapped(Primitive.INT, Encoding(Wire.INT)),
     "timestamp": Mapped(Primitive.TIMESTAMPTZ, Encoding(Wire.ISO_ZONED)),
     "vector": Mapped(ListOf(Primitive.FLOAT), Encoding(Wire.LIST, Wire.FLOAT)),
@@ -194,24 +195,40 @@ def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
     return Mapped(Primitive.LONG, Encoding(Wire.UNSIGNED_LONG))
 
 
-def decimal_digits(parsed: MysqlType) -> Decimal | Refused:
-    """The type of a ``decimal`` as far as it is declared: (10,0) if it is not."""
+def decimal_digits(parsed: MysqlType) -> tuple[int, int] | Refused:
+    """Precision and scale of a ``decimal`` as far as they are declared: (10,0) if they are not."""
     precision, scale = (*parsed.arguments, *(10, 0)[len(parsed.arguments) :])[:2]
-    type_ = Decimal(precision or 10, scale)  # decimal(0) is decimal(10)
-    if scale > type_.precision:
+    precision = precision or 10  # decimal(0) is decimal(10)
+    if scale > precision:
         return Refused("its scale is above its precision, which MySQL does not allow")
-    if type_.precision > MAX_DECIMAL_DIGITS:
-        return Refused(f"the lake holds {MAX_DECIMAL_DIGITS} digits; narrow it in the source")
-    return type_
+    return precision, scale
+
+
+def decimal_as(parsed: MysqlType, encoding: Encoding) -> Outcome:
+    """A ``decimal`` whose digits arrive as text: of more than the lake has, that text."""
+    declared = decimal_digits(parsed)
+    if isinstance(declared, Refused):
+        return declared
+    exact = stand_ins.decimal(*declared)
+    if isinstance(exact.type, Decimal):
+        return Mapped(exact.type, encoding)
+    return Mapped(Primitive.STRING, Encoding(Wire.STRING), exact.comment)
 
 
 def _decimal(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
-    type_ = decimal_digits(parsed)
-    if isinstance(type_, Decimal):
-        return _encoded(type_, modes)
-    if modes.decimal is DecimalMode.STRING:
-        return Refused(f"{type_.reason}, or configure it as string", Wire.STRING)
-    return replace(type_, wire=Wire.DOUBLE if modes.decimal is DecimalMode.DOUBLE else None)
+    declared = decimal_digits(parsed)
+    if isinstance(declared, Refused):
+        return declared
+    exact = stand_ins.decimal(*declared)
+    if isinstance(exact.type, Decimal):
+        return _encoded(exact.type, modes)
+    match modes.decimal:
+        case DecimalMode.PRECISE:
+            return stored(exact)
+        case DecimalMode.STRING:
+            return decimal_as(parsed, Encoding(Wire.DECIMAL_TEXT))
+        case DecimalMode.DOUBLE:
+            return Refused(AS_DOUBLE, Wire.DOUBLE)
 
 
 def _floating(parsed: MysqlType) -> Primitive:
@@ -244,8 +261,9 @@ def _time(digits: int, mode: TimeMode) -> Outcome:
     match mode:
         case TimeMode.ADAPTIVE:  # these connectors refuse it; PostgreSQL's default
             return _time(digits, TimeMode.ADAPTIVE_TIME_MICROSECONDS)
-        case TimeMode.CONNECT:
-            return Refused(_CONNECT_TIME, Wire.MILLIS_OF_DAY)
+        case TimeMode.CONNECT | TimeMode.ISOSTRING:
+            wire = Wire.MILLIS_OF_DAY if mode is TimeMode.CONNECT else Wire.ISO_TIME
+            return Refused(_TIME_OF_DAY.format(mode.value), wire)
         case _:
             return usable(Primitive.LONG, time_of_day(digits, mode), MICROSECONDS)
 

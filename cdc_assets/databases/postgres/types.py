@@ -10,32 +10,37 @@ is not listed here is refused, never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc_assets.databases.mapping import (
+    AS_DOUBLE,
     Mapped,
     Outcome,
     Refused,
     as_column,
     described_by_catalog,
+    stored,
     usable,
 )
+from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
     ConnectorModes,
     DecimalMode,
     Encoding,
+    IntervalMode,
     encoding_of,
     time_of_day,
 )
-from cdc_assets.schema.parse import MAX_DECIMAL_DIGITS
+from cdc_assets.schema.stand_ins import StoredAs
 from cdc_assets.schema.types import (
     MICROS_OF_DAY,
     Column,
     Decimal,
     ListOf,
     Primitive,
+    StructOf,
     UnmappedColumn,
     Wire,
 )
@@ -67,33 +72,25 @@ _VARLENA: Final = _RANGES | {
     "text", "varchar", "bpchar", "citext", "json", "jsonb", "xml", "bytea", "ltree", "tsvector",
     "hstore", "geometry", "geography",
 }  # fmt: skip
-_TEXT_LATER: Final = "store its text by configuring it as string"
-_REFUSED: Final[dict[str, tuple[str, Wire | None]]] = {
-    "timetz": (f"it arrives as UTC text and has lost its zone; {_TEXT_LATER}", Wire.STRING),
-    "interval": (
-        "it arrives as microseconds with months of average length (interval.handling.mode="
-        "numeric, configure it as bigint) or as text (string)",
-        Wire.LONG,
-    ),
-    "hstore": (f"it is a map (JSON text in the default hstore mode); {_TEXT_LATER}", Wire.STRING),
-    **dict.fromkeys(_RANGES, (f"a range has no lake type; {_TEXT_LATER}", Wire.STRING)),
-    **dict.fromkeys(
-        ("point", "box", "lseg", "path", "polygon", "circle", "line", "geometry", "geography"),
-        ("geometry arrives as a structure", None),
-    ),
+_STAND_INS: Final[dict[str, StoredAs]] = {
+    "timetz": stand_ins.ZONED_TIME,
+    "hstore": StoredAs(Primitive.STRING, Wire.STRING, comment="JSON"),
+    "point": stand_ins.POINT,
+    "geometry": stand_ins.GEOMETRY,
+    "geography": stand_ins.GEOMETRY,
+    **dict.fromkeys(_RANGES, StoredAs(Primitive.STRING, Wire.STRING)),
 }
-_BITS: Final = (
-    "bit strings arrive as little-endian bytes, of one bit as booleans; store their number by "
-    "configuring bigint, of 64 bits decimal(20,0), of one bit boolean"
+_LEFT_OUT: Final = (
+    "the connector leaves this type out of its events (include.unknown.datatypes would send it)"
 )
 _ARRAYS_LEFT_OUT: Final = frozenset({
     "money", "name", "interval", "varbit", "bit", "xml", "point", "refcursor",
 })  # fmt: skip
-_MONEY: Final = {
-    DecimalMode.PRECISE: Wire.DECIMAL_BYTES,
-    DecimalMode.STRING: Wire.DECIMAL_TEXT,
-    DecimalMode.DOUBLE: Wire.DOUBLE,
-}
+_MONEY: Final = Decimal(19, 2)
+_VARBIT: Final = (
+    "the connector does not send the zeros that its values begin with; store their number by "
+    "configuring bigint, of up to 64 bits decimal(20,0)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,43 +152,59 @@ def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
             encoded = time_of_day(seconds_digits(column.modifier), modes.time)
             return usable(Primitive.LONG, encoded, MICROS_OF_DAY)
         case "money":
-            reason = "its digits depend on the server's locale; configure it as decimal(19,2)"
-            return Refused(reason, _MONEY[modes.decimal])
+            return _money(modes)
+        case "interval":
+            is_text = modes.interval is IntervalMode.STRING
+            return stored(stand_ins.INTERVAL if is_text else stand_ins.DURATION)
         case "bit" | "varbit":
-            return Refused(_BITS, Wire.BOOLEAN if column.modifier == 1 else Wire.BITS)
+            return _bits(column)
+        case _ if name in _STAND_INS:
+            return stored(_STAND_INS[name])
         case _:
-            reason = "the connector leaves this type out of its events", None
-            return Refused(*_REFUSED.get(name, reason))
+            return Refused(_LEFT_OUT)
 
 
 def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     if column.type_name in _ARRAYS_LEFT_OUT:
         return Refused(f"the connector leaves arrays of {column.type_name} out of its events")
     element = _scalar(column, modes)
-    if isinstance(element, Refused) or isinstance(element.type, ListOf):
-        reason = element.reason if isinstance(element, Refused) else "an array of arrays"
-        return Refused(f"elements: {reason}")
+    if isinstance(element, Refused):
+        return Refused(f"elements: {element.reason}")
+    if isinstance(element.type, ListOf | StructOf):
+        return stored(stand_ins.DOCUMENT)
     encoding = Encoding(Wire.LIST, element.encoding.wire)
-    return Mapped(ListOf(element.type), encoding, element.comment)
+    return Mapped(ListOf(element.type), encoding, element.comment, element.detail)
+
+
+def _money(modes: ConnectorModes) -> Outcome:
+    """With two digits after the point, unless ``money.fraction.digits`` says otherwise."""
+    if modes.decimal is DecimalMode.PRECISE:
+        return stored(stand_ins.decimal(None, 2))
+    return usable(_MONEY, encoding_of(_MONEY, modes, None))
+
+
+def _bits(column: PostgresColumn) -> Outcome:
+    """As many as declared; the connector does not send the zeros that a ``varbit`` begins with."""
+    if column.type_name == "varbit":
+        return Refused(_VARBIT, Wire.BITS)
+    if column.modifier <= 1:
+        return Mapped(Primitive.BOOLEAN, Encoding(Wire.BOOLEAN))
+    return stored(stand_ins.bits(column.modifier))
 
 
 def _numeric(modifier: int, modes: ConnectorModes) -> Outcome:
     declared = numeric_digits(modifier)
-    if declared is None:
-        wires = {**_MONEY, DecimalMode.PRECISE: Wire.VARIABLE_SCALE_DECIMAL}
-        reason = "numeric without precision has no bound; configure decimal(38,10), for example"
-        return Refused(reason, wires[modes.decimal])
-    precision, scale = declared
-    if scale < 0:
-        return Refused("a negative scale has no lake type")
     # PostgreSQL 15+ allows a scale above the precision: digits start after some zeros.
-    type_ = Decimal(max(precision, scale), scale)
-    if type_.precision > MAX_DECIMAL_DIGITS:
-        reason = f"the lake holds {MAX_DECIMAL_DIGITS} digits; narrow the column in the source"
-        as_text = modes.decimal is DecimalMode.STRING
-        remedy = f"{reason}, or configure it as string" if as_text else reason
-        return Refused(remedy, Wire.STRING if as_text else None)
-    return usable(type_, encoding_of(type_, modes, None))
+    exact = stand_ins.decimal(*declared) if declared else stand_ins.UNBOUNDED
+    if isinstance(exact.type, Decimal):
+        return usable(exact.type, encoding_of(exact.type, modes, None))
+    match modes.decimal:
+        case DecimalMode.PRECISE:
+            return stored(exact)
+        case DecimalMode.STRING:
+            return stored(replace(exact, wire=Wire.STRING, detail=None))
+        case DecimalMode.DOUBLE:
+            return Refused(AS_DOUBLE, Wire.DOUBLE)
 
 
 def numeric_digits(modifier: int) -> tuple[int, int] | None:

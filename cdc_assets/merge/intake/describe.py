@@ -18,7 +18,7 @@ from typing import Final
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
-from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import order_of
@@ -29,9 +29,10 @@ from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_C
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
-from cdc_assets.schema.overrides import apply_overrides
+from cdc_assets.schema.overrides import apply_overrides, require_column
 from cdc_assets.schema.types import Column, TableSchema
 
+_EXCLUDED: Final = "the configuration excludes it"
 _BY_PARTITION: Final = (
     "it is a partitioned table whose changes come under the names of its partitions: this topic "
     "holds a snapshot at most, and would stand still"
@@ -171,7 +172,8 @@ class TypeSource:
                 return None
         types = self._source.overrides(entry.table).column_types
         known = {each: spec for each, spec in types.items() if each in described.names}
-        given = apply_overrides(described, known, (), self._source.modes)
+        masked = self._source.overrides(entry.table).masked & set(described.names)
+        given = apply_overrides(described, known, (), self._source.modes, masked=masked)
         only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
         found = only.exact(f"table={entry.table}")
         soft = self._source.overrides(entry.table).deletes == "soft"
@@ -284,19 +286,37 @@ class TypeSource:
         """With what is configured; a record need not have every column that is."""
         where = f"table={entry.table} topic={entry.topic}"
         overrides = self._source.overrides(entry.table)
-        types = overrides.column_types
+        types, masked = overrides.column_types, overrides.masked
         if of_record:
             types = {name: types[name] for name in types if name in described.names}
+            masked = masked & set(described.names)
+        else:
+            self._require_excludable(described, overrides.excluded, where)
         given = apply_overrides(
-            described,
+            described.without(dict.fromkeys(overrides.excluded, _EXCLUDED)),
             types,
             overrides.primary_key,
             self._source.modes,
+            masked=masked,
             where=where,
         )
         schema = given.exact(where)
         _require_usable(schema, where, soft=overrides.deletes == "soft")
         return schema
+
+    @staticmethod
+    def _require_excludable(described: Described, names: Sequence[str], where: str) -> None:
+        """Refuse to leave out what the table does not have, or cannot do without.
+
+        Raises:
+            ConfigError: a mistyped name would let through what must not be seen.
+        """
+        for name in names:
+            require_column(name, described, where)
+            if name in described.key:
+                what = f"the configuration excludes {name!r}, a column of the table's key"
+                remedy = "mask it instead ({mask: sha256}), or name another primary_key"
+                raise ConfigError(what, where=where, remedy=remedy)
 
 
 def _sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -76,7 +76,9 @@ class LakeTables:
         self._config = config.lake
         source = config.source(entry.table.source)
         self._mode = source.schema_changes
-        self._deletes = source.overrides(entry.table).deletes
+        overrides = source.overrides(entry.table)
+        self._deletes = overrides.deletes
+        self._excluded, self._masked = overrides.excluded, overrides.masked
         self._lake = lake
         self._types = types
         self._entry = entry
@@ -182,7 +184,7 @@ class LakeTables:
             scheme=Scheme(said[_SCHEME]),
             key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
         )
-        stored = described(from_json(text), state)
+        stored = self._withholding(described(from_json(text), state))
         wanted = self._entry.shard.column if self._entry.shard else None
         if stored.shard_column != wanted:
             what = (
@@ -192,6 +194,22 @@ class LakeTables:
             remedy = "give this table another target in the configuration (merge_into)"
             raise TerminalError(what, where=self._where, remedy=remedy)
         return FirstSchema(stored, layout)
+
+    def _withholding(self, stored: TableSchema) -> TableSchema:
+        """Without what is excluded, from now on too.
+
+        Raises:
+            TerminalError: if the lake has it already, or the configuration masks otherwise.
+        """
+        remedy = "write these columns as they were, or build the table anew: cdc-assets rebuild"
+        if there := [name for name in self._excluded if name in stored.names]:
+            what = f"the configuration excludes columns that the lake has: {', '.join(there)}"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        if other := sorted(stored.masked ^ (self._masked & set(stored.names))):
+            what = f"the table was made with other columns masked: {', '.join(other)} differ"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        more = tuple(name for name in self._excluded if name not in stored.left_out)
+        return replace(stored, left_out=(*stored.left_out, *more))
 
     def _properties(self, first: FirstSchema) -> dict[str, str]:
         table = self._entry.table

@@ -1,0 +1,99 @@
+"""What the lake stores where Iceberg has no type of the source's.
+
+Text, a number or a struct that gives the source's value back, the same whether a record's schema
+tells of the column or a database's catalog. What a column's comment says is for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cdc_assets.schema.types import (
+    MICROS_OF_DAY,
+    ColumnType,
+    Decimal,
+    Primitive,
+    StructOf,
+    Wire,
+    WireDetail,
+)
+
+MAX_DECIMAL_DIGITS: Final = 38
+"""Iceberg's limit: https://iceberg.apache.org/spec/#primitive-types."""
+
+UNSIGNED_LONG: Final = Decimal(20, 0)
+"""Holds 0 to 2^64-1."""
+
+_LONG_BITS: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAs:
+    """What is stored, and how it arrives."""
+
+    type: ColumnType
+    wire: Wire
+    element_wire: Wire | None = None
+    comment: str = ""
+    detail: WireDetail | None = None
+
+
+UNBOUNDED: Final = StoredAs(
+    Primitive.STRING, Wire.VARIABLE_SCALE_DECIMAL, comment="a number, with all of its digits"
+)
+"""A decimal without precision."""
+
+DURATION: Final = StoredAs(
+    Primitive.LONG,
+    Wire.LONG,
+    comment="microseconds, a month as 30.4375 days: as the connector writes intervals",
+)
+NANOS_OF_DAY: Final = StoredAs(Primitive.LONG, Wire.NANOS_OF_DAY, comment=MICROS_OF_DAY)
+INTERVAL: Final = StoredAs(Primitive.STRING, Wire.STRING, comment="an interval, as in ISO 8601")
+ZONED_TIME: Final = StoredAs(
+    Primitive.STRING, Wire.STRING, comment="a time of day in UTC: the zone that it had is not sent"
+)
+ISO_DATE: Final = StoredAs(Primitive.DATE, Wire.ISO_DATE)
+ISO_TIME: Final = StoredAs(Primitive.LONG, Wire.ISO_TIME, comment=MICROS_OF_DAY)
+ISO_TIMESTAMP: Final = StoredAs(Primitive.TIMESTAMP, Wire.ISO_TIMESTAMP)
+POINT: Final = StoredAs(
+    StructOf((("x", Primitive.DOUBLE), ("y", Primitive.DOUBLE), ("srid", Primitive.INT))),
+    Wire.POINT,
+)
+GEOMETRY: Final = StoredAs(
+    StructOf((("wkb", Primitive.BINARY), ("srid", Primitive.INT))),
+    Wire.GEOMETRY,
+    comment="well-known binary, and the number of its reference system",
+)
+DOCUMENT: Final = StoredAs(Primitive.STRING, Wire.JSON, comment="JSON")
+"""Lists of lists, maps, and structures of no other meaning."""
+
+
+def decimal(precision: int | None, scale: int) -> StoredAs:
+    """A decimal that arrives as bytes.
+
+    Args:
+        precision: None if it is not told; values of more than 38 digits are refused then.
+        scale: digits after the point.
+    """
+    told = MAX_DECIMAL_DIGITS if precision is None else max(precision, scale)
+    if 0 < told <= MAX_DECIMAL_DIGITS and 0 <= scale <= told:
+        return StoredAs(Decimal(told, scale), Wire.DECIMAL_BYTES)
+    return StoredAs(
+        Primitive.STRING,
+        Wire.DECIMAL_BYTES,
+        comment=UNBOUNDED.comment,
+        detail=WireDetail(scale=scale),
+    )
+
+
+def bits(count: int) -> StoredAs:
+    """A string of more than one bit: the number that it is, of more than 64 zeros and ones."""
+    if count <= _LONG_BITS:
+        return StoredAs(Primitive.LONG, Wire.BITS, comment=f"the number that {count} bits are")
+    if count == _LONG_BITS + 1:
+        return StoredAs(UNSIGNED_LONG, Wire.BITS, comment=f"the number that {count} bits are")
+    return StoredAs(
+        Primitive.STRING, Wire.BITS, comment="zeros and ones", detail=WireDetail(bits=count)
+    )

@@ -1,0 +1,214 @@
+"""``docs/types.md``, made of the mappings themselves: ``python -m … > docs/types.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cdc_assets.databases.mysql import types as mysql
+from cdc_assets.databases.mysql.types import MysqlColumn
+from cdc_assets.databases.postgres import types as postgres
+from cdc_assets.databases.postgres.types import PostgresColumn
+from cdc_assets.schema.modes import (
+    BinaryMode,
+    ConnectorModes,
+    DecimalMode,
+    IntervalMode,
+    TimeMode,
+    UnsignedMode,
+)
+from cdc_assets.schema.parse import type_text
+from cdc_assets.schema.types import Column, UnmappedColumn, Wire
+
+HEAD: Final = (
+    "# Types\n\n"
+    "Made of the mappings themselves (`python -m cdc_assets_tests.schema.types_page`), and held "
+    "against them by a test. Every type is replicated without configuration if the connector sends "
+    "its values whole; what Iceberg has no type for is stored as text, a number or a struct that "
+    "gives the value back, and the column's comment says how. What cannot be had exactly is "
+    "refused: a type before its table is made, a value as a record "
+    "([`bad_records`](configuration.md)).\n\n"
+    "*Arrives as* is Debezium's or Kafka Connect's schema of the column, without their packages. "
+    "Records with schemas tell it; for those without, the database is asked (`database:`), and the "
+    "connector's setting has to be told (`connector:`) where it is not Debezium's default. Where "
+    "no setting is named, none matters.\n\n"
+    "The other formats are on [their pages](formats/README.md).\n"
+)
+
+ARRIVES: Final = {
+    Wire.BOOLEAN: "`boolean`",
+    Wire.BOOLEAN_OR_INT: "`int16`, `boolean`",
+    Wire.INT: "`int16`, `int32`",
+    Wire.LONG: "`int64`",
+    Wire.UNSIGNED_LONG: "`int64`",
+    Wire.FLOAT: "`float`",
+    Wire.DOUBLE: "`double`",
+    Wire.STRING: "`string`",
+    Wire.BYTES_BASE64: "`bytes`, `string` (base64)",
+    Wire.BYTES_HEX: "`string`",
+    Wire.DECIMAL_BYTES: "`Decimal`",
+    Wire.DECIMAL_TEXT: "`string`, `double`",
+    Wire.VARIABLE_SCALE_DECIMAL: "`VariableScaleDecimal`",
+    Wire.EPOCH_DAYS: "`Date`",
+    Wire.EPOCH_MILLIS: "`Timestamp`",
+    Wire.EPOCH_MICROS: "`MicroTimestamp`",
+    Wire.EPOCH_NANOS: "`NanoTimestamp`",
+    Wire.ISO_ZONED: "`ZonedTimestamp`",
+    Wire.ISO_DATE: "`IsoDate`",
+    Wire.ISO_TIME: "`IsoTime`",
+    Wire.ISO_TIMESTAMP: "`IsoTimestamp`",
+    Wire.MILLIS_OF_DAY: "`Time`",
+    Wire.NANOS_OF_DAY: "`NanoTime`",
+    Wire.BITS: "`Bits`",
+    Wire.POINT: "`Point`",
+    Wire.GEOMETRY: "`Geometry`",
+    Wire.JSON: "array of structs",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A connector's setting: its name, and what it makes of the defaults."""
+
+    name: str
+    modes: dict[str, ConnectorModes]
+
+
+def _setting(name: str, field: str, values: Iterable[object], **others: object) -> Setting:
+    modes = {str(each): ConnectorModes(**{**others, field: each}) for each in values}  # type: ignore[arg-type]
+    return Setting(name, modes)
+
+
+_MYSQL: Final = {"time": TimeMode.ADAPTIVE_TIME_MICROSECONDS}
+_MYSQL_TIMES: Final = [each for each in TimeMode if each is not TimeMode.ADAPTIVE]
+NONE: Final = Setting("", {"": ConnectorModes()})
+DECIMALS: Final = _setting("decimal.handling.mode", "decimal", DecimalMode)
+TIMES: Final = _setting("time.precision.mode", "time", TimeMode)
+BINARIES: Final = _setting("binary.handling.mode", "binary", BinaryMode)
+INTERVALS: Final = _setting("interval.handling.mode", "interval", IntervalMode)
+MYSQL_NONE: Final = Setting("", {"": ConnectorModes(time=TimeMode.ADAPTIVE_TIME_MICROSECONDS)})
+MYSQL_TIMES: Final = _setting("time.precision.mode", "time", _MYSQL_TIMES)
+UNSIGNED: Final = _setting("bigint.unsigned.handling.mode", "unsigned", UnsignedMode, **_MYSQL)
+
+
+def _typed(name: str, modifier: int = -1, **more: object) -> PostgresColumn:
+    return PostgresColumn("c", name, name, modifier, **more)  # type: ignore[arg-type]
+
+
+def _numeric(precision: int, scale: int) -> PostgresColumn:
+    return _typed("numeric", ((precision << 16) | (scale & 0x7FF)) + 4)
+
+
+POSTGRES: Final[Sequence[tuple[str, PostgresColumn, Setting]]] = (
+    ("boolean", _typed("bool"), NONE),
+    ("smallint, integer", _typed("int4"), NONE),
+    ("bigint, oid", _typed("int8"), NONE),
+    ("real", _typed("float4"), NONE),
+    ("double precision", _typed("float8"), NONE),
+    ("numeric(p,s) up to 15 digits", _numeric(15, 2), DECIMALS),
+    ("numeric(p,s) up to 38 digits", _numeric(38, 2), DECIMALS),
+    ("numeric(p,s) of more, or with s below 0", _numeric(39, 2), DECIMALS),
+    ("numeric", _typed("numeric"), DECIMALS),
+    ("money", _typed("money"), DECIMALS),
+    ("text, varchar, char, name, citext, xml, enumerations", _typed("text"), NONE),
+    ("json, jsonb, hstore", _typed("json"), NONE),
+    ("uuid, inet, cidr, macaddr, macaddr8, ltree, tsvector", _typed("uuid"), NONE),
+    ("bytea", _typed("bytea"), BINARIES),
+    ("bit", _typed("bit", 1), NONE),
+    ("bit(n) up to 63", _typed("bit", 63), NONE),
+    ("bit(64)", _typed("bit", 64), NONE),
+    ("bit(n) above", _typed("bit", 65), NONE),
+    ("varbit", _typed("varbit", 3), NONE),
+    ("date", _typed("date"), TIMES),
+    ("time(n) up to 3", _typed("time", 3), TIMES),
+    ("time", _typed("time"), TIMES),
+    ("timetz", _typed("timetz"), NONE),
+    ("timestamp(n) up to 3", _typed("timestamp", 3), TIMES),
+    ("timestamp", _typed("timestamp"), TIMES),
+    ("timestamptz", _typed("timestamptz"), NONE),
+    ("interval", _typed("interval"), INTERVALS),
+    ("ranges", _typed("int4range"), NONE),
+    ("point", _typed("point"), NONE),
+    ("geometry, geography (PostGIS)", _typed("geometry"), NONE),
+    ("T[] of most types", _typed("int4", is_array=True), NONE),
+    ("numeric[]", _typed("numeric", is_array=True), DECIMALS),
+    ("money[], bit[], interval[], name[], point[], varbit[], xml[]",
+     _typed("money", is_array=True), NONE),
+    ("other types", _typed("pg_lsn"), NONE),
+)  # fmt: skip
+MYSQL: Final[Sequence[tuple[str, str, Setting]]] = (
+    ("tinyint(1), bool", "tinyint(1)", MYSQL_NONE),
+    ("tinyint, smallint, mediumint, int, unsigned too but for int", "int", MYSQL_NONE),
+    ("int unsigned, bigint", "bigint", MYSQL_NONE),
+    ("bigint unsigned", "bigint unsigned", UNSIGNED),
+    ("float", "float", MYSQL_NONE),
+    ("double, float(m,d)", "double", MYSQL_NONE),
+    ("decimal(p,s) up to 15 digits", "decimal(15,2)", DECIMALS),
+    ("decimal(p,s) up to 38 digits", "decimal(38,2)", DECIMALS),
+    ("decimal(p,s) of more", "decimal(65,30)", DECIMALS),
+    ("char, varchar, text, json, enum, set", "text", MYSQL_NONE),
+    ("binary, varbinary, blob", "blob", BINARIES),
+    ("bit", "bit(1)", MYSQL_NONE),
+    ("bit(n) up to 63", "bit(63)", MYSQL_NONE),
+    ("bit(64)", "bit(64)", MYSQL_NONE),
+    ("year", "year", MYSQL_NONE),
+    ("date", "date", MYSQL_TIMES),
+    ("time", "time(6)", MYSQL_TIMES),
+    ("datetime(n) up to 3", "datetime(3)", MYSQL_TIMES),
+    ("datetime(n) above", "datetime(6)", MYSQL_TIMES),
+    ("timestamp", "timestamp(6)", MYSQL_NONE),
+    ("point", "point", MYSQL_NONE),
+    ("geometry and its other kinds", "geometry", MYSQL_NONE),
+    ("vector (MySQL)", "vector(3)", MYSQL_NONE),
+    ("uuid (MariaDB)", "uuid", MYSQL_NONE),
+    ("inet4, inet6 (MariaDB)", "inet4", MYSQL_NONE),
+)
+
+
+def page() -> str:
+    """The whole of it."""
+    of_postgres = (
+        _rows(name, setting, lambda modes, c=column: postgres.map_column(c, modes))
+        for name, column, setting in POSTGRES
+    )
+    of_mysql = (
+        _rows(name, setting, lambda modes, t=text: mysql.map_column(MysqlColumn("c", t), modes))
+        for name, text, setting in MYSQL
+    )
+    tables = (("PostgreSQL", of_postgres), ("MySQL and MariaDB", of_mysql))
+    parts = (f"\n## {title}\n\n{_table(rows)}" for title, rows in tables)
+    return HEAD + "".join(parts)
+
+
+def _table(rows: Iterable[Iterable[Sequence[str]]]) -> str:
+    head = "| type | setting | arrives as | lake | |\n|---|---|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(cells)} |\n" for each in rows for cells in each)
+
+
+def _rows(
+    name: str, setting: Setting, mapped: Callable[[ConnectorModes], Column | UnmappedColumn]
+) -> Iterator[Sequence[str]]:
+    """One for each outcome, with the values of the setting that lead to it."""
+    values: dict[tuple[str, str, str], list[str]] = {}
+    for value, modes in setting.modes.items():
+        values.setdefault(_outcome(mapped(modes)), []).append(value)
+    for outcome, which in values.items():
+        told = f"`{setting.name}`: {', '.join(which)}" if len(values) > 1 else ""
+        yield (_names(name), told, *outcome)
+
+
+def _outcome(column: Column | UnmappedColumn) -> tuple[str, str, str]:
+    if isinstance(column, UnmappedColumn):
+        return "", "**refused**", column.reason
+    wire = column.element_wire or column.wire
+    arrives = ARRIVES[wire] if column.element_wire is None else f"array of {ARRIVES[wire]}"
+    return arrives, f"`{type_text(column.type)}`", column.comment
+
+
+def _names(name: str) -> str:
+    return ", ".join(f"`{each}`" if " " not in each else each for each in name.split(", "))
+
+
+if __name__ == "__main__":
+    print(page(), end="")
