@@ -172,6 +172,8 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
             "tables.public.o",
             "mask it instead",
         ),
+        ("sources/shop/unbounded_numeric", "double", "unbounded_numeric", "is no decimal"),
+        ("sources/shop/unbounded_numeric", "decimal(99,1)", "unbounded_numeric", "precision is"),
         ("sources/sh-op", SHOP, "sources", "letters, digits"),
         ("sources/shop", None, "sources.shop", "must be a mapping"),
         ("sources/shop/tables", [], "sources.shop.tables", "must be a mapping"),

@@ -26,6 +26,7 @@ from cdc_assets.schema.modes import (
     UnsignedMode,
 )
 from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
+from cdc_assets.schema.types import Decimal
 
 _KIND_ALIASES = {"postgresql": "postgres"}
 
@@ -318,6 +319,7 @@ class SourceConfig(Strict):
     merge_into: Annotated[tuple[MergeIntoConfig, ...], Field(strict=False)] = ()
     slo: SloConfig = SloConfig()
     schema_changes: Literal["evolve", "strict", "ignore"] = "evolve"
+    unbounded_numeric: str | None = None
     bad_records: Literal["fail", "quarantine"] = "fail"
     quarantine: QuarantineConfig = QuarantineConfig()
     lost_start: Literal["fail", "accept"] = "fail"
@@ -335,6 +337,25 @@ class SourceConfig(Strict):
             what = "is not an installed format"
             raise refuse(what, did_you_mean(name, installed()))
         return name
+
+    @field_validator("unbounded_numeric")
+    @classmethod
+    def _is_decimal(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                found = parse_type(text)
+            except TerminalError as error:
+                raise refuse(error.what, error.remedy) from error
+            if not isinstance(found, Decimal):
+                what = f"{text!r} is no decimal"
+                raise refuse(what, "write decimal(38,10), or leave it out")
+        return text
+
+    @property
+    def unbounded(self) -> Decimal | None:
+        """What decimals without precision are stored as; None for text."""
+        found = parse_type(self.unbounded_numeric) if self.unbounded_numeric else None
+        return found if isinstance(found, Decimal) else None
 
     @field_validator("tables")
     @classmethod

@@ -111,6 +111,13 @@ def apply_overrides(
     return replace(described, columns=_required(columns, set(primary_key)), key=key)
 
 
+def with_bounds(described: Described, type_: Decimal | None) -> Described:
+    """With decimals without precision as decimals of a type; None keeps them as text."""
+    if type_ is None:
+        return described
+    return replace(described, columns=tuple(_bounded(each, type_) for each in described.columns))
+
+
 def require_column(name: str, described: Described, where: str = "") -> None:
     """Refuse a name that the table does not have; of guessed columns, one that is nearly theirs.
 
@@ -119,6 +126,20 @@ def require_column(name: str, described: Described, where: str = "") -> None:
     """
     if not described.inferred or get_close_matches(name, described.names, n=1):
         _require_known(name, described.names, where)
+
+
+def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | UnmappedColumn:
+    """A decimal without precision, or a list of such, as decimals of this type."""
+    if not isinstance(column, Column):
+        return column
+    if (column.wire, column.type) == (Wire.VARIABLE_SCALE_DECIMAL, Primitive.STRING):
+        return replace(column, type=type_, comment="")
+    if (column.element_wire, column.type) == (
+        Wire.VARIABLE_SCALE_DECIMAL,
+        ListOf(Primitive.STRING),
+    ):
+        return replace(column, type=ListOf(type_), comment="")
+    return column
 
 
 def _masked(column: Column | UnmappedColumn) -> Column | UnmappedColumn:

@@ -19,6 +19,8 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.connect import describe_envelope
 from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, IntervalMode, TimeMode
+from cdc_assets.schema.overrides import apply_overrides, with_bounds
+from cdc_assets.schema.parse import parse_spec
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -28,6 +30,7 @@ CATALOG = [
 ]
 RECORD = json.loads((FIXTURES / "postgres_types.record.json").read_text())
 NEVER_IN_EVENTS = {"pr", "g", "xa", "dma"}
+UNBOUNDED = Decimal(38, 10)
 ONLY_THE_CATALOG_TELLS = {"rg", "inn", "bi"}
 TEXTS = (Wire.STRING, Wire.BYTES_BASE64, Wire.DECIMAL_BYTES, Wire.ISO_ZONED, Wire.BITS)
 
@@ -280,3 +283,19 @@ def test_bytes_follow_the_binary_mode(mode, wire):
 @pytest.mark.parametrize(("modifier", "digits"), [(-1, None), (786438, (12, 2)), (198658, (3, -2))])
 def test_type_modifiers_of_numeric_are_unpacked(modifier, digits):
     assert numeric_digits(modifier) == digits
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("is_array", "type_"), [(False, UNBOUNDED), (True, ListOf(UNBOUNDED))])
+def test_numbers_without_precision_may_be_decimals(is_array, type_):
+    described = describe_table([column("numeric", is_array=is_array)], (), ConnectorModes())
+    found = with_bounds(described, UNBOUNDED).exact().column("c")
+    assert (found.type, found.element_wire or found.wire) == (type_, Wire.VARIABLE_SCALE_DECIMAL)
+    assert with_bounds(described, None) == described
+
+
+@pytest.mark.unit
+def test_a_type_of_the_column_counts_more_than_that_of_the_source():
+    bounded = with_bounds(describe_table([column("numeric")], (), ConnectorModes()), UNBOUNDED)
+    own = apply_overrides(bounded, {"c": parse_spec("string")}, (), ConnectorModes())
+    assert own.exact().column("c").type is Primitive.STRING

@@ -29,7 +29,7 @@ from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_C
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
-from cdc_assets.schema.overrides import apply_overrides, require_column
+from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
 from cdc_assets.schema.types import Column, TableSchema
 
 _EXCLUDED: Final = "the configuration excludes it"
@@ -173,7 +173,8 @@ class TypeSource:
         types = self._source.overrides(entry.table).column_types
         known = {each: spec for each, spec in types.items() if each in described.names}
         masked = self._source.overrides(entry.table).masked & set(described.names)
-        given = apply_overrides(described, known, (), self._source.modes, masked=masked)
+        bounded = with_bounds(described, self._source.unbounded)
+        given = apply_overrides(bounded, known, (), self._source.modes, masked=masked)
         only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
         found = only.exact(f"table={entry.table}")
         soft = self._source.overrides(entry.table).deletes == "soft"
@@ -292,8 +293,9 @@ class TypeSource:
             masked = masked & set(described.names)
         else:
             self._require_excludable(described, overrides.excluded, where)
+        excluded = dict.fromkeys(overrides.excluded, _EXCLUDED)
         given = apply_overrides(
-            described.without(dict.fromkeys(overrides.excluded, _EXCLUDED)),
+            with_bounds(described.without(excluded), self._source.unbounded),
             types,
             overrides.primary_key,
             self._source.modes,
