@@ -134,7 +134,7 @@ def differing(ask: Ask, found: Sequence[Mapping[str, Any]], kinds: Kinds, text: 
             expected, given = asked or ("no row", "")
             if expected != given:
                 wrong.append(
-                    f"{name}: {expected!r:.60} here, {value!r:.60} in the lake: {given:.80}"
+                    f"{name}: {expected!r:.60} here, {value!r:.60} in the lake: {given!r:.80}"
                 )
                 break
     return wrong
