@@ -17,11 +17,19 @@ from cdc_assets.databases.postgres.types import (
 )
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema import stand_ins
-from cdc_assets.schema.connect import describe_envelope
+from cdc_assets.schema.connect import describe_envelope, map_field
 from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, IntervalMode, TimeMode
 from cdc_assets.schema.overrides import apply_overrides, with_bounds
 from cdc_assets.schema.parse import parse_spec
-from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
+from cdc_assets.schema.types import (
+    Column,
+    Decimal,
+    ListOf,
+    Primitive,
+    UnmappedColumn,
+    Wire,
+    WireDetail,
+)
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CATALOG = [
@@ -254,6 +262,16 @@ def test_what_iceberg_has_no_type_for_has_a_stand_in(source, modes, type_, wire)
 
 
 @pytest.mark.unit
+def test_a_negative_scale_is_read_as_the_record_schema_tells_it():
+    parameters = {"scale": "2046", "connect.decimal.precision": "3"}
+    name = "org.apache.kafka.connect.data.Decimal"
+    told = map_field({"field": "c", "type": "bytes", "name": name, "parameters": parameters})
+    found = mapped(numeric(3, -2))
+    assert (found.type, found.wire, found.detail) == (told.type, told.wire, told.detail)
+    assert found.detail == WireDetail(scale=2046)
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize("source", [column("numeric"), numeric(39, 0)])
 def test_digits_that_a_double_has_lost_are_refused(source):
     assert "all of its digits" in refused(source, decimal=DecimalMode.DOUBLE).reason
@@ -280,7 +298,9 @@ def test_bytes_follow_the_binary_mode(mode, wire):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize(("modifier", "digits"), [(-1, None), (786438, (12, 2)), (198658, (3, -2))])
+@pytest.mark.parametrize(
+    ("modifier", "digits"), [(-1, None), (786438, (12, 2)), (198658, (3, 2046))]
+)
 def test_type_modifiers_of_numeric_are_unpacked(modifier, digits):
     assert numeric_digits(modifier) == digits
 

@@ -210,12 +210,14 @@ def _numeric(modifier: int, modes: ConnectorModes) -> Outcome:
 def numeric_digits(modifier: int) -> tuple[int, int] | None:
     """Precision and scale in a ``numeric`` type modifier; None if it is unconstrained.
 
-    PostgreSQL's ``numeric.c``: precision in the upper 16 bits, scale in the lower 11, signed.
+    PostgreSQL's ``numeric.c``: precision in the upper 16 bits, scale in the lower 11. The scale is
+    signed there, but the connector's driver reads it without: a value of ``numeric(3,-2)`` is
+    written with 2046 digits after the point.
     """
     if modifier < 4:
         return None
     packed = modifier - 4
-    return packed >> 16 & 0xFFFF, ((packed & 0x7FF) ^ 1024) - 1024
+    return packed >> 16 & 0xFFFF, packed & 0x7FF
 
 
 def seconds_digits(modifier: int) -> int | None:
