@@ -70,6 +70,29 @@ def test_a_table_becomes_an_exact_schema(postgres_dsn, schema):
     assert exact.column("total").comment == "with tax"
 
 
+@pytest.mark.stack
+def test_dimensions_of_arrays_are_those_that_are_declared(postgres_dsn):
+    name = f"a{uuid.uuid4().hex}"
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        connection.execute(f"""
+            CREATE SCHEMA {name};
+            CREATE DOMAIN {name}.grid AS int[][];
+            CREATE DOMAIN {name}.board AS {name}.grid;
+            CREATE TABLE {name}.t (a int, b int[], c int[][], d {name}.board, e text[3][3][3]);
+        """)
+        before = _dimensions(postgres_dsn, name)
+        connection.execute(f"ALTER TABLE {name}.t ALTER COLUMN c TYPE int[]")
+        after = _dimensions(postgres_dsn, name)
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+    assert before == {"a": 0, "b": 1, "c": 2, "d": 2, "e": 3}
+    assert after == {**before, "c": 1}
+
+
+def _dimensions(dsn, schema):
+    table = TableName("s", schema, "t")
+    return {each.name: each.dimensions for each in read_tables(dsn, [table])[table].columns}
+
+
 @pytest.fixture
 def published(postgres_dsn):
     """A schema with publications of every kind; drops both."""

@@ -79,6 +79,7 @@ def test_catalog_and_record_schema_agree_on_every_type():
         assert each.unchanged_marker == other.unchanged_marker, each.name
         assert getattr(each, "type", None) == getattr(other, "type", None), each.name
         assert getattr(each, "element_wire", None) == getattr(other, "element_wire", None)
+        assert getattr(each, "detail", None) == getattr(other, "detail", None), each.name
 
 
 @pytest.mark.unit
@@ -167,6 +168,7 @@ def test_a_numeric_with_precision_is_that_decimal(precision, scale, expected):
         (column("pair", kind="c"), "leaves this type out"),
         (column("pg_lsn"), "leaves this type out"),
         (column("money", is_array=True), "arrays of money"),
+        (column("int4", is_array=True, dimensions=2), "more than one dimension"),
     ],
     ids=lambda value: getattr(value, "type_name", None),
 )

@@ -135,6 +135,7 @@ POSTGRES: Final[Sequence[tuple[str, PostgresColumn, Setting]]] = (
     ("numeric[]", _typed("numeric", is_array=True), DECIMALS),
     ("money[], bit[], interval[], name[], point[], varbit[], xml[]",
      _typed("money", is_array=True), NONE),
+    ("T[][] and more", _typed("int4", is_array=True, dimensions=2), NONE),
     ("other types", _typed("pg_lsn"), NONE),
 )  # fmt: skip
 MYSQL: Final[Sequence[tuple[str, str, Setting]]] = (

@@ -172,11 +172,12 @@ WITH RECURSIVE wanted AS (
     WHERE c.relkind IN ('r', 'p')
 ), resolved AS (  -- a domain is replaced by what it stands for, its modifier included
     SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier,
-           a.attnotnull AS not_null
+           a.attnotnull AS not_null, a.attndims::int AS dimensions
     FROM wanted JOIN pg_attribute a ON a.attrelid = wanted.oid
     WHERE a.attnum > 0 AND NOT a.attisdropped
     UNION ALL
-    SELECT r.attrelid, r.attnum, t.typbasetype, t.typtypmod, r.not_null OR t.typnotnull
+    SELECT r.attrelid, r.attnum, t.typbasetype, t.typtypmod, r.not_null OR t.typnotnull,
+           greatest(r.dimensions, t.typndims)
     FROM resolved r JOIN pg_type t ON t.oid = r.type WHERE t.typtype = 'd'
 ), columns AS (
     SELECT a.attrelid, jsonb_agg(jsonb_build_object(
@@ -188,7 +189,8 @@ WITH RECURSIVE wanted AS (
         'kind', coalesce(e.typtype, t.typtype),
         'not_null', r.not_null,
         'comment', coalesce(col_description(a.attrelid, a.attnum), ''),
-        'is_generated', a.attgenerated <> ''
+        'is_generated', a.attgenerated <> '',
+        'dimensions', r.dimensions
     ) ORDER BY a.attnum) AS columns
     FROM resolved r
     JOIN pg_attribute a USING (attrelid, attnum)

@@ -86,6 +86,10 @@ _LEFT_OUT: Final = (
 _ARRAYS_LEFT_OUT: Final = frozenset({
     "money", "name", "interval", "varbit", "bit", "xml", "point", "refcursor",
 })  # fmt: skip
+_NESTED: Final = (
+    "the connector writes arrays of more than one dimension as lists of NULL; if its values have "
+    "one, declare the column so (ALTER TABLE … ALTER COLUMN … TYPE {}[])"
+)
 _MONEY: Final = Decimal(19, 2)
 _VARBIT: Final = (
     "the connector does not send the zeros that its values begin with; store their number by "
@@ -103,6 +107,7 @@ class PostgresColumn:
         type_text: ``format_type(…)``, for people.
         modifier: ``atttypmod``; -1 if the type has no number.
         is_array: whether it is an array of ``type_name``.
+        dimensions: ``attndims`` of an array, as declared: PostgreSQL does not hold values to it.
         kind: ``typtype`` of the type or element: b(ase), e(num), c(omposite), r(ange), ….
         not_null: whether it is declared so.
         comment: from ``COMMENT ON COLUMN``.
@@ -118,6 +123,7 @@ class PostgresColumn:
     not_null: bool = False
     comment: str = ""
     is_generated: bool = False
+    dimensions: int = 0
 
 
 def describe_table(
@@ -167,6 +173,8 @@ def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
 def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     if column.type_name in _ARRAYS_LEFT_OUT:
         return Refused(f"the connector leaves arrays of {column.type_name} out of its events")
+    if column.dimensions > 1:
+        return Refused(_NESTED.format(column.type_name))
     element = _scalar(column, modes)
     if isinstance(element, Refused):
         return Refused(f"elements: {element.reason}")
