@@ -404,3 +404,8 @@ class SourceConfig(Strict):
     def overrides(self, table: TableName) -> TableOverrides:
         """What the configuration says about a table; nothing if it is not listed."""
         return self.tables.get(table.qualified, TableOverrides())
+
+    @property
+    def withholds(self) -> bool:
+        """Whether something of a record of any table must not get into the lake."""
+        return any(each.withholds for each in self.tables.values())

@@ -270,12 +270,22 @@ class Attempts:
 
     def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:
         source = self._source(plan.entry)
-        # Quarantine keeps whole records, in the lake.
-        if source.bad_records == "fail" or source.overrides(plan.entry.table).withholds:
-            return Stopping(plan)
+        withheld = self._withholds(plan.entry)
+        if source.bad_records == "fail" or withheld:
+            return Stopping(plan, may_set_aside=not withheld)
         catalog, name = self._config.lake.catalog.name, plan.entry.table.source
         quarantine = Quarantine(self.session(), catalog, name)
         return KeptApart(quarantine, plan, raw, source.quarantine, self._clock)
+
+    def _withholds(self, entry: TableEntry) -> bool:
+        """Whether a record in quarantine, which keeps it whole, may show what must not be seen.
+
+        In a topic of many tables nobody can tell the table of a broken record.
+        """
+        source = self._source(entry)
+        if self.planner.format(entry).has_many_tables:
+            return source.withholds
+        return source.overrides(entry.table).withholds
 
     def _read(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
         options = self._config.kafka.spark_options()

@@ -13,6 +13,7 @@ from pyarrow import parquet
 from cdc_assets.errors import CdcError, RejectedRecordError, TerminalError
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.merge.shared_topic import ITEMS, MAXWELL, NOTES, put, topic_of
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.stack
@@ -86,7 +87,22 @@ def test_a_record_that_cannot_be_merged_stops_the_table_instead_of_lying_in_quar
     with pytest.raises(RejectedRecordError) as refused:
         made.merge(TABLE)
     assert SECRET not in str(refused.value)
+    assert "bad_records" not in refused.value.remedy
     assert traces(warehouse(made), SECRET) == []
+
+
+def test_no_table_of_a_shared_topic_sets_aside_what_may_be_of_another(pipeline: Make) -> None:
+    columns = {"name": {"exclude": True}}
+    topic = topic_of(
+        pipeline, MAXWELL, bad_records="quarantine", tables={NOTES: {"columns": columns}}
+    )
+    topic.send(put(ITEMS, 1), put(NOTES, 1, SECRET))
+    topic.alone(ITEMS)
+    topic.send(Message(None, f'{{"table": "notes", "data": {{"name": "{SECRET}'.encode()))
+    with pytest.raises(RejectedRecordError) as refused:
+        topic.alone(ITEMS)
+    assert "bad_records" not in refused.value.remedy
+    assert traces(warehouse(topic.pipeline), SECRET) == []
 
 
 def test_it_is_settled_when_the_column_comes_into_the_lake(pipeline: Make) -> None:

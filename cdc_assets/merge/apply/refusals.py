@@ -34,12 +34,18 @@ class Refusals(Protocol):
 
 
 class Stopping:
-    """``bad_records: fail``."""
+    """``bad_records: fail``, and what records of withheld columns always do.
+
+    Args:
+        plan: of the batch.
+        may_set_aside: the records might lie in quarantine, if the configuration said so.
+    """
 
     quarantined: int | None = None
 
-    def __init__(self, plan: BatchPlan) -> None:
+    def __init__(self, plan: BatchPlan, *, may_set_aside: bool) -> None:
         self._plan = plan
+        self._may_set_aside = may_set_aside
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
         """Stop; names the first record and why."""
@@ -49,8 +55,14 @@ class Stopping:
         at = Coordinate(self._plan.entry.topic, found["first"][0], found["first"][1])
         what = f"{found['n']} record(s) cannot be merged; the first: {found['first'][2]}"
         where = f"table={self._plan.entry.table} {at}"
-        remedy = "correct the source or the configuration, or set bad_records: quarantine"
+        remedy = f"correct the source or the configuration{self._beside}"
         raise RejectedRecordError(what, where=where, remedy=remedy)
+
+    @property
+    def _beside(self) -> str:
+        if self._may_set_aside:
+            return ", or set bad_records: quarantine"
+        return "; quarantine would keep the whole record, and columns are excluded or masked"
 
 
 class KeptApart:
