@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
+from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.modes import Encoding, Lossy
+from cdc_assets.schema.modes import ConnectorModes, DecimalMode, Encoding, Lossy, encoding_of
 from cdc_assets.schema.stand_ins import StoredAs
-from cdc_assets.schema.types import Column, ColumnType, UnmappedColumn, Wire, WireDetail
+from cdc_assets.schema.types import (
+    Column,
+    ColumnType,
+    Decimal,
+    Primitive,
+    UnmappedColumn,
+    Wire,
+    WireDetail,
+)
 
-AS_DOUBLE: Final = (
+_AS_DOUBLE: Final = (
     "decimal.handling.mode=double cannot hold all of its digits; set it to precise or string, or "
     "accept the loss by configuring double"
 )
@@ -73,6 +82,31 @@ def usable(type_: ColumnType, encoding: Encoding | Lossy, comment: str = "") -> 
     if isinstance(encoding, Lossy):
         return Refused(encoding.reason, encoding.wire)
     return Mapped(type_, encoding, comment)
+
+
+def decimal(exact: StoredAs, modes: ConnectorModes) -> Outcome:
+    """A decimal as a connector with these modes writes it.
+
+    Args:
+        exact: what stores all of its digits, and how it arrives with the mode ``precise``.
+        modes: the connector's.
+    """
+    if isinstance(exact.type, Decimal):
+        return usable(exact.type, encoding_of(exact.type, modes, None))
+    match modes.decimal:
+        case DecimalMode.PRECISE:
+            return stored(exact)
+        case DecimalMode.STRING:
+            return stored(replace(exact, wire=Wire.STRING, detail=None))
+        case DecimalMode.DOUBLE:
+            return Refused(_AS_DOUBLE, Wire.DOUBLE)
+
+
+def bits(count: int) -> Mapped:
+    """A bit string of a declared length as connectors write it: one bit is a boolean."""
+    if count == 1:
+        return Mapped(Primitive.BOOLEAN, Encoding(Wire.BOOLEAN))
+    return stored(stand_ins.bits(count))
 
 
 def as_column(

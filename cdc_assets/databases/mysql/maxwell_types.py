@@ -34,6 +34,7 @@ from cdc_assets.databases.mysql.types import (
     UNSIGNED_LONG,
     MysqlColumn,
     bit_type,
+    bit_width,
     decimal_as,
     mapped_by,
 )
@@ -128,8 +129,9 @@ def _integer(parsed: MysqlType) -> ColumnType:
 
 
 def _bits(parsed: MysqlType) -> Outcome:
-    width = parsed.arguments[0] if parsed.arguments else 1
-    return Refused(_BITS, Wire.SCALAR) if width > _MOST_BITS else Mapped(bit_type(parsed), _ENCODED)
+    if bit_width(parsed) > _MOST_BITS:
+        return Refused(_BITS, Wire.SCALAR)
+    return Mapped(bit_type(parsed), _ENCODED)
 
 
 def _timestamp(zone: str | None) -> Outcome:

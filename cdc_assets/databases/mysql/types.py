@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_assets.databases.mapping import (
-    AS_DOUBLE,
     Mapped,
     Outcome,
     Refused,
     as_column,
+    bits,
+    decimal,
     described_by_catalog,
     stored,
     usable,
@@ -28,14 +29,13 @@ from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
     ConnectorModes,
-    DecimalMode,
     Encoding,
     TimeMode,
     UnsignedMode,
     encoding_of,
     time_of_day,
 )
-from cdc_assets.schema.stand_ins import UNSIGNED_LONG
+from cdc_assets.schema.stand_ins import UNSIGNED_LONG, StoredAs
 from cdc_assets.schema.types import (
     Column,
     ColumnType,
@@ -166,7 +166,7 @@ def _outcome(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
         case "float" | "double":
             return _encoded(_floating(parsed), modes)
         case "bit":
-            return _bits(parsed)
+            return bits(bit_width(parsed))
         case "date":
             return _encoded(Primitive.DATE, modes)
         case "datetime":
@@ -195,40 +195,28 @@ def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
     return Mapped(Primitive.LONG, Encoding(Wire.UNSIGNED_LONG))
 
 
-def decimal_digits(parsed: MysqlType) -> tuple[int, int] | Refused:
-    """Precision and scale of a ``decimal`` as far as they are declared: (10,0) if they are not."""
-    precision, scale = (*parsed.arguments, *(10, 0)[len(parsed.arguments) :])[:2]
-    precision = precision or 10  # decimal(0) is decimal(10)
-    if scale > precision:
-        return Refused("its scale is above its precision, which MySQL does not allow")
-    return precision, scale
-
-
 def decimal_as(parsed: MysqlType, encoding: Encoding) -> Outcome:
     """A ``decimal`` whose digits arrive as text: of more than the lake has, that text."""
-    declared = decimal_digits(parsed)
-    if isinstance(declared, Refused):
-        return declared
-    exact = stand_ins.decimal(*declared)
+    exact = _exact_decimal(parsed)
+    if isinstance(exact, Refused):
+        return exact
     if isinstance(exact.type, Decimal):
         return Mapped(exact.type, encoding)
     return Mapped(Primitive.STRING, Encoding(Wire.STRING), exact.comment)
 
 
 def _decimal(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
-    declared = decimal_digits(parsed)
-    if isinstance(declared, Refused):
-        return declared
-    exact = stand_ins.decimal(*declared)
-    if isinstance(exact.type, Decimal):
-        return _encoded(exact.type, modes)
-    match modes.decimal:
-        case DecimalMode.PRECISE:
-            return stored(exact)
-        case DecimalMode.STRING:
-            return decimal_as(parsed, Encoding(Wire.DECIMAL_TEXT))
-        case DecimalMode.DOUBLE:
-            return Refused(AS_DOUBLE, Wire.DOUBLE)
+    exact = _exact_decimal(parsed)
+    return exact if isinstance(exact, Refused) else decimal(exact, modes)
+
+
+def _exact_decimal(parsed: MysqlType) -> StoredAs | Refused:
+    """With the digits that are declared, (10,0) if none are."""
+    precision, scale = (*parsed.arguments, *(10, 0)[len(parsed.arguments) :])[:2]
+    precision = precision or 10  # decimal(0) is decimal(10)
+    if scale > precision:
+        return Refused("its scale is above its precision, which MySQL does not allow")
+    return stand_ins.decimal(precision, scale)
 
 
 def _floating(parsed: MysqlType) -> Primitive:
@@ -240,15 +228,12 @@ def _floating(parsed: MysqlType) -> Primitive:
 
 def bit_type(parsed: MysqlType) -> ColumnType:
     """``bit(1)`` is a boolean, more bits are the number that they are in MySQL."""
-    width = parsed.arguments[0] if parsed.arguments else 1
-    if width == 1:
-        return Primitive.BOOLEAN
-    return Primitive.LONG if width < 64 else UNSIGNED_LONG
+    return bits(bit_width(parsed)).type
 
 
-def _bits(parsed: MysqlType) -> Mapped:
-    type_ = bit_type(parsed)
-    return Mapped(type_, Encoding(Wire.BOOLEAN if type_ is Primitive.BOOLEAN else Wire.BITS))
+def bit_width(parsed: MysqlType) -> int:
+    """How many bits a ``bit`` has."""
+    return parsed.arguments[0] if parsed.arguments else 1
 
 
 def seconds_digits(parsed: MysqlType) -> int:

@@ -10,15 +10,16 @@ is not listed here is refused, never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from cdc_assets.databases.mapping import (
-    AS_DOUBLE,
     Mapped,
     Outcome,
     Refused,
     as_column,
+    bits,
+    decimal,
     described_by_catalog,
     stored,
     usable,
@@ -195,24 +196,14 @@ def _bits(column: PostgresColumn) -> Outcome:
     """As many as declared; the connector does not send the zeros that a ``varbit`` begins with."""
     if column.type_name == "varbit":
         return Refused(_VARBIT, Wire.BITS)
-    if column.modifier <= 1:
-        return Mapped(Primitive.BOOLEAN, Encoding(Wire.BOOLEAN))
-    return stored(stand_ins.bits(column.modifier))
+    return bits(max(column.modifier, 1))
 
 
 def _numeric(modifier: int, modes: ConnectorModes) -> Outcome:
     declared = numeric_digits(modifier)
     # PostgreSQL 15+ allows a scale above the precision: digits start after some zeros.
     exact = stand_ins.decimal(*declared) if declared else stand_ins.UNBOUNDED
-    if isinstance(exact.type, Decimal):
-        return usable(exact.type, encoding_of(exact.type, modes, None))
-    match modes.decimal:
-        case DecimalMode.PRECISE:
-            return stored(exact)
-        case DecimalMode.STRING:
-            return stored(replace(exact, wire=Wire.STRING, detail=None))
-        case DecimalMode.DOUBLE:
-            return Refused(AS_DOUBLE, Wire.DOUBLE)
+    return decimal(exact, modes)
 
 
 def numeric_digits(modifier: int) -> tuple[int, int] | None:
