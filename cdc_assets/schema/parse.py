@@ -12,8 +12,14 @@ from difflib import get_close_matches
 from typing import assert_never
 
 from cdc_assets.errors import TerminalError
-from cdc_assets.schema.stand_ins import MAX_DECIMAL_DIGITS
-from cdc_assets.schema.types import ColumnType, Decimal, ListOf, Primitive, StructOf
+from cdc_assets.schema.types import (
+    MAX_DECIMAL_DIGITS,
+    ColumnType,
+    Decimal,
+    ListOf,
+    Primitive,
+    StructOf,
+)
 
 _WORDS: dict[Primitive, tuple[str, ...]] = {
     Primitive.BOOLEAN: ("boolean", "bool"),

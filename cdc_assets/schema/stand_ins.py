@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_assets.schema.types import (
+    MAX_DECIMAL_DIGITS,
     MICROS_OF_DAY,
     ColumnType,
     Decimal,
@@ -18,9 +19,6 @@ from cdc_assets.schema.types import (
     Wire,
     WireDetail,
 )
-
-MAX_DECIMAL_DIGITS: Final = 38
-"""Iceberg's limit: https://iceberg.apache.org/spec/#primitive-types."""
 
 UNSIGNED_LONG: Final = Decimal(20, 0)
 """Holds 0 to 2^64-1."""

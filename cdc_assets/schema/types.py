@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+MAX_DECIMAL_DIGITS: Final = 38
+"""Iceberg's limit: https://iceberg.apache.org/spec/#primitive-types."""
+
 MICROS_OF_DAY: Final = "microseconds since midnight"
 """How a time of day is stored; the comment of such columns."""
 
@@ -32,7 +35,7 @@ class Primitive(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decimal:
-    """``decimal(precision, scale)``: Iceberg allows at most 38 digits."""
+    """``decimal(precision, scale)``, of at most `MAX_DECIMAL_DIGITS` digits."""
 
     precision: int
     scale: int
