@@ -12,16 +12,14 @@ registry refuses two tables that would share a name all the same.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from typing import Final
 from urllib.parse import quote_plus
 
-from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.names import DIGEST_DIGITS, LakeName, TableName, digest_of
 
 MOST_BYTES: Final = 110
-_DIGITS: Final = 12
 _MOST_ENCODED: Final = 180
 """Of a partition's value: ``shard=`` stands before it in a folder's name, or a longer column."""
 _PLAIN: Final = re.compile(r"\w[\w-]*")
@@ -37,10 +35,9 @@ def stored_as(name: str) -> str:
     is_composed = unicodedata.is_normalized("NFC", name)
     if _PLAIN.fullmatch(name) and is_composed and _fits(name) and not _OURS.fullmatch(name):
         return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     readable = _OTHER.sub("_", unicodedata.normalize("NFC", name)).lstrip("-")
-    room = MOST_BYTES - _DIGITS - 1
-    return f"{readable.encode()[:room].decode('utf-8', 'ignore')}_{digest}"
+    room = MOST_BYTES - DIGEST_DIGITS - 1
+    return f"{readable.encode()[:room].decode('utf-8', 'ignore')}_{digest_of(name)}"
 
 
 def stored_lake_name(namespace: str, name: str) -> LakeName:
@@ -55,11 +52,10 @@ def stored_value(text: str) -> str:
     """
     if text and len(quote_plus(text, errors="surrogatepass")) <= _MOST_ENCODED:
         return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     kept = text[:_MOST_ENCODED]
-    while len(quote_plus(kept, errors="surrogatepass")) > _MOST_ENCODED - _DIGITS - 1:
+    while len(quote_plus(kept, errors="surrogatepass")) > _MOST_ENCODED - DIGEST_DIGITS - 1:
         kept = kept[: len(kept) - 1]
-    return f"{kept}_{digest}"
+    return f"{kept}_{digest_of(text)}"
 
 
 def stored_parts(table: TableName) -> tuple[str, str, str]:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Final
+
+DIGEST_DIGITS: Final = 12
+
+
+def digest_of(text: str) -> str:
+    """A short SHA-256 of any text, for names: `DIGEST_DIGITS` hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_DIGITS]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,8 +40,8 @@ class Shard:
 
     @property
     def digest(self) -> str:
-        """Of the value, for names that it is a part of: twelve hexadecimal digits."""
-        return hashlib.sha256(self.value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        """Of the value, for names that it is a part of."""
+        return digest_of(self.value)
 
 
 @dataclass(frozen=True, slots=True, order=True)
