@@ -26,13 +26,21 @@ from cdc_assets.schema.modes import (
     UnsignedMode,
 )
 from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
-from cdc_assets.schema.types import Decimal
+from cdc_assets.schema.types import ColumnType, Decimal
 
 _KIND_ALIASES = {"postgresql": "postgres"}
 
 
 def _matches(topic: str, patterns: tuple[str, ...]) -> bool:
     return any(re.fullmatch(pattern, topic) for pattern in patterns)
+
+
+def _type(text: str) -> ColumnType:
+    """A column's type as it is configured."""
+    try:
+        return parse_type(text)
+    except TerminalError as error:
+        raise refuse(error.what, error.remedy) from error
 
 
 def _kind(word: object) -> object:
@@ -134,10 +142,7 @@ class ColumnOverrides(Strict):
     @classmethod
     def _parses(cls, text: str | None) -> str | None:
         if text is not None:
-            try:
-                parse_type(text)
-            except TerminalError as error:
-                raise refuse(error.what, error.remedy) from error
+            _type(text)
         return text
 
     @model_validator(mode="after")
@@ -341,14 +346,9 @@ class SourceConfig(Strict):
     @field_validator("unbounded_numeric")
     @classmethod
     def _is_decimal(cls, text: str | None) -> str | None:
-        if text is not None:
-            try:
-                found = parse_type(text)
-            except TerminalError as error:
-                raise refuse(error.what, error.remedy) from error
-            if not isinstance(found, Decimal):
-                what = f"{text!r} is no decimal"
-                raise refuse(what, "write decimal(38,10), or leave it out")
+        if text is not None and not isinstance(_type(text), Decimal):
+            what = f"{text!r} is no decimal"
+            raise refuse(what, "write decimal(38,10), or leave it out")
         return text
 
     @property
