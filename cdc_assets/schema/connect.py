@@ -15,7 +15,6 @@ from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.stand_ins import StoredAs
 from cdc_assets.schema.types import (
-    MICROS_OF_DAY,
     Column,
     ListOf,
     Primitive,
@@ -42,15 +41,12 @@ _LITERAL: Final[dict[str, tuple[Primitive, Wire]]] = {
 }
 _SEMANTIC: Final[dict[str, tuple[Primitive, Wire]]] = {
     "io.debezium.time.Date": (Primitive.DATE, Wire.EPOCH_DAYS),
-    "io.debezium.time.Time": (Primitive.LONG, Wire.MILLIS_OF_DAY),
-    "io.debezium.time.MicroTime": (Primitive.LONG, Wire.LONG),
     "io.debezium.time.Timestamp": (Primitive.TIMESTAMP, Wire.EPOCH_MILLIS),
     "io.debezium.time.MicroTimestamp": (Primitive.TIMESTAMP, Wire.EPOCH_MICROS),
     "io.debezium.time.NanoTimestamp": (Primitive.TIMESTAMP, Wire.EPOCH_NANOS),
     "io.debezium.time.ZonedTimestamp": (Primitive.TIMESTAMPTZ, Wire.ISO_ZONED),
     "io.debezium.time.Year": (Primitive.INT, Wire.INT),
     "org.apache.kafka.connect.data.Date": (Primitive.DATE, Wire.EPOCH_DAYS),
-    "org.apache.kafka.connect.data.Time": (Primitive.LONG, Wire.MILLIS_OF_DAY),
     "org.apache.kafka.connect.data.Timestamp": (Primitive.TIMESTAMP, Wire.EPOCH_MILLIS),
     "io.debezium.data.Enum": (Primitive.STRING, Wire.STRING),
     "io.debezium.data.EnumSet": (Primitive.STRING, Wire.STRING),
@@ -60,9 +56,6 @@ _SEMANTIC: Final[dict[str, tuple[Primitive, Wire]]] = {
     "io.debezium.data.Uuid": (Primitive.STRING, Wire.STRING),
     "io.debezium.data.Xml": (Primitive.STRING, Wire.STRING),
 }
-_TIMES_OF_DAY: Final = frozenset({
-    "io.debezium.time.Time", "io.debezium.time.MicroTime", "org.apache.kafka.connect.data.Time",
-})  # fmt: skip
 _FIXED_SIZE: Final = frozenset({"io.debezium.data.Enum", "io.debezium.data.Uuid"})
 _DOCUMENT: Final = "io.debezium.data.Json"
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
@@ -78,8 +71,11 @@ _STAND_INS: Final[dict[str, StoredAs]] = {
     "io.debezium.time.IsoTime": stand_ins.ISO_TIME,
     "io.debezium.time.IsoTimestamp": stand_ins.ISO_TIMESTAMP,
     "io.debezium.time.MicroDuration": stand_ins.DURATION,
+    "io.debezium.time.MicroTime": stand_ins.MICRO_TIME,
     "io.debezium.time.NanoTime": stand_ins.NANOS_OF_DAY,
+    "io.debezium.time.Time": stand_ins.MILLIS_OF_DAY,
     "io.debezium.time.ZonedTime": stand_ins.ZONED_TIME,
+    "org.apache.kafka.connect.data.Time": stand_ins.MILLIS_OF_DAY,
 }
 _BITS: Final = "io.debezium.data.Bits"
 _LENGTH: Final = "length"
@@ -153,9 +149,6 @@ def map_field(field: ConnectSchema) -> Column | UnmappedColumn:
             unchanged_marker=marker,
             comment=comment,
         )
-    if _semantic_name(field) in _TIMES_OF_DAY:
-        comment = "; ".join(part for part in (comment, MICROS_OF_DAY) if part)
-    comment = comment if not mapped.comment else mapped.comment
     return Column(
         name,
         mapped.type,
@@ -163,7 +156,7 @@ def map_field(field: ConnectSchema) -> Column | UnmappedColumn:
         required,
         marker,
         mapped.element_wire,
-        comment,
+        "; ".join(part for part in (comment, mapped.comment) if part),
         detail=mapped.detail,
     )
 

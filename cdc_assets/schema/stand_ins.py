@@ -47,6 +47,8 @@ DURATION: Final = StoredAs(
     Wire.LONG,
     comment="microseconds, a month as 30.4375 days: as the connector writes intervals",
 )
+MILLIS_OF_DAY: Final = StoredAs(Primitive.LONG, Wire.MILLIS_OF_DAY, comment=MICROS_OF_DAY)
+MICRO_TIME: Final = StoredAs(Primitive.LONG, Wire.LONG, comment=MICROS_OF_DAY)
 NANOS_OF_DAY: Final = StoredAs(Primitive.LONG, Wire.NANOS_OF_DAY, comment=MICROS_OF_DAY)
 INTERVAL: Final = StoredAs(Primitive.STRING, Wire.STRING, comment="an interval, as in ISO 8601")
 ZONED_TIME: Final = StoredAs(

@@ -127,6 +127,19 @@ def test_optional_and_documentation_are_kept():
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (field("int64", "io.debezium.time.MicroTime"), "microseconds since midnight"),
+        (field("string", "io.debezium.time.Interval"), "an interval, as in ISO 8601"),
+    ],
+)
+def test_the_comment_of_the_source_comes_before_that_of_the_type(given, told):
+    assert map_field(given).comment == told
+    assert map_field({**given, "doc": "what it is"}).comment == f"what it is; {told}"
+
+
+@pytest.mark.unit
 def test_a_schema_without_a_row_describes_no_table():
     heartbeat = {"type": "struct", "fields": [{"field": "ts_ms", "type": "int64"}]}
     assert describe_envelope(heartbeat).columns == ()
