@@ -30,6 +30,7 @@ from cdc_assets.schema.types import (
     Wire,
     WireDetail,
 )
+from cdc_assets_tests.databases.postgres_columns import column, numeric
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CATALOG = [
@@ -41,14 +42,6 @@ NEVER_IN_EVENTS = {"pr", "g", "xa", "dma"}
 UNBOUNDED = Decimal(38, 10)
 ONLY_THE_CATALOG_TELLS = {"rg", "inn", "bi"}
 TEXTS = (Wire.STRING, Wire.BYTES_BASE64, Wire.DECIMAL_BYTES, Wire.ISO_ZONED, Wire.BITS)
-
-
-def column(type_name, modifier=-1, **more):
-    return PostgresColumn("c", type_name, type_name, modifier, **more)
-
-
-def numeric(precision, scale):
-    return column("numeric", ((precision << 16) | (scale & 0x7FF)) + 4)
 
 
 def mapped(source, **modes):

@@ -20,6 +20,7 @@ from cdc_assets.schema.modes import (
 )
 from cdc_assets.schema.parse import type_text
 from cdc_assets.schema.types import Column, UnmappedColumn, Wire
+from cdc_assets_tests.databases.postgres_columns import column, numeric
 
 HEAD: Final = (
     "# Types\n\n"
@@ -92,51 +93,43 @@ MYSQL_TIMES: Final = _setting("time.precision.mode", "time", _MYSQL_TIMES)
 UNSIGNED: Final = _setting("bigint.unsigned.handling.mode", "unsigned", UnsignedMode, **_MYSQL)
 
 
-def _typed(name: str, modifier: int = -1, **more: object) -> PostgresColumn:
-    return PostgresColumn("c", name, name, modifier, **more)  # type: ignore[arg-type]
-
-
-def _numeric(precision: int, scale: int) -> PostgresColumn:
-    return _typed("numeric", ((precision << 16) | (scale & 0x7FF)) + 4)
-
-
 POSTGRES: Final[Sequence[tuple[str, PostgresColumn, Setting]]] = (
-    ("boolean", _typed("bool"), NONE),
-    ("smallint, integer", _typed("int4"), NONE),
-    ("bigint, oid", _typed("int8"), NONE),
-    ("real", _typed("float4"), NONE),
-    ("double precision", _typed("float8"), NONE),
-    ("numeric(p,s) up to 15 digits", _numeric(15, 2), DECIMALS),
-    ("numeric(p,s) up to 38 digits", _numeric(38, 2), DECIMALS),
-    ("numeric(p,s) of more, or with s below 0", _numeric(39, 2), DECIMALS),
-    ("numeric", _typed("numeric"), DECIMALS),
-    ("money", _typed("money"), DECIMALS),
-    ("text, varchar, char, name, citext, xml, enumerations", _typed("text"), NONE),
-    ("json, jsonb, hstore", _typed("json"), NONE),
-    ("uuid, inet, cidr, macaddr, macaddr8, ltree, tsvector", _typed("uuid"), NONE),
-    ("bytea", _typed("bytea"), BINARIES),
-    ("bit", _typed("bit", 1), NONE),
-    ("bit(n) up to 63", _typed("bit", 63), NONE),
-    ("bit(64)", _typed("bit", 64), NONE),
-    ("bit(n) above", _typed("bit", 65), NONE),
-    ("varbit", _typed("varbit", 3), NONE),
-    ("date", _typed("date"), TIMES),
-    ("time(n) up to 3", _typed("time", 3), TIMES),
-    ("time", _typed("time"), TIMES),
-    ("timetz", _typed("timetz"), NONE),
-    ("timestamp(n) up to 3", _typed("timestamp", 3), TIMES),
-    ("timestamp", _typed("timestamp"), TIMES),
-    ("timestamptz", _typed("timestamptz"), NONE),
-    ("interval", _typed("interval"), INTERVALS),
-    ("ranges", _typed("int4range"), NONE),
-    ("point", _typed("point"), NONE),
-    ("geometry, geography (PostGIS)", _typed("geometry"), NONE),
-    ("T[] of most types", _typed("int4", is_array=True), NONE),
-    ("numeric[]", _typed("numeric", is_array=True), DECIMALS),
+    ("boolean", column("bool"), NONE),
+    ("smallint, integer", column("int4"), NONE),
+    ("bigint, oid", column("int8"), NONE),
+    ("real", column("float4"), NONE),
+    ("double precision", column("float8"), NONE),
+    ("numeric(p,s) up to 15 digits", numeric(15, 2), DECIMALS),
+    ("numeric(p,s) up to 38 digits", numeric(38, 2), DECIMALS),
+    ("numeric(p,s) of more, or with s below 0", numeric(39, 2), DECIMALS),
+    ("numeric", column("numeric"), DECIMALS),
+    ("money", column("money"), DECIMALS),
+    ("text, varchar, char, name, citext, xml, enumerations", column("text"), NONE),
+    ("json, jsonb, hstore", column("json"), NONE),
+    ("uuid, inet, cidr, macaddr, macaddr8, ltree, tsvector", column("uuid"), NONE),
+    ("bytea", column("bytea"), BINARIES),
+    ("bit", column("bit", 1), NONE),
+    ("bit(n) up to 63", column("bit", 63), NONE),
+    ("bit(64)", column("bit", 64), NONE),
+    ("bit(n) above", column("bit", 65), NONE),
+    ("varbit", column("varbit", 3), NONE),
+    ("date", column("date"), TIMES),
+    ("time(n) up to 3", column("time", 3), TIMES),
+    ("time", column("time"), TIMES),
+    ("timetz", column("timetz"), NONE),
+    ("timestamp(n) up to 3", column("timestamp", 3), TIMES),
+    ("timestamp", column("timestamp"), TIMES),
+    ("timestamptz", column("timestamptz"), NONE),
+    ("interval", column("interval"), INTERVALS),
+    ("ranges", column("int4range"), NONE),
+    ("point", column("point"), NONE),
+    ("geometry, geography (PostGIS)", column("geometry"), NONE),
+    ("T[] of most types", column("int4", is_array=True), NONE),
+    ("numeric[]", column("numeric", is_array=True), DECIMALS),
     ("money[], bit[], interval[], name[], point[], varbit[], xml[]",
-     _typed("money", is_array=True), NONE),
-    ("T[][] and more", _typed("int4", is_array=True, dimensions=2), NONE),
-    ("other types", _typed("pg_lsn"), NONE),
+     column("money", is_array=True), NONE),
+    ("T[][] and more", column("int4", is_array=True, dimensions=2), NONE),
+    ("other types", column("pg_lsn"), NONE),
 )  # fmt: skip
 MYSQL: Final[Sequence[tuple[str, str, Setting]]] = (
     ("tinyint(1), bool", "tinyint(1)", MYSQL_NONE),
@@ -170,8 +163,8 @@ MYSQL: Final[Sequence[tuple[str, str, Setting]]] = (
 def page() -> str:
     """The whole of it."""
     of_postgres = (
-        _rows(name, setting, lambda modes, c=column: postgres.map_column(c, modes))
-        for name, column, setting in POSTGRES
+        _rows(name, setting, lambda modes, c=source: postgres.map_column(c, modes))
+        for name, source, setting in POSTGRES
     )
     of_mysql = (
         _rows(name, setting, lambda modes, t=text: mysql.map_column(MysqlColumn("c", t), modes))
