@@ -170,11 +170,7 @@ class TypeSource:
             described = self._format.unseen(name)
             if name not in self._source.overrides(entry.table).column_types:
                 return None
-        types = self._source.overrides(entry.table).column_types
-        known = {each: spec for each, spec in types.items() if each in described.names}
-        masked = self._source.overrides(entry.table).masked & set(described.names)
-        bounded = with_bounds(described, self._source.unbounded)
-        given = apply_overrides(bounded, known, (), self._source.modes, masked=masked)
+        given = self._configured(entry, described, whole=False)
         only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
         found = only.exact(f"table={entry.table}")
         soft = self._source.overrides(entry.table).deletes == "soft"
@@ -287,24 +283,37 @@ class TypeSource:
         """With what is configured; a record need not have every column that is."""
         where = f"table={entry.table} topic={entry.topic}"
         overrides = self._source.overrides(entry.table)
-        types, masked = overrides.column_types, overrides.masked
-        if of_record:
-            types = {name: types[name] for name in types if name in described.names}
-            masked = masked & set(described.names)
-        else:
+        if not of_record:
             self._require_excludable(described, overrides.excluded, where)
-        excluded = dict.fromkeys(overrides.excluded, _EXCLUDED)
-        given = apply_overrides(
-            with_bounds(described.without(excluded), self._source.unbounded),
-            types,
-            overrides.primary_key,
-            self._source.modes,
-            masked=masked,
-            where=where,
-        )
+        left = described.without(dict.fromkeys(overrides.excluded, _EXCLUDED))
+        given = self._configured(entry, left, overrides.primary_key, whole=not of_record)
         schema = given.exact(where)
         _require_usable(schema, where, soft=overrides.deletes == "soft")
         return schema
+
+    def _configured(
+        self, entry: TableEntry, described: Described, key: Sequence[str] = (), *, whole: bool
+    ) -> Described:
+        """With the types, masks and key that are configured.
+
+        Args:
+            entry: the table.
+            described: its columns.
+            key: the configured one.
+            whole: these are all columns: another that is configured is mistyped.
+
+        Raises:
+            ConfigError: if a name or a type does not fit.
+        """
+        overrides = self._source.overrides(entry.table)
+        types, masked = overrides.column_types, overrides.masked
+        if not whole:
+            types = {name: types[name] for name in types if name in described.names}
+            masked &= set(described.names)
+        bounded = with_bounds(described, self._source.unbounded)
+        where = f"table={entry.table} topic={entry.topic}"
+        modes = self._source.modes
+        return apply_overrides(bounded, types, key, modes, masked=masked, where=where)
 
     @staticmethod
     def _require_excludable(described: Described, names: Sequence[str], where: str) -> None:
