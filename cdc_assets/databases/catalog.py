@@ -7,7 +7,7 @@ their own) its tables answer with no, never with an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
@@ -61,6 +61,10 @@ class SourceTable(Protocol):
 
     def described(self, modes: ConnectorModes) -> Described:
         """All columns, as a connector with these modes writes them."""
+        ...
+
+    def corrected(self, told: Described, names: Collection[str]) -> Described:
+        """What records' schemas tell, with what they cannot tell of the columns of these names."""
         ...
 
 

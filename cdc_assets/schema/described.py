@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets.errors import TerminalError
@@ -58,6 +58,16 @@ class Described:
         left_out = (*self.left_out, *(name for name in reasons if name not in self.left_out))
         warnings = (*self.warnings, *told)
         return replace(self, columns=columns, left_out=left_out, warnings=warnings)
+
+    def with_unsigned(self, names: Collection[str]) -> Described:
+        """With integers of 64 bits as those without a sign: no schema tells these apart."""
+        columns = (
+            replace(each, wire=Wire.UNSIGNED_LONG)
+            if each.name in names and each.wire is Wire.LONG
+            else each
+            for each in self.columns
+        )
+        return replace(self, columns=tuple(columns))
 
     def with_unseen(self, names: Iterable[str]) -> Described:
         """With columns of which no value was seen: text, as long as nobody says otherwise."""

@@ -21,6 +21,7 @@ from cdc_assets.databases.mysql.types import (
     MysqlColumn,
     describe_table,
     map_column,
+    with_unsigned,
 )
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema import stand_ins
@@ -104,6 +105,18 @@ def test_catalog_and_record_schema_agree_on_every_type(connector):
             assert each.type == other.type, each.name
         else:
             assert (each.type, each.element_wire) == (other.type, other.element_wire), each.name
+
+
+@pytest.mark.unit
+def test_only_the_catalog_tells_which_integers_have_no_sign():
+    record = json.loads((FIXTURES / "mariadb_types.record.json").read_text())
+    described = describe_envelope(record["value"]["schema"])
+    found = with_unsigned(described, CATALOG)
+    changed = [each for each in found.columns if each not in described.columns]
+    assert {each.name: (each.type, each.wire) for each in changed} == dict.fromkeys(
+        ("id", "biu"), (Primitive.LONG, Wire.UNSIGNED_LONG)
+    )
+    assert found.names == described.names
 
 
 @pytest.mark.unit

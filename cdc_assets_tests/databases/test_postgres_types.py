@@ -14,10 +14,11 @@ from cdc_assets.databases.postgres.types import (
     describe_table,
     map_column,
     numeric_digits,
+    without_nested,
 )
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema import stand_ins
-from cdc_assets.schema.connect import describe_envelope, map_field
+from cdc_assets.schema.connect import describe_envelope, describe_row, map_field
 from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, IntervalMode, TimeMode
 from cdc_assets.schema.overrides import apply_overrides, with_bounds
 from cdc_assets.schema.parse import parse_spec
@@ -167,6 +168,21 @@ def test_a_numeric_with_precision_is_that_decimal(precision, scale, expected):
 )
 def test_what_has_no_exact_type_is_refused_with_the_reason(source, words):
     assert words in refused(source).reason
+
+
+@pytest.mark.unit
+def test_only_the_catalog_tells_of_arrays_in_arrays():
+    items = {"type": "array", "items": {"type": "int32"}, "optional": True}
+    fields = [{"field": name, **items} for name in ("flat", "nested", "elsewhere")]
+    told = describe_row({"type": "struct", "fields": fields})
+    arrays = [
+        PostgresColumn(name, "int4", "integer[]", is_array=True, dimensions=dimensions)
+        for name, dimensions in (("flat", 1), ("nested", 2))
+    ]
+    found = without_nested(told, arrays)
+    assert found.names == told.names
+    assert [each.name for each in found.unmapped] == ["nested"]
+    assert "more than one dimension" in found.unmapped[0].reason
 
 
 @pytest.mark.unit

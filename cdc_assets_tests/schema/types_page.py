@@ -33,7 +33,9 @@ HEAD: Final = (
     "*Arrives as* is Debezium's or Kafka Connect's schema of the column, without their packages. "
     "Records with schemas tell it; for those without, the database is asked (`database:`), and the "
     "connector's setting has to be told (`connector:`) where it is not Debezium's default. Where "
-    "no setting is named, none matters.\n\n"
+    "no setting is named, none matters. Two things no schema tells, and the database is asked for "
+    "with schemas too: that a `bigint` of MySQL is unsigned, and that an array of PostgreSQL has "
+    "more than one dimension.\n\n"
     "The other formats are on [their pages](formats/README.md).\n"
 )
 

@@ -7,7 +7,7 @@ are full, changes hold all columns that `information_schema` lists.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -17,7 +17,7 @@ import pymysql
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.dsn import Dsn, parse_dsn
 from cdc_assets.databases.mysql.text_types import describe_text_table
-from cdc_assets.databases.mysql.types import MysqlColumn, describe_table
+from cdc_assets.databases.mysql.types import MysqlColumn, describe_table, with_unsigned
 from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
@@ -151,6 +151,10 @@ class CatalogTable:
     def described(self, modes: ConnectorModes) -> Described:
         """All columns, as a connector with these modes writes them."""
         return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
+
+    def corrected(self, told: Described, names: Collection[str]) -> Described:
+        """With the integers that have no sign, see `with_unsigned`."""
+        return with_unsigned(told, (each for each in self.columns if each.name in names))
 
     def described_as_text(self, zone: str | None) -> Described:
         """All columns, as a format that writes text writes them; see `describe_text_table`."""

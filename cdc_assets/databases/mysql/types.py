@@ -126,6 +126,19 @@ def describe_table(
     return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
+def with_unsigned(told: Described, columns: Iterable[MysqlColumn]) -> Described:
+    """What a record's schema tells, with the numbers of ``bigint unsigned`` columns as such.
+
+    With ``bigint.unsigned.handling.mode=long`` the schema is that of ``bigint``.
+    """
+    return told.with_unsigned({each.name for each in columns if _is_unsigned_long(each)})
+
+
+def _is_unsigned_long(column: MysqlColumn) -> bool:
+    parsed = parse_column_type(column.type_text)
+    return parsed.unsigned and parsed.name == "bigint"
+
+
 def map_column(column: MysqlColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
     """The lake column that holds every value of a MySQL column exactly, or why none does."""
     return mapped_by(column, lambda parsed: _outcome(parsed, modes))

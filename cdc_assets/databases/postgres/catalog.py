@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -11,7 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.postgres.types import PostgresColumn, describe_table
+from cdc_assets.databases.postgres.types import PostgresColumn, describe_table, without_nested
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
@@ -142,6 +142,10 @@ class CatalogTable:
     def described(self, modes: ConnectorModes) -> Described:
         """All columns, as a connector with these modes writes them."""
         return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
+
+    def corrected(self, told: Described, names: Collection[str]) -> Described:
+        """With the arrays that arrive without their values, see `without_nested`."""
+        return without_nested(told, (each for each in self.columns if each.name in names))
 
 
 def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:

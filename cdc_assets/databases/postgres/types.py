@@ -10,7 +10,7 @@ is not listed here is refused, never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc_assets.databases.mapping import (
@@ -138,6 +138,21 @@ def describe_table(
     return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
+def without_nested(told: Described, columns: Iterable[PostgresColumn]) -> Described:
+    """What a record's schema tells, with arrays of more than one dimension refused.
+
+    The schema is that of an array of one.
+    """
+    nested = {each.name: each for each in columns if each.dimensions > 1}
+
+    def corrected(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
+        if column.name not in nested or column.wire not in {Wire.LIST, Wire.JSON}:
+            return column
+        return as_column(nested[column.name], _nested(nested[column.name]))
+
+    return replace(told, columns=tuple(corrected(each) for each in told.columns))
+
+
 def map_column(column: PostgresColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
     """The lake column that holds every value of a PostgreSQL column exactly, or why none does."""
     outcome = _array(column, modes) if column.is_array else _scalar(column, modes)
@@ -175,7 +190,7 @@ def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     if column.type_name in _ARRAYS_LEFT_OUT:
         return Refused(f"the connector leaves arrays of {column.type_name} out of its events")
     if column.dimensions > 1:
-        return Refused(_NESTED.format(column.type_name))
+        return _nested(column)
     element = _scalar(column, modes)
     if isinstance(element, Refused):
         return Refused(f"elements: {element.reason}")
@@ -183,6 +198,10 @@ def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
         return stored(stand_ins.DOCUMENT)
     encoding = Encoding(Wire.LIST, element.encoding.wire)
     return Mapped(ListOf(element.type), encoding, element.comment, element.detail)
+
+
+def _nested(column: PostgresColumn) -> Refused:
+    return Refused(_NESTED.format(column.type_name))
 
 
 def _money(modes: ConnectorModes) -> Outcome:

@@ -30,7 +30,7 @@ from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
-from cdc_assets.schema.types import Column, TableSchema
+from cdc_assets.schema.types import Column, TableSchema, Wire
 
 _EXCLUDED: Final = "the configuration excludes it"
 _BY_PARTITION: Final = (
@@ -149,10 +149,18 @@ class TypeSource:
         Raises:
             TerminalError: if it does not have the columns of the table's key.
         """
-        described = said.without(dict.fromkeys(table.left_out, ""))
+        described = self._corrected(entry, said.without(dict.fromkeys(table.left_out, "")), table)
         key = table.of_source.key
         _require_key(described.names, key, entry)
         return self._exact(entry, replace(described, key=key), of_record=True)
+
+    def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
+        """With what its schema does not tell: of new columns the database knows it."""
+        unsigned = {each.name for each in table.columns if each.wire is Wire.UNSIGNED_LONG}
+        new = set(said.names) - set(table.names)
+        catalog = self._catalog_table(entry) if new else None
+        said = said.with_unsigned(unsigned)
+        return said if catalog is None else catalog.corrected(said, new)
 
     def column(self, entry: TableEntry, name: str, key: Sequence[str]) -> Column | None:
         """A column that the table does not have yet: from the database, or as configured.
@@ -183,7 +191,9 @@ class TypeSource:
         """By the best source; what the database does not publish is left out."""
         unpublished = self._unpublished(table) if table is not None else {}
         if samples.described is not None:
-            return _keyed(samples.described.without(unpublished), samples.key_names)
+            told = samples.described
+            told = told if table is None else table.corrected(told, told.names)
+            return _keyed(told.without(unpublished), samples.key_names)
         if table is not None:
             described = self._format.of_catalog(table)
             return _keyed(described.without(unpublished), samples.key_names)

@@ -1,0 +1,58 @@
+"""Records with schemas of which only the database's catalog tells the whole type of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
+from cdc_assets.databases.mysql.catalog import CatalogTable
+from cdc_assets.databases.mysql.types import MysqlColumn
+from cdc_assets.errors import RejectedRecordError
+from cdc_assets_tests.merge.inline import change
+from cdc_assets_tests.merge.one_table import TABLE, Make, start
+
+pytestmark = pytest.mark.stack
+
+MYSQL: dict[str, Any] = {"database": {"kind": "mysql", "dsn": {"env": "SHOP_DSN"}}}
+WIDE = {"tables": {TABLE: {"columns": {"id": "decimal(20,0)", "n": "decimal(20,0)"}}}}
+
+
+class Catalog:
+    """Of a MySQL with one table, of unsigned numbers."""
+
+    scheme = Scheme.BINLOG
+
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+        columns = tuple(MysqlColumn(name, "bigint unsigned") for name in ("id", "n"))
+        return {each: CatalogTable(columns, ("id",)) for each in tables}
+
+
+@pytest.fixture(autouse=True)
+def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_assets.merge.intake.describe.catalog_of", lambda _: Catalog())
+
+
+def test_numbers_without_a_sign_are_stored_as_such(pipeline: Make) -> None:
+    first = change("c", {"id": -1, "n": -2}, 10, inline=True)
+    made = start(pipeline, first, change("c", {"id": 1, "n": 2}, 20, inline=True), **MYSQL, **WIDE)
+    made.produce(TABLE, [change("u", {"id": -1, "n": -3}, 30, inline=True)])
+    made.merge(TABLE)
+    assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {
+        2**64 - 1: 2**64 - 3,
+        1: 2,
+    }
+
+
+def test_a_column_that_is_new_has_no_sign_either(pipeline: Make) -> None:
+    first = change("c", {"id": 1}, 10, inline=True)
+    made = start(pipeline, first, **MYSQL)
+    made.produce(TABLE, [change("c", {"id": 2, "n": 3}, 20, inline=True)])
+    made.merge(TABLE)
+    made.produce(TABLE, [change("c", {"id": 3, "n": -3}, 30, inline=True)])
+    with pytest.raises(RejectedRecordError, match="column 'n'"):
+        made.merge(TABLE)
+    assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {1: None, 2: 3}
