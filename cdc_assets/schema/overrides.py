@@ -11,6 +11,7 @@ from cdc_assets.errors import ConfigError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes, Encoding, Lossy, encoding_of
 from cdc_assets.schema.parse import TypeSpec, type_text
+from cdc_assets.schema.stand_ins import UNBOUNDED
 from cdc_assets.schema.types import (
     Column,
     ColumnType,
@@ -132,13 +133,14 @@ def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | Unmapp
     """A decimal without precision, or a list of such, as decimals of this type."""
     if not isinstance(column, Column):
         return column
+    comment = column.comment.removesuffix(UNBOUNDED.comment).removesuffix("; ")
     if (column.wire, column.type) == (Wire.VARIABLE_SCALE_DECIMAL, Primitive.STRING):
-        return replace(column, type=type_, comment="")
+        return replace(column, type=type_, comment=comment)
     if (column.element_wire, column.type) == (
         Wire.VARIABLE_SCALE_DECIMAL,
         ListOf(Primitive.STRING),
     ):
-        return replace(column, type=ListOf(type_), comment="")
+        return replace(column, type=ListOf(type_), comment=comment)
     return column
 
 

@@ -323,6 +323,13 @@ def test_numbers_without_precision_may_be_decimals(is_array, type_):
     found = with_bounds(described, UNBOUNDED).exact().column("c")
     assert (found.type, found.element_wire or found.wire) == (type_, Wire.VARIABLE_SCALE_DECIMAL)
     assert with_bounds(described, None) == described
+    assert found.comment == ""
+
+
+@pytest.mark.unit
+def test_a_bounded_number_keeps_the_comment_of_the_source():
+    described = describe_table([column("numeric", comment="a; b")], (), ConnectorModes())
+    assert with_bounds(described, UNBOUNDED).exact().column("c").comment == "a; b"
 
 
 @pytest.mark.unit
