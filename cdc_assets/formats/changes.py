@@ -43,6 +43,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.by_table import opened
+from cdc_assets.formats.digits import with_digits
 from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
@@ -122,6 +123,7 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
     if fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made:
         parsed, envelopes = _in_columns(parsed, envelopes)
+    parsed, envelopes = with_digits(parsed, envelopes, specs)
     changes = [_change(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
     named = {name: _case(which, [each[name] for each in changes]) for name in changes[0]}
     if has_writer:

@@ -44,7 +44,7 @@ def within_object(text: Expression) -> Expression:
 def parsed(text: Expression, payload: DataType, spec: ReadSpec) -> Expression:
     """``{"payload": …}`` as a struct, with the text of what cannot be read."""
     kind = StructType([StructField(PAYLOAD, payload), StructField(_BAD, StringType())])
-    return F.from_json(_once(text) if spec.parse_here else text, kind, _OPTIONS)
+    return F.from_json(found_here(text, spec), kind, _OPTIONS)
 
 
 def is_readable(document: Expression) -> Expression:
@@ -52,14 +52,14 @@ def is_readable(document: Expression) -> Expression:
     return document.getField(_BAD).isNull() & document.isNotNull()
 
 
-def _once(text: Expression) -> Expression:
-    """The same, as what Spark calls not deterministic: it is parsed where this stands.
+def found_here(value: Expression, spec: ReadSpec) -> Expression:
+    """The same, as what Spark calls not deterministic: it is found where this stands.
 
     Otherwise a condition on a change is pushed below the parsing, into the scan of the records,
     and each part of it that looks at the document parses it for itself: with 1,500 columns a
     record was parsed some thousand times.
     """
-    return F.when(F.spark_partition_id() >= 0, text)
+    return F.when(F.spark_partition_id() >= 0, value) if spec.parse_here else value
 
 
 # ── what cannot be read ───────────────────────────────────────────────────────────────────

@@ -88,7 +88,10 @@ def wire_type(column: Column) -> DataType:
 
 
 def decoded(value: Expression, column: Column) -> Expression:
-    """The lake's value of a wire value; NULL where it cannot be represented exactly."""
+    """The lake's value of a wire value; NULL where it cannot be represented exactly.
+
+    Numbers of any size come as their digits, see `arrives_in_digits`.
+    """
     if _is_masked(column):
         return _digest(value, column)
     if column.wire in TEXT_WIRES:
@@ -97,11 +100,11 @@ def decoded(value: Expression, column: Column) -> Expression:
         return _supported(from_scalar(value, column), column)
     if column.wire in {Wire.UNSIGNED_LONG, Wire.BITS}:
         return _supported(from_unsigned(value, column), column)
-    if column.wire in STAND_IN_WIRES or _is_text_of_bytes(column):
+    if column.wire in STAND_IN_WIRES:
         return _supported(from_stand_in(value, column), column)
     match column.type:
         case ListOf() as list_:
-            inner = _element(column, list_)
+            inner = element_of(column, list_)
             if is_identity(inner):
                 return value
             return F.transform(value, lambda item: decoded(item, inner))
@@ -120,7 +123,7 @@ def unfit(value: Expression, column: Column) -> Expression | None:
     if is_identity(column) or _is_masked(column) or column.wire is Wire.JSON:
         return None
     if isinstance(column.type, ListOf):
-        inner = _element(column, column.type)
+        inner = element_of(column, column.type)
         if is_identity(inner):
             return None
         return F.exists(value, lambda item: item.isNotNull() & decoded(item, inner).isNull())
@@ -130,7 +133,7 @@ def unfit(value: Expression, column: Column) -> Expression | None:
 def is_identity(column: Column) -> bool:
     """Whether the JSON reader already gives the value that is stored."""
     if isinstance(column.type, ListOf):
-        return is_identity(_element(column, column.type))
+        return is_identity(element_of(column, column.type))
     same = {
         Primitive.BOOLEAN: (Wire.BOOLEAN,),
         Primitive.INT: (Wire.INT,),
@@ -143,6 +146,25 @@ def is_identity(column: Column) -> bool:
     if not isinstance(column.type, Primitive) or _is_masked(column):
         return False
     return column.wire in same.get(column.type, ())
+
+
+def arrives_in_digits(column: Column) -> bool:
+    """Whether `decoded` takes text instead of the bytes: see `cdc_assets.formats.digits`.
+
+    The text is empty where there are bytes that give no number.
+    """
+    if _is_masked(column):
+        return False
+    if isinstance(column.type, ListOf):
+        return arrives_in_digits(element_of(column, column.type))
+    is_text_of_bytes = column.wire is Wire.DECIMAL_BYTES and column.type is Primitive.STRING
+    return is_text_of_bytes or column.wire is Wire.VARIABLE_SCALE_DECIMAL
+
+
+def element_of(column: Column, type_: ListOf) -> Column:
+    """The elements of a list, as a column."""
+    wire = column.element_wire or Wire.STRING
+    return Column("element", type_.element, wire, detail=column.detail)
 
 
 def _is_masked(column: Column) -> bool:
@@ -158,20 +180,12 @@ def _digest(value: Expression, column: Column) -> Expression:
     return F.sha2(F.to_json(value) if is_nested else value.cast("string"), 256)
 
 
-def _element(column: Column, type_: ListOf) -> Column:
-    wire = column.element_wire or Wire.STRING
-    return Column("element", type_.element, wire, detail=column.detail)
-
-
-def _is_text_of_bytes(column: Column) -> bool:
-    """A decimal of more digits than the lake's have."""
-    return column.wire is Wire.DECIMAL_BYTES and column.type is Primitive.STRING
-
-
 def _primitive(value: Expression, column: Column, type_: Primitive) -> Expression:
     match type_, column.wire:
         case _ if is_identity(column):
             return value
+        case (Primitive.STRING, _) if arrives_in_digits(column):
+            return F.nullif(value, F.lit(""))
         case (Primitive.LONG, Wire.INT) | (Primitive.DOUBLE, Wire.FLOAT | Wire.INT):
             return value.cast(str(type_))
         case (Primitive.LONG, Wire.MILLIS_OF_DAY):
@@ -224,7 +238,7 @@ def _decimal(value: Expression, column: Column, type_: Decimal) -> Expression:
             return _from_long_bytes(value, type_)
         case Wire.DECIMAL_BYTES:
             return _from_bytes(value, type_)
-        case Wire.DECIMAL_TEXT:
+        case Wire.DECIMAL_TEXT | Wire.VARIABLE_SCALE_DECIMAL:
             return _from_text(value, type_)
         case _:
             raise _unsupported(column)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from io import StringIO
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -122,6 +124,14 @@ def decoded(
     for row in _judged(found).collect():
         changes[row["offset"]].append(row)
     return changes
+
+
+def physical_plan(spark: Session, fmt: Format, table: Table, records: Sequence[Bytes]) -> str:
+    """How Spark finds the changes; of rows that it has at hand it would find them at once."""
+    reading = _reading(fmt, table, records, 1000)
+    with redirect_stdout(StringIO()) as out:
+        decode(_frame(spark, records).repartition(1), reading).explain()
+    return out.getvalue()
 
 
 def told_or_decoded(

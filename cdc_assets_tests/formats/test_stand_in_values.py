@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import date
@@ -11,25 +10,14 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.formats.stand_in_values import MOST_BYTES, MOST_SCALE
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.stand_ins import StoredAs
-from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire
+from cdc_assets.schema.types import Column
 from cdc_assets_tests.formats.test_values import Spark, at, values
 
 pytestmark = pytest.mark.spark
 
 Cases = Sequence[tuple[object, object]]
-
-
-def bytes_of(number: int, more: int = 0) -> str:
-    """Big-endian two's complement, as short as it can be, or with this many bytes more."""
-    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return b64encode(number.to_bytes(size + more, "big", signed=True)).decode()
-
-
-def variable(number: int, scale: int) -> dict[str, object]:
-    return {"scale": scale, "value": bytes_of(number)}
 
 
 def column(stored: StoredAs) -> Column:
@@ -40,98 +28,6 @@ def column(stored: StoredAs) -> Column:
 def check(spark: Spark, stored: Column, cases: Cases) -> None:
     found = values(spark, stored, [given for given, _ in cases])
     assert found == [expected for _, expected in cases]
-
-
-def test_numbers_without_precision_are_their_digits(spark: Spark) -> None:
-    cases: Cases = [
-        (variable(0, 0), "0"),
-        (variable(0, 3), "0.000"),
-        (variable(0, -3), "0"),
-        (variable(1, 3), "0.001"),
-        (variable(-1, 3), "-0.001"),
-        (variable(1250, 2), "12.50"),
-        (variable(-1250, 2), "-12.50"),
-        (variable(12, -3), "12000"),
-        (variable(-12, -3), "-12000"),
-        (variable(-128, 0), "-128"),
-        (variable(2**63 - 1, 0), str(2**63 - 1)),
-        (variable(-(2**63), 0), str(-(2**63))),
-        (variable(2**63, 0), str(2**63)),
-        (variable(-(2**63) - 1, 1), "-922337203685477580.9"),
-        (variable(10**45, 45), f"1.{'0' * 45}"),
-        (variable(7, MOST_SCALE), f"0.{'7'.zfill(MOST_SCALE)}"),
-        (variable(7, MOST_SCALE + 1), "refused"),
-        (variable(7, -MOST_SCALE - 1), "refused"),
-        (variable(7, 2**31 - 1), "refused"),
-        ({"scale": 1, "value": ""}, "refused"),
-        ({"scale": 1, "value": None}, "refused"),
-        ({"scale": None, "value": "AQ=="}, "refused"),
-        ({"scale": 0, "value": bytes_of(5, more=30)}, "5"),
-        ({"scale": 0, "value": bytes_of(-5, more=30)}, "-5"),
-        ({"scale": 0, "value": b64encode(bytes(MOST_BYTES)).decode()}, "0"),
-        ({"scale": 0, "value": b64encode(bytes(MOST_BYTES + 1)).decode()}, "refused"),
-        (None, None),
-    ]
-    check(spark, column(stand_ins.UNBOUNDED), cases)
-
-
-def test_numbers_of_any_size_come_back(spark: Spark) -> None:
-    dice = random.Random(11)
-    sizes = [1, 7, 8, 9, 10, 11, 12, 16, 17, 18, 19, 100, 1000, MOST_BYTES]
-    numbers = [
-        sign * (dice.getrandbits(8 * size - 1) | 1 << (8 * size - 2)) + dice.choice((0, 1))
-        for size in sizes
-        for sign in (1, -1)
-    ]
-    numbers += [sign * 256**power + near for power in range(1, 20) for sign in (1, -1)
-                for near in (-1, 0, 1)]  # fmt: skip
-    numbers += [sign * 10**power + near for power in range(1, 60, 3) for sign in (1, -1)
-                for near in (-1, 0, 1)]  # fmt: skip
-    check(spark, column(stand_ins.UNBOUNDED), [(variable(n, 0), str(n)) for n in numbers])
-
-
-def test_as_a_decimal_they_have_to_fit(spark: Spark) -> None:
-    cases: Cases = [
-        (variable(125, 1), Number("12.50")),
-        (variable(12500, 3), Number("12.50")),
-        (variable(12505, 3), "refused"),
-        (variable(12345678, 0), Number("12345678.00")),
-        (variable(123456789, 0), "refused"),
-        (variable(123, -5), "12300000"),
-    ]
-    decimal = Column("c", Decimal(10, 2), Wire.VARIABLE_SCALE_DECIMAL)
-    expected = [(given, Number(e) if e == "12300000" else e) for given, e in cases]
-    check(spark, decimal, expected)
-
-
-@pytest.mark.parametrize(
-    ("scale", "number", "text"),
-    [
-        (2, 10**40 + 7, f"1{'0' * 37}0.07"),
-        (0, -(10**64), f"-1{'0' * 64}"),
-        (50, 3, f"0.{'3'.zfill(50)}"),
-        (-2, 123, "12300"),
-    ],
-)
-def test_decimals_of_more_digits_than_the_lake_has_are_text(
-    spark: Spark, scale: int, number: int, text: str
-) -> None:
-    stored = stand_ins.decimal(65 if scale >= 0 else 5, scale)
-    check(spark, column(stored), [(bytes_of(number), text), ("", "refused"), (None, None)])
-
-
-def test_lists_of_them(spark: Spark) -> None:
-    unbounded = column(stand_ins.UNBOUNDED)
-    listed = Column(
-        "c", ListOf(Primitive.STRING), Wire.LIST, element_wire=Wire.VARIABLE_SCALE_DECIMAL
-    )
-    assert unbounded.detail is None
-    cases: Cases = [
-        ([variable(15, 1), None, variable(10**30, 0)], ["1.5", None, str(10**30)]),
-        ([], []),
-        ([{"scale": 1, "value": ""}], "refused"),
-    ]
-    check(spark, listed, cases)
 
 
 def test_bits(spark: Spark) -> None:

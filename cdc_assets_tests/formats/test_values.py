@@ -14,13 +14,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from pyspark.sql import Column as Expression
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cdc_assets.databases.mysql.types import MysqlColumn, describe_table
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.values import decoded, unfit, wire_type
+from cdc_assets.formats.digits import digits, picked
+from cdc_assets.formats.values import arrives_in_digits, decoded, unfit, wire_type
 from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
 from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
 
@@ -38,7 +40,7 @@ def values(spark: Spark, column: Column, given: Sequence[object]) -> list[Any]:
     schema = StructType([StructField(column.name, wire_type(column))])
     text = StructType([StructField("place", StringType()), StructField("text", StringType())])
     rows = [(f"{n:06}", json.dumps({column.name: each})) for n, each in enumerate(given)]
-    read = F.from_json("text", schema)[column.name]
+    read = arrived(F.from_json("text", schema)[column.name], column)
     refused = unfit(read, column)
     stored = decoded(read, column)
     if column.type is Primitive.TIMESTAMPTZ:
@@ -50,6 +52,14 @@ def values(spark: Spark, column: Column, given: Sequence[object]) -> list[Any]:
         (F.lit(False) if refused is None else F.coalesce(refused, F.lit(False))).alias("refused"),
     ).collect()
     return ["refused" if row["refused"] else row["stored"] for row in sorted(found)]
+
+
+def arrived(value: Expression, column: Column) -> Expression:
+    """As `decoded` takes it."""
+    if not arrives_in_digits(column):
+        return value
+    (found,) = picked(digits([(value, column)]), [column])
+    return found
 
 
 def at(text: str) -> datetime:
@@ -301,7 +311,7 @@ def test_null_stays_null(spark):
     ]
     stored = []
     for each in columns:
-        nothing = F.lit(None).cast(wire_type(each))
+        nothing = arrived(F.lit(None).cast(wire_type(each)), each)
         with suppress(TerminalError):
             stored.append(decoded(nothing, each).isNull().alias(each.name))
     assert len(stored) > 30

@@ -18,6 +18,7 @@ from cdc_assets.formats.debezium.records.keys import record_key as json_key
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
+from cdc_assets.formats.record_json import found_here
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, Wire
@@ -172,8 +173,7 @@ def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
     if text is None:
         return F.lit(None).cast(StructType().add("op", StringType()))
     data = _data("value", has_headers=has_headers)
-    here = F.when(F.spark_partition_id() >= 0, data) if spec.parse_here else data
-    return from_avro(here, text, _PERMISSIVE)
+    return from_avro(found_here(data, spec), text, _PERMISSIVE)
 
 
 def envelope(
