@@ -5,19 +5,27 @@ As in `cdc_assets.formats.values`, NULL stands for every value that cannot be re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.text_values import from_text
 from cdc_assets.schema.types import Column, Primitive, StructOf, Wire
 
-STAND_IN_WIRES: Final = frozenset({
-    Wire.POINT, Wire.GEOMETRY, Wire.ISO_DATE, Wire.ISO_TIME, Wire.ISO_TIMESTAMP,
-    Wire.NANOS_OF_DAY,
-})  # fmt: skip
-_DATE: Final = r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}Z?$"
-_TIME: Final = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6})0*)?"
+_READ_AS: Final = {
+    Wire.ISO_DATE: Wire.DATE_TEXT,
+    Wire.ISO_TIME: Wire.TIME_TEXT,
+    Wire.ISO_TIMESTAMP: Wire.TIMESTAMP_TEXT,
+}
+STAND_IN_WIRES: Final = frozenset({Wire.POINT, Wire.GEOMETRY, Wire.NANOS_OF_DAY, *_READ_AS})
+_END: Final = r"(\.[0-9]{6})0*Z?\z|Z\z"
+"""Zeros beyond microseconds, and the zone."""
+
+_OF_DAY: Final = r"^(?:(?:[01][0-9]|2[0-3]):|24:00:00(?:\.0+)?\z)"
+"""PostgreSQL's day has 24:00:00, too."""
 
 
 def from_stand_in(value: Expression, column: Column) -> Expression | None:
@@ -25,38 +33,27 @@ def from_stand_in(value: Expression, column: Column) -> Expression | None:
     match column.wire, column.type:
         case (Wire.POINT, StructOf()) | (Wire.GEOMETRY, StructOf()):
             return _structure(value, column.type)
-        case Wire.ISO_DATE, Primitive.DATE:
-            return F.when(value.rlike(_DATE), F.substring(value, 1, 10).try_cast("date"))
         case Wire.NANOS_OF_DAY, Primitive.LONG:
             whole = F.pmod(value, F.lit(1000)) == 0
             return F.when(whole, F.call_function("div", value, F.lit(1000)))
-        case Wire.ISO_TIME, Primitive.LONG:
-            return _micros_of_day(value)
-        case Wire.ISO_TIMESTAMP, Primitive.TIMESTAMP:
-            whole = value.rlike(rf"^(?!0000)[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_TIME}Z$")
-            return F.when(whole, value.try_cast("timestamp")).cast("timestamp_ntz")
+        case wire, _ if wire in _READ_AS:
+            return _from_iso(value, column)
         case _:
             return None
 
 
 def _structure(value: Expression, type_: StructOf) -> Expression:
     """All but the reference system has to be there."""
-    fields = [(name, value.getField(name)) for name, _ in type_.fields]
-    struct = F.struct(*(field.alias(name) for name, field in fields))
-    there = [field.isNotNull() for name, field in fields if name != "srid"]
-    whole = there[0]
-    for each in there[1:]:
-        whole = whole & each
-    return F.when(whole, struct)
+    fields = {name: value.getField(name) for name, _ in type_.fields}
+    lacks = any_of(field.isNull() for name, field in fields.items() if name != "srid")
+    return F.when(~lacks, F.struct(*(field.alias(name) for name, field in fields.items())))
 
 
-def _micros_of_day(value: Expression) -> Expression:
-    shape = rf"^{_TIME}Z?$"
-
-    def part(number: int) -> Expression:
-        return F.regexp_extract(value, shape, number)
-
-    hours, minutes, seconds = (part(number).cast("bigint") for number in (1, 2, 3))
-    fraction = F.rpad(part(4), 6, "0").cast("bigint")
-    micros = (hours * 3600 + minutes * 60 + seconds) * 1_000_000 + fraction
-    return F.when(value.rlike(shape), micros)
+def _from_iso(value: Expression, column: Column) -> Expression | None:
+    """A date, a time of day, or both with a ``T`` between them; in UTC, which is no zone here."""
+    plain = F.regexp_replace(value, _END, "$1")
+    if column.wire is Wire.ISO_TIME:
+        plain = F.when(plain.rlike(_OF_DAY), plain)
+    if column.wire is Wire.ISO_TIMESTAMP:
+        plain = F.regexp_replace(plain, "^([0-9-]{10})T", "$1 ")
+    return from_text(plain, replace(column, wire=_READ_AS[column.wire]))

@@ -85,6 +85,9 @@ def test_times_as_text(spark: Spark) -> None:
         ("+10000-01-01Z", "refused"),
         ("-0043-03-15Z", "refused"),
         ("2020-02-29+01:00", "refused"),
+        ("0000-02-29Z", "refused"),
+        ("2020-02-29ZZ", "refused"),
+        ("2020-02-29Z\n", "refused"),
     ]
     check(spark, column(stand_ins.ISO_DATE), dates)
     times: Cases = [
@@ -94,7 +97,18 @@ def test_times_as_text(spark: Spark) -> None:
         ("10:20:30.5Z", 37_230_500_000),
         ("10:20:30.123456700Z", "refused"),
         ("10:20:30.123456000Z", 37_230_123_456),
+        ("10:20:30.Z", "refused"),
         ("10:20:30+01:00", "refused"),
+        ("10:20:30Z\n", "refused"),
+        ("24:00:00Z", 86_400_000_000),
+        ("24:00:00.000000Z", 86_400_000_000),
+        ("24:00:01Z", "refused"),
+        ("24:00:00.000001Z", "refused"),
+        ("99:99:99Z", "refused"),
+        ("10:60:00Z", "refused"),
+        ("10:20:60Z", "refused"),
+        ("-10:20:30Z", "refused"),
+        ("100:20:30Z", "refused"),
         ("nonsense", "refused"),
     ]
     check(spark, column(stand_ins.ISO_TIME), times)
@@ -103,6 +117,9 @@ def test_times_as_text(spark: Spark) -> None:
         ("2020-02-29T10:20Z", "refused"),
         ("2020-02-29T10:20:30.000001Z", at("2020-02-29 10:20:30.000001")),
         ("2020-02-29T10:20:30.0000001Z", "refused"),
+        ("2020-02-29T10:20:30.123456000Z", at("2020-02-29 10:20:30.123456")),
+        ("2020-02-29T24:00:00Z", "refused"),
+        ("2020-02-30T10:20:30Z", "refused"),
         ("2020-02-29T10:20:30+01:00", "refused"),
         ("0000-02-29T10:20:30Z", "refused"),
     ]
