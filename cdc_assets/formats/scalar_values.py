@@ -37,7 +37,7 @@ def from_scalar(value: Expression, column: Column) -> Expression | None:
     """The lake's value; None if nothing decodes this encoding to this type."""
     match column.wire, column.type:
         case Wire.JSON, Primitive.STRING:
-            return F.nullif(F.to_json(value), F.lit("null"))  # JSON's null, too, is none
+            return json_text(value)
         case Wire.LABELS, Primitive.STRING:
             labels = F.from_json(value, "array<string>")
             return F.when(value.rlike(_LABELS), F.array_join(labels, ","))
@@ -53,6 +53,11 @@ def from_scalar(value: Expression, column: Column) -> Expression | None:
             return from_text(value, replace(column, wire=_READ_AS[type_]))
         case _:
             return None
+
+
+def json_text(value: Expression) -> Expression:
+    """A value of several parts as JSON; NULL for JSON's null, too."""
+    return F.nullif(F.to_json(value), F.lit("null"))
 
 
 def _decimal(value: Expression, column: Column, scale: int) -> Expression:

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar
+from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar, json_text
 from cdc_assets.formats.stand_in_values import STAND_IN_WIRES, from_stand_in
 from cdc_assets.formats.text_values import TEXT_WIRES, from_text
 from cdc_assets.formats.unsigned_values import from_unsigned
@@ -177,7 +177,7 @@ def _digest(value: Expression, column: Column) -> Expression:
     if isinstance(arriving, BinaryType):
         return F.sha2(value, 256)
     is_nested = isinstance(arriving, ArrayType | StructType | VariantType)
-    return F.sha2(F.to_json(value) if is_nested else value.cast("string"), 256)
+    return F.sha2(json_text(value) if is_nested else value.cast("string"), 256)
 
 
 def _primitive(value: Expression, column: Column, type_: Primitive) -> Expression:

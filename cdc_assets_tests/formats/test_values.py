@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -316,6 +317,23 @@ def test_null_stays_null(spark):
             stored.append(decoded(nothing, each).isNull().alias(each.name))
     assert len(stored) > 30
     assert all(spark().range(1).select(*stored).first())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("wire", "given", "digested"),
+    [
+        (Wire.STRING, "é", "é".encode()),
+        (Wire.LONG, -7, b"-7"),
+        (Wire.BYTES_BASE64, "AP8=", b"\x00\xff"),
+        (Wire.JSON, {"a": [1, None]}, b'{"a":[1,null]}'),
+        (Wire.JSON, "null", b'"null"'),
+        (Wire.VARIABLE_SCALE_DECIMAL, {"scale": 1, "value": "Dw=="}, b'{"scale":1,"value":"Dw=="}'),
+    ],
+)
+def test_of_a_masked_value_there_is_a_digest_and_of_null_none(spark, wire, given, digested):
+    found = values(spark, c(Primitive.STRING, wire, mask=True), [given, None])
+    assert found == [hashlib.sha256(digested).hexdigest(), None]
 
 
 @pytest.mark.spark
