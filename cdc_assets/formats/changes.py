@@ -47,11 +47,12 @@ from cdc_assets.formats.digits import with_digits
 from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
+from cdc_assets.formats.instants import FIRST_MICRO, LAST_MICRO
 from cdc_assets.formats.order import NUMBERS, Placed
 from cdc_assets.formats.oversized import OVERSIZE, refusal
 from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, OTHER, ROW_OPS, TOMBSTONE, ReadSpec
-from cdc_assets.formats.values import FIRST_MICRO, LAST_MICRO, decoded, unfit
+from cdc_assets.formats.values import decoded, unfit
 from cdc_assets.schema.types import Column, Wire
 
 _NO_SCHEMA: Final = "its schema is not that of a change event"

@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
+from cdc_assets.formats.instants import is_representable
 from cdc_assets.formats.text_values import from_text
 from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
 
@@ -94,5 +95,6 @@ def _time(value: Expression, column: Column) -> Expression | None:
     if column.type is Primitive.TIMESTAMP:
         return local
     told = F.when(micros.rlike(_INSTANT), F.replace(micros, F.lit(" +"), F.lit("+")))
-    instant = F.regexp_replace(told, r" -([0-9]{2}:[0-9]{2})\z", "-$1").try_cast("timestamp")
+    zoned = F.regexp_replace(told, r" -([0-9]{2}:[0-9]{2})\z", "-$1").try_cast("timestamp")
+    instant = F.when(is_representable(zoned), zoned)
     return instant if local is None else F.coalesce(instant, local)

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
+from cdc_assets.formats.instants import is_representable
 from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
 
 TEXT_WIRES: Final = frozenset({
@@ -96,9 +97,10 @@ def _instant(value: Expression, zone: str) -> Expression:
     """
     local = F.when(value.rlike(_TIMESTAMP), value.try_cast("timestamp"))
     instant = F.to_utc_timestamp(local, zone)
+    exact = is_representable(instant)
     if re.fullmatch(r"UTC|[+-][0-9]{2}:[0-9]{2}", zone):
-        return instant
-    exact = F.from_utc_timestamp(instant, zone) == local
+        return F.when(exact, instant)
+    exact &= F.from_utc_timestamp(instant, zone) == local
     for hours in _PROBE_HOURS:
         near = instant + F.make_dt_interval(hours=F.lit(hours))
         offset = F.unix_micros(F.from_utc_timestamp(near, zone)) - F.unix_micros(near)

@@ -27,6 +27,13 @@ from pyspark.sql.types import (
 )
 
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.instants import (
+    FIRST_DAY,
+    FIRST_MICRO,
+    LAST_DAY,
+    LAST_MICRO,
+    is_representable,
+)
 from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar, json_text
 from cdc_assets.formats.stand_in_values import STAND_IN_WIRES, from_stand_in
 from cdc_assets.formats.text_values import TEXT_WIRES, from_text
@@ -71,10 +78,6 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     **dict.fromkeys((*TEXT_WIRES, *SCALAR_WIRES), StringType()),
     Wire.JSON: VariantType(),
 }
-_FIRST_DAY, _LAST_DAY = -719162, 2932896
-FIRST_MICRO, LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
-"""0001-01-01 to 9999-12-31, which every reader of Iceberg can represent."""
-
 _BYTES_IN_LONG = 8
 
 
@@ -195,7 +198,7 @@ def _primitive(value: Expression, column: Column, type_: Primitive) -> Expressio
         case (Primitive.BINARY, Wire.BYTES_HEX):
             return F.when(F.length(value) % 2 == 0, F.unhex(value))
         case (Primitive.DATE, Wire.EPOCH_DAYS):
-            return F.when(value.between(_FIRST_DAY, _LAST_DAY), F.date_from_unix_date(value))
+            return F.when(value.between(FIRST_DAY, LAST_DAY), F.date_from_unix_date(value))
         case (Primitive.TIMESTAMP, _):
             return _instant(value, column).cast("timestamp_ntz")
         case (Primitive.TIMESTAMPTZ, Wire.ISO_ZONED):
@@ -223,13 +226,14 @@ def _instant(value: Expression, column: Column) -> Expression:
 
 
 def _iso_instant(value: Expression) -> Expression:
-    """``yyyy-MM-ddTHH:mm[:ss[.f]]±…``, with no digit beyond microseconds but zeros.
+    """``yyyy-MM-ddTHH:mm:ss[.f]±…``, with no digit beyond microseconds but zeros.
 
     Spark alone would also take 'now' and bare years, and cut off what is beyond microseconds.
     """
-    time = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?"
-    shaped = value.rlike(rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})$")
-    return F.when(shaped, value.try_cast("timestamp"))
+    date, time = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0*)?"
+    shaped = value.rlike(rf"^{date}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\z")
+    instant = value.try_cast("timestamp")
+    return F.when(shaped & is_representable(instant), instant)
 
 
 def _decimal(value: Expression, column: Column, type_: Decimal) -> Expression:
@@ -267,7 +271,7 @@ def _from_bytes(value: Expression, type_: Decimal) -> Expression:
 def _from_text(value: Expression, type_: Decimal) -> Expression:
     """Plain digits with no more of them after the point than the scale; nothing is rounded."""
     fraction = rf"(\.[0-9]{{1,{type_.scale}}}0*)?" if type_.scale else r"(\.0*)?"
-    return F.when(value.rlike(rf"^[+-]?[0-9]+{fraction}$"), value.try_cast(str(type_)))
+    return F.when(value.rlike(rf"^[+-]?[0-9]+{fraction}\z"), value.try_cast(str(type_)))
 
 
 def _supported(value: Expression | None, column: Column) -> Expression:

@@ -227,7 +227,46 @@ CASES: dict[str, tuple[Column, dict[object, object]]] = {
     ),
     "timestamp with an offset": (
         c(Primitive.TIMESTAMPTZ, Wire.TIMESTAMP_TEXT, zone="-03:30"),
-        {"2024-02-29 23:00:00": at("2024-03-01 02:30:00")},
+        {
+            "2024-02-29 23:00:00": at("2024-03-01 02:30:00"),
+            "9999-12-31 20:29:59.999999": at("9999-12-31 23:59:59.999999"),
+            "9999-12-31 20:30:00": "refused",
+        },
+    ),
+    "timestamp in the first year": (
+        c(Primitive.TIMESTAMPTZ, Wire.TIMESTAMP_TEXT, zone="+01:00"),
+        {"0001-01-01 01:00:00": at("0001-01-01 00:00:00"), "0001-01-01 00:59:59": "refused"},
+    ),
+    "zoned timestamp": (
+        c(Primitive.TIMESTAMPTZ, Wire.ISO_ZONED),
+        {
+            "2024-02-29T12:34:56.123456Z": at("2024-02-29 12:34:56.123456"),
+            "2024-02-29T12:34:56.123456000+01:00": at("2024-02-29 11:34:56.123456"),
+            "2024-02-29T12:34Z": "refused",
+            "2024-02-29T12:34:56.1234567Z": "refused",
+            "2024-02-29T12:34:56Z\n": "refused",
+            "2024-02-30T12:34:56Z": "refused",
+            "0001-01-01T00:00:00Z": at("0001-01-01 00:00:00"),
+            "0001-01-01T00:00:00+00:01": "refused",
+            "0000-12-31T23:59:59.999999Z": "refused",
+            "-0043-03-15T12:00:00Z": "refused",
+            "9999-12-31T23:59:59.999999Z": at("9999-12-31 23:59:59.999999"),
+            "9999-12-31T23:59:59.999999-00:01": "refused",
+            "+10000-01-01T00:00:00Z": "refused",
+            "+292278994-08-16T23:00:00Z": "refused",
+        },
+    ),
+    "scalar with an offset": (
+        c(Primitive.TIMESTAMPTZ, Wire.SCALAR),
+        {
+            "0001-01-01 01:00:00+01:00": at("0001-01-01 00:00:00"),
+            "0001-01-01 00:59:59+01:00": "refused",
+            "9999-12-31 23:59:59 -01:00": "refused",
+        },
+    ),
+    "decimal as text": (
+        c(Decimal(5, 2), Wire.DECIMAL_TEXT),
+        {"1.50": Number("1.50"), "1.500": Number("1.50"), "1.501": "refused", "1\n": "refused"},
     ),
     "timestamp where clocks change": (
         c(Primitive.TIMESTAMPTZ, Wire.TIMESTAMP_TEXT, zone="Europe/Berlin"),
