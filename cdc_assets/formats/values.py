@@ -38,7 +38,7 @@ from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar, json_tex
 from cdc_assets.formats.stand_in_values import STAND_IN_WIRES, from_stand_in
 from cdc_assets.formats.text_values import TEXT_WIRES, from_text
 from cdc_assets.formats.unsigned_values import from_unsigned
-from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire, WireDetail
 
 _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.BOOLEAN: BooleanType(),
@@ -79,6 +79,8 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.JSON: VariantType(),
 }
 _BYTES_IN_LONG = 8
+_MOST_SCALE = 1_000
+"""Of PostgreSQL's ``numeric(p,s)``."""
 
 
 def wire_type(column: Column) -> DataType:
@@ -188,7 +190,7 @@ def _primitive(value: Expression, column: Column, type_: Primitive) -> Expressio
         case _ if is_identity(column):
             return value
         case (Primitive.STRING, _) if arrives_in_digits(column):
-            return F.nullif(value, F.lit(""))
+            return _from_digits(value, (column.detail or WireDetail()).scale)
         case (Primitive.LONG, Wire.INT) | (Primitive.DOUBLE, Wire.FLOAT | Wire.INT):
             return value.cast(str(type_))
         case (Primitive.LONG, Wire.MILLIS_OF_DAY):
@@ -266,6 +268,15 @@ def _from_bytes(value: Expression, type_: Decimal) -> Expression:
     length = F.unhex(F.lpad(F.hex(F.length(value) * 2), 2, "0"))
     read = from_avro(F.concat(length, value), schema, {"mode": "PERMISSIVE"})
     return F.when(F.length(value).between(1, 16), read).try_cast(str(type_))
+
+
+def _from_digits(value: Expression, scale: int) -> Expression:
+    """The same text; without the zeros after the point that come of a scale below 0.
+
+    PostgreSQL keeps a scale in 11 bits, of which Debezium takes no sign: -2 becomes 2,046.
+    """
+    text = F.nullif(value, F.lit(""))
+    return F.regexp_replace(text, r"\.0+\z", "") if scale > _MOST_SCALE else text
 
 
 def _from_text(value: Expression, type_: Decimal) -> Expression:

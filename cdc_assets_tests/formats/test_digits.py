@@ -109,6 +109,23 @@ def test_decimals_of_more_digits_than_the_lake_has_are_text(
     check(spark, column(stored), [(bytes_of(number), text), ("", "refused"), (None, None)])
 
 
+@pytest.mark.parametrize(
+    ("scale", "number", "text"),
+    [
+        (2046, 12300 * 10**2046, "12300"),
+        (2046, -12300 * 10**2046, "-12300"),
+        (2046, 0, "0"),
+        (2046, 12300 * 10**2046 + 1, f"12300.{'1'.zfill(2046)}"),
+        (1000, 10**1000, f"1.{'0' * 1000}"),
+    ],
+)
+def test_a_scale_below_0_comes_without_its_sign(
+    spark: Spark, scale: int, number: int, text: str
+) -> None:
+    """Of ``numeric(3,-2)`` the lower 11 bits are sent, and the number with as many zeros."""
+    check(spark, column(stand_ins.decimal(3, scale)), [(bytes_of(number), text)])
+
+
 def test_lists_of_them(spark: Spark) -> None:
     unbounded = column(stand_ins.UNBOUNDED)
     listed = Column(
