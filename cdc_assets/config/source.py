@@ -17,6 +17,7 @@ from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, fields_of, require_fields
 from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse, require_pattern
 from cdc_assets.errors import TerminalError
+from cdc_assets.schema.evolution import Policy, Reaction
 from cdc_assets.schema.modes import (
     BinaryMode,
     ConnectorModes,
@@ -49,6 +50,7 @@ def _kind(word: object) -> object:
 
 DatabaseKind = Annotated[Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind)]
 
+ReactionName = Literal["evolve", "strict", "ignore"]
 Patterns = Annotated[tuple[str, ...], Field(strict=False)]
 _OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
 Names = Annotated[tuple[str, ...], Field(strict=False)]
@@ -132,11 +134,16 @@ class ColumnOverrides(Strict):
         type: that it is stored as.
         exclude: the lake is not to have it.
         mask: the lake is to have only this digest of its values.
+        rename: its name in the lake.
+        existing: what rows have in it that are older than the column, if the database or the
+            records do not tell; null for nothing.
     """
 
     type: str | None = None
     exclude: bool = False
     mask: Literal["sha256"] | None = None
+    rename: str | None = Field(default=None, min_length=1)
+    existing: str | None = None
 
     @field_validator("type")
     @classmethod
@@ -148,10 +155,41 @@ class ColumnOverrides(Strict):
     @model_validator(mode="after")
     def _says_one_thing(self) -> ColumnOverrides:
         said = (self.type is not None, self.exclude, self.mask is not None)
-        if sum(said) != 1:
-            what = "a column has one of type, exclude and mask"
-            raise refuse(what, "write a type, {exclude: true}, or {mask: sha256}")
+        beside = self.rename is not None or self.tells_existing
+        if sum(said) > 1 or not (sum(said) or beside) or (self.exclude and beside):
+            what = "a column has one of type, exclude and mask, and may have a name (rename)"
+            raise refuse(what, "write a type, {exclude: true}, {mask: sha256} or {rename: name}")
         return self
+
+    @property
+    def tells_existing(self) -> bool:
+        """Whether something is said of older rows, be it that they have nothing."""
+        return "existing" in self.model_fields_set
+
+
+class SchemaChanges(Strict):
+    """What becomes of changes of the source's columns; those that are not named go by ``mode``."""
+
+    mode: ReactionName = "evolve"
+    add: ReactionName | None = None
+    widen: ReactionName | None = None
+    rename: ReactionName | None = None
+    drop: ReactionName | None = None
+    incompatible: ReactionName | None = None
+
+    @property
+    def reactions(self) -> dict[str, Reaction]:
+        """By kind of change."""
+        kinds = ("add", "widen", "rename", "drop", "incompatible")
+        return {each: Reaction(getattr(self, each) or self.mode) for each in kinds}
+
+
+def _mode_alone(said: object) -> object:
+    return {"mode": said} if isinstance(said, str) else said
+
+
+SchemaChangesOrMode = Annotated[SchemaChanges, BeforeValidator(_mode_alone)]
+"""A mode stands for itself."""
 
 
 class TableOverrides(Strict):
@@ -161,6 +199,8 @@ class TableOverrides(Strict):
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` takes a table of which the publication filters rows.
+    ``schema_changes``, ``on_incompatible`` and ``dropped_columns`` as of the source, which they go
+    before.
     """
 
     primary_key: Names = ()
@@ -168,6 +208,9 @@ class TableOverrides(Strict):
     columns: dict[str, ColumnOverrides] = Field(default_factory=dict)
     absent_columns: Names = ()
     row_filter: Literal["fail", "accept"] = "fail"
+    schema_changes: SchemaChangesOrMode | None = None
+    on_incompatible: Literal["stop", "new_column"] | None = None
+    dropped_columns: Literal["keep", "drop"] | None = None
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -189,6 +232,16 @@ class TableOverrides(Strict):
     def column_types(self) -> dict[str, TypeSpec]:
         """The types of ``columns``."""
         return {n: parse_spec(each.type) for n, each in self.columns.items() if each.type}
+
+    @property
+    def renames(self) -> dict[str, str]:
+        """Names that columns are to have in the lake, by those in records."""
+        return {name: each.rename for name, each in self.columns.items() if each.rename}
+
+    @property
+    def existing(self) -> dict[str, str | None]:
+        """What rows have in columns that they are older than; None for nothing."""
+        return {name: each.existing for name, each in self.columns.items() if each.tells_existing}
 
     @property
     def excluded(self) -> tuple[str, ...]:
@@ -323,7 +376,9 @@ class SourceConfig(Strict):
     target: TargetConfig = TargetConfig()
     merge_into: Annotated[tuple[MergeIntoConfig, ...], Field(strict=False)] = ()
     slo: SloConfig = SloConfig()
-    schema_changes: Literal["evolve", "strict", "ignore"] = "evolve"
+    schema_changes: SchemaChangesOrMode = SchemaChanges()
+    on_incompatible: Literal["stop", "new_column"] = "stop"
+    dropped_columns: Literal["keep", "drop"] = "keep"
     unbounded_numeric: str | None = None
     bad_records: Literal["fail", "quarantine"] = "fail"
     quarantine: QuarantineConfig = QuarantineConfig()
@@ -379,6 +434,17 @@ class SourceConfig(Strict):
     def modes(self) -> ConnectorModes:
         """How the connector of this source's database writes values."""
         return self.connector.modes_of(self.database.kind if self.database is not None else None)
+
+    def policy(self, table: TableName) -> Policy:
+        """What becomes of changes of a table's columns."""
+        own = self.overrides(table)
+        changes = own.schema_changes or self.schema_changes
+        return Policy(
+            **changes.reactions,
+            new_column=(own.on_incompatible or self.on_incompatible) == "new_column",
+            names=own.renames,
+            drops_columns=(own.dropped_columns or self.dropped_columns) == "drop",
+        )
 
     def lake_name(self, table: TableName) -> LakeName:
         """The Iceberg table of a source table.

@@ -15,6 +15,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config.secret import Secret
 from cdc_assets.config.source import DatabaseConfig
+from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mysql import catalog as mysql
 from cdc_assets.databases.postgres import catalog as postgres
 from cdc_assets.schema.described import Described
@@ -37,6 +38,11 @@ class SourceTable(Protocol):
     @property
     def partitions(self) -> tuple[tuple[str, str], ...]:
         """Likewise its own partitions, if the database sends changes under their names."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Facts]:
+        """Of all columns, by their names."""
         ...
 
     def unpublished(self, publication: str | None) -> dict[str, str]:

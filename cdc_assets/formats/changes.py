@@ -45,6 +45,7 @@ from pyspark.sql import functions as F
 from cdc_assets.formats.by_table import opened
 from cdc_assets.formats.digits import with_digits
 from cdc_assets.formats.envelope import Envelope, Image
+from cdc_assets.formats.existing import with_existing
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.instants import FIRST_MICRO, LAST_MICRO
@@ -52,8 +53,9 @@ from cdc_assets.formats.order import NUMBERS, Placed
 from cdc_assets.formats.oversized import OVERSIZE, refusal
 from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, OTHER, ROW_OPS, TOMBSTONE, ReadSpec
+from cdc_assets.formats.stored_values import stored, unfit_for
 from cdc_assets.formats.values import decoded, unfit
-from cdc_assets.schema.types import Column, Wire
+from cdc_assets.schema.types import Column, ColumnType, Wire
 
 _NO_SCHEMA: Final = "its schema is not that of a change event"
 _UNWRITTEN: Final = "its schema is not known yet"
@@ -269,7 +271,7 @@ def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
     )
     mergeable = F.col("reject").isNull()
     names = {each: F.when(mergeable, F.col(each)) for each in ("unknown", "absent")}
-    return judged.withColumns(names).drop("is_late_read")
+    return with_existing(judged.withColumns(names), spec).drop("is_late_read")
 
 
 _LATE_READ: Final = (
@@ -281,12 +283,12 @@ _LATE_READ: Final = (
 def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
     """Rejections of changes without a complete key, or without a position."""
     op = F.col("op")
-    if spec.schema.key:
-        missing = any_null(F.col("key"), spec.schema.key)
+    if spec.target.key:
+        missing = any_null(F.col("key"), spec.target.key)
         nameless = (op == "d") & F.col("pair").isNull() & missing
         yield F.when(nameless, "a delete with neither key nor before image")
         yield F.when(op.isin(*ROW_OPS, "d") & missing, "a key column has no value")
-        unknown = F.col("old_key").isNotNull() & any_null(F.col("old_key"), spec.schema.key)
+        unknown = F.col("old_key").isNotNull() & any_null(F.col("old_key"), spec.target.key)
         reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
         yield F.when(unknown, reason)
     if spec.counts_rows:
@@ -339,15 +341,14 @@ def _row(envelope: Envelope, spec: ReadSpec) -> Expression:
     """All columns; without a key, those that ``after`` leaves out are taken from ``before``."""
     after, before = envelope.after, envelope.before
 
-    def value(target: Column, column: Column | None) -> Expression:
-        now = _value(after, target, column)
-        if column is None or not _may_be_held_before(column, spec):
+    def value(target: Column, ways: Sequence[Column]) -> Expression:
+        now = _value(after, target, ways)
+        marks = [envelope.left_out(c) for c in ways if _may_be_held_before(c, spec)]
+        held = [each for each in marks if each is not None]
+        if not held:
             return now
-        held = envelope.left_out(column)
-        if held is None:
-            return now
-        unset = (envelope.op == "u") & held
-        return F.when(unset, _value(before, target, column)).otherwise(now)
+        unset = (envelope.op == "u") & any_of(held)
+        return F.when(unset, _value(before, target, ways)).otherwise(now)
 
     return F.struct(*(value(*each).alias(each[0].name) for each in spec.pairs))
 
@@ -360,11 +361,12 @@ def _may_be_held_before(column: Column, spec: ReadSpec) -> bool:
     return split and column.name in spec.schema.key
 
 
-def _value(image: Image, target: Column, column: Column | None) -> Expression:
-    if column is None:
-        return F.lit(None).cast(str(target.type))
-    value = decoded(image.value(column), column)
-    return value if column.type == target.type else value.cast(str(target.type))
+def _value(image: Image, target: Column, ways: Sequence[Column]) -> Expression:
+    """Of the one that is there, of the ways that a column may come in."""
+    found = [stored(decoded(image.value(each), each), each, target) for each in ways]
+    if len(found) == 1:
+        return found[0]
+    return F.coalesce(*found, F.lit(None).cast(str(target.type)))
 
 
 def _unset(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
@@ -373,17 +375,18 @@ def _unset(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
     In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`).
     """
     ops = ("u", "c") if spec.schema.key and spec.order.types else ("u",)
-    arriving = {c.name: c for c in spec.schema.columns} if spec.has_rows else {}
+    arriving = {target.name: ways for target, ways in spec.pairs if ways} if spec.has_rows else {}
 
     def is_unset(name: str) -> Expression:
         if not spec.has_rows:
             return F.lit(False)
         if name not in arriving:
             return F.coalesce(F.lit(fmt.leaves_out) & (envelope.op == "u"), F.lit(False))
-        held = envelope.left_out(arriving[name])
-        if held is None:
+        marks = (envelope.left_out(each) for each in arriving[name])
+        held = [each for each in marks if each is not None]
+        if not held:
             return F.lit(False)
-        return F.coalesce(envelope.op.isin(*ops) & held, F.lit(False))
+        return F.coalesce(envelope.op.isin(*ops) & any_of(held), F.lit(False))
 
     flags = [is_unset(name).alias(name) for name in spec.unset_able]
     return F.struct(*flags) if flags else F.struct(F.lit(False).alias("__none"))
@@ -406,10 +409,10 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
         reason = "no row image before the change: without a key it needs REPLICA IDENTITY FULL"
         shape = shape.when(op.isin("u", "d") & ~before.is_there, reason)
     values = [
-        F.when(bad, f"column {column.name!r}: its value does not fit {column.type}")
+        F.when(bad, f"column {column.name!r}: its value does not fit {type_}")
         for image in images
         for column in spec.schema.columns
-        if (bad := _unfit(image, column, envelope)) is not None
+        for bad, type_ in _unfit(image, column, envelope, spec)
     ]
     return F.coalesce(shape, *values) if values else shape
 
@@ -423,9 +426,15 @@ def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:
     return given & ~fits & ~envelope.is_read
 
 
-def _unfit(image: Image, column: Column, envelope: Envelope) -> Expression | None:
-    bad = unfit(image.value(column), column)
-    if bad is None or image is not envelope.after:
-        return bad
-    held = envelope.left_out(column)
-    return bad if held is None else bad & ~held
+def _unfit(
+    image: Image, column: Column, envelope: Envelope, spec: ReadSpec
+) -> Iterator[tuple[Expression, ColumnType]]:
+    """Whether its value is none of its own type, or none of the lake's."""
+    value, target = image.value(column), spec.target_of(column)
+    held = envelope.left_out(column) if image is envelope.after else None
+    bad = unfit(value, column)
+    if bad is not None:
+        yield (bad if held is None else bad & ~held), column.type
+    other = unfit_for(value, column, target) if target is not None else None
+    if target is not None and other is not None:
+        yield (other if held is None else other & ~held), target.type

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.envelope import Image
 from cdc_assets.formats.flat import any_of
-from cdc_assets.formats.lacking import texts
+from cdc_assets.formats.lacking import named_now, texts
 from cdc_assets.formats.record_json import (
     PAYLOAD,
     is_readable,
@@ -108,7 +108,7 @@ def has_name(names: Expression, name: str) -> Expression:
 
 def lacking(names: Expression, spec: ReadSpec) -> Expression:
     """The expected columns that are not among these; NULL if all are."""
-    lacks = F.array_except(texts(spec.expected), names)
+    lacks = F.array_except(texts(spec.expected), named_now(names, spec))
     return F.when(F.size(lacks) > 0, lacks)
 
 

@@ -12,11 +12,20 @@ from cdc_assets.formats.spec import ReadSpec
 
 def lacks(spec: ReadSpec) -> Expression:
     """The expected columns that the schema of a record does not have; NULL if it has all."""
-    of_all = texts([name for name in spec.expected if name not in spec.schema.names])
+    there = {spec.once.get(name, name) for name in spec.schema.names}
+    of_all = texts([name for name in spec.expected if name not in there])
     if spec.lacks:
         by_schema = ((F.lit(number).cast("bigint"), texts(n)) for number, n in spec.lacks.items())
         of_all = F.create_map(*(each for pair in by_schema for each in pair))[F.col("writer")]
     return F.when(F.size(of_all) > 0, of_all)
+
+
+def named_now(names: Expression, spec: ReadSpec) -> Expression:
+    """Names of a record's fields, where columns were renamed by their present names."""
+    if not spec.once:
+        return names
+    once = F.create_map(*(F.lit(name) for pair in spec.once.items() for name in pair))
+    return F.transform(names, lambda name: F.coalesce(F.try_element_at(once, name), name))
 
 
 def texts(values: Sequence[str]) -> Expression:

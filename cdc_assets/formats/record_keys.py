@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
+from cdc_assets.formats.stored_values import stored
 from cdc_assets.formats.values import decoded
 from cdc_assets.schema.types import Column, Wire
 
@@ -17,18 +20,19 @@ def key_of(envelope: Envelope, spec: ReadSpec) -> Expression:
     if not spec.schema.key:
         return F.lit(None).cast("struct<none:string>")
     op, before, record = envelope.op, envelope.before, envelope.record_key
-    wanted = (op == "d") & before.value(spec.key_columns[0]).isNull()
+    _, ways = spec.key_pairs[0]
+    wanted = (op == "d") & ~any_of(before.value(way).isNotNull() for way in ways)
     if spec.tombstone_keys:
         wanted = wanted | (op == TOMBSTONE)
 
-    def value(column: Column, target: Column) -> Expression:
+    def value(column: Column) -> Expression:
         from_record = F.when(wanted, record.value(column))
         deleted = F.coalesce(before.value(column), from_record)
         now = _held(envelope, column, spec)
         wire = F.when(op.isin("d", TOMBSTONE), deleted).otherwise(now)
-        return _as(target, decoded(wire, column), column)
+        return decoded(wire, column)
 
-    return F.struct(*(value(*each) for each in _pairs(spec)))
+    return _struct(spec, value)
 
 
 def _held(envelope: Envelope, column: Column, spec: ReadSpec) -> Expression:
@@ -49,23 +53,27 @@ def old_key(envelope: Envelope, spec: ReadSpec) -> Expression:
         return F.lit(None).cast("struct<none:string>")
     after, before = envelope.after, envelope.before
 
-    def value(column: Column, target: Column) -> Expression:
+    def value(column: Column) -> Expression:
         held, unchanged = before.value(column), envelope.unchanged(column)
         wire = F.when(held.isNotNull(), held).when(unchanged, after.value(column))
-        return _as(target, decoded(wire, column), column)
+        return decoded(wire, column)
 
-    old = F.struct(*(value(*each) for each in _pairs(spec)))
-    return F.when(_may_be_rekeyed(envelope, spec), old)
-
-
-def _pairs(spec: ReadSpec) -> list[tuple[Column, Column]]:
-    """The key's columns as they arrive, and as the lake has them."""
-    return [(column, spec.target.column(column.name)) for column in spec.key_columns]
+    return F.when(_may_be_rekeyed(envelope, spec), _struct(spec, value))
 
 
-def _as(target: Column, value: Expression, column: Column) -> Expression:
-    same = column.type == target.type
-    return (value if same else value.cast(str(target.type))).alias(column.name)
+def _struct(spec: ReadSpec, value: Callable[[Column], Expression]) -> Expression:
+    """The key as the lake has it, of its columns as they arrive."""
+    found = (
+        _as(target, [stored(value(way), way, target) for way in ways])
+        for target, ways in spec.key_pairs
+    )
+    return F.struct(*found)
+
+
+def _as(target: Column, values: Sequence[Expression]) -> Expression:
+    none = F.lit(None).cast(str(target.type))
+    value = values[0] if len(values) == 1 else F.coalesce(*values, none)
+    return value.alias(target.name)
 
 
 def _may_be_rekeyed(envelope: Envelope, spec: ReadSpec) -> Expression:

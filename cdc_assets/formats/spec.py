@@ -44,6 +44,8 @@ class ReadSpec:
             are refused.
         lacks: by writer which expected columns its schema has not, though ``schema`` may. Empty
             if all have the same.
+        homes: the target's columns by the names of those of ``schema``, where these differ. Several
+            may be one: a column that was renamed comes by one of its names.
     """
 
     schema: TableSchema
@@ -58,6 +60,7 @@ class ReadSpec:
     writers: Mapping[int, str] = field(default_factory=dict[int, str])
     has_rows: bool = True
     lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    homes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def order(self) -> Order:
@@ -66,24 +69,56 @@ class ReadSpec:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Columns of the target that every row image must have."""
-        return tuple(name for name in self.target.expected if name not in self.may_lack)
+        """Columns of the target that every row image must have, by their names in records."""
+        pardoned = self.may_lack - set(self.older)
+        names = (name for name in self.target.expected if name not in pardoned)
+        return tuple(self.target.column(name).sent_as for name in names)
+
+    @property
+    def older(self) -> tuple[str, ...]:
+        """Columns that need not be in a row image, whose rows have a value all the same."""
+        there = (c for c in self.target.columns if c.existing and not c.absent)
+        return tuple(each.name for each in there if each.name in self.may_lack)
+
+    @property
+    def once(self) -> dict[str, str]:
+        """Names in records by those that they had before, of the columns that were renamed."""
+        columns = self.target.columns
+        return {old: each.sent_as for each in columns for old in each.identity.formerly}
 
     @property
     def counts_rows(self) -> bool:
         """Without a key, rows are told apart by all their columns."""
         return not self.schema.key
 
+    def ways(self, target: Column) -> tuple[Column, ...]:
+        """The record's columns that one of the lake's may come in; () if the record has none."""
+        columns = self.schema.columns
+        return tuple(c for c in columns if self.homes.get(c.name, c.name) == target.name)
+
     @property
-    def pairs(self) -> tuple[tuple[Column, Column | None], ...]:
-        """Each of the lake's columns with the record's; None where the record has none."""
-        arriving = {column.name: column for column in self.schema.columns}
-        return tuple((column, arriving.get(column.name)) for column in self.target.columns)
+    def pairs(self) -> tuple[tuple[Column, tuple[Column, ...]], ...]:
+        """Each of the lake's columns with the ways it may come."""
+        arriving: dict[str, list[Column]] = {}
+        for each in self.schema.columns:
+            arriving.setdefault(self.homes.get(each.name, each.name), []).append(each)
+        return tuple((c, tuple(arriving.get(c.name, ()))) for c in self.target.columns)
+
+    def target_of(self, column: Column) -> Column | None:
+        """The lake's column that one of the record's is; None if it has none."""
+        name = self.homes.get(column.name, column.name)
+        return next((each for each in self.target.columns if each.name == name), None)
+
+    @property
+    def key_pairs(self) -> tuple[tuple[Column, tuple[Column, ...]], ...]:
+        """The same of the key's columns, in key order."""
+        columns = (self.target.column(name) for name in self.target.key)
+        return tuple((column, self.ways(column)) for column in columns)
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
         """The columns of the key as they arrive, in key order."""
-        return tuple(self.schema.column(name) for name in self.schema.key)
+        return tuple(each for _, ways in self.key_pairs for each in ways)
 
     @property
     def before_columns(self) -> tuple[Column, ...]:

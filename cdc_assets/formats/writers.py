@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cdc_assets.schema.types import Column, TableSchema
 
@@ -17,26 +17,38 @@ class Writer:
         schema: of the table; None if it is not that of change events.
         text: what the format needs to read its records.
         is_of_key: its records have a key alone: nothing of it says what columns there are.
+        homes: the lake's columns by the names of the schema's, where these differ.
     """
 
     number: int
     schema: TableSchema | None
     text: str = ""
     is_of_key: bool = False
+    homes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def there(self) -> frozenset[str]:
+        """The lake's columns that its records have."""
+        names = self.schema.names if self.schema else ()
+        return frozenset(self.homes.get(name, name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Records that are read by one schema, which has the columns of all of theirs."""
+    """Records that are read by one schema, which has the columns of all of theirs.
+
+    ``homes`` as in `Writer`: of two columns that are one in the lake, a record has either.
+    """
 
     writers: Mapping[int, str]
     schema: TableSchema
+    homes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read_apart(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
     """Each schema by itself; those that are not of change events are left out."""
     return tuple(
-        Alike({number: writer.text}, writer.schema)
+        Alike({number: writer.text}, writer.schema, writer.homes)
         for number, writer in writers.items()
         if writer.schema is not None
     )
@@ -48,19 +60,29 @@ def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
     Args:
         writers: by number; those that are not of change events are left out.
     """
-    groups: list[tuple[dict[int, str], dict[str, Column]]] = []
+    groups: list[tuple[dict[int, str], dict[str, tuple[Column, str]]]] = []
     for number, writer in writers.items():
         if writer.schema is None:
             continue
-        columns = {column.name: column for column in writer.schema.columns}
+        columns = {c.name: (c, writer.homes.get(c.name, c.name)) for c in writer.schema.columns}
         for texts, known in groups:
-            if all(_meaning(known.get(name, c)) == _meaning(c) for name, c in columns.items()):
+            if all(_same(known.get(name, each), each) for name, each in columns.items()):
                 texts[number] = writer.text
                 known.update(columns)
                 break
         else:
             groups.append(({number: writer.text}, columns))
-    return tuple(Alike(texts, TableSchema((*known.values(),))) for texts, known in groups)
+    return tuple(_alike(texts, known) for texts, known in groups)
+
+
+def _alike(texts: Mapping[int, str], known: Mapping[str, tuple[Column, str]]) -> Alike:
+    columns = tuple(column for column, _ in known.values())
+    homes = {name: home for name, (_, home) in known.items() if name != home}
+    return Alike(texts, TableSchema(columns), homes)
+
+
+def _same(one: tuple[Column, str], other: tuple[Column, str]) -> bool:
+    return _meaning(one[0]) == _meaning(other[0]) and one[1] == other[1]
 
 
 def reads_as(schema: TableSchema, table: TableSchema) -> bool:

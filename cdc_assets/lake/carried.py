@@ -47,6 +47,8 @@ class Carried:
         side: of the side table, see `cdc_assets.lake.side`; None if a version published
             that did not write it, which counted whatever the side table held.
         generation: how often the table was built anew.
+        filled: the additions of columns whose older rows have their value, see
+            `cdc_assets.schema.types.Existing`.
     """
 
     applied: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -58,6 +60,7 @@ class Carried:
     numbering: str = ""
     side: SideMark | None = None
     generation: int = 0
+    filled: tuple[str, ...] = ()
 
     def to_json(self, needs: Sequence[str] = ()) -> str:
         """Canonical text.
@@ -76,6 +79,8 @@ class Carried:
             "numbering": self.numbering,
             "generation": self.generation,
         }
+        if self.filled:
+            document["filled"] = list(self.filled)
         if self.side is not None:
             document["side"] = {"snapshot": self.side.snapshot, "table": self.side.table}
         return json.dumps(document, separators=(",", ":"), sort_keys=True)
@@ -102,6 +107,7 @@ class Carried:
             numbering=said.get("numbering", ""),
             side=SideMark(**said["side"]) if "side" in said else None,
             generation=said.get("generation", 0),
+            filled=tuple(said.get("filled", ())),
         )
 
     @classmethod

@@ -45,8 +45,8 @@ class TableState:
         is_empty: the head has no data files at all. Counting rows would not prove it: deletes
             of format version 2 may outlive the files that they belong to.
         total_records: rows by the head's own count, deleted ones taken off; None if unknown.
-        head_columns: names of the columns that the head was written with. Reading a snapshot
-            takes its own columns, and some may have been added since.
+        head_columns: names that columns have in the head, by those that they have now. Reading a
+            snapshot takes its own columns: some may have been added since, or renamed.
     """
 
     name: LakeName
@@ -59,7 +59,7 @@ class TableState:
     location: str
     is_empty: bool
     total_records: int | None
-    head_columns: frozenset[str]
+    head_columns: Mapping[str, str]
 
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
@@ -81,7 +81,7 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         location=table.location(),
         is_empty=head is None or _summary(head).get("total-data-files") == "0",
         total_records=_total_records(head, table.metadata.format_version),
-        head_columns=frozenset(_columns_of(table, head)),
+        head_columns=_columns_of(table, head),
     )
 
 
@@ -112,9 +112,12 @@ def _summary(snapshot: Snapshot) -> Mapping[str, str]:
     return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
-def _columns_of(table: Table, head: Snapshot | None) -> Iterator[str]:
+def _columns_of(table: Table, head: Snapshot | None) -> dict[str, str]:
+    """By their field ids, which no rename changes."""
     written = table.schemas().get(head.schema_id) if head and head.schema_id is not None else None
-    yield from (written or table.schema()).column_names
+    there = {each.field_id: each.name for each in (written or table.schema()).fields}
+    now = table.schema().fields
+    return {each.name: there[each.field_id] for each in now if each.field_id in there}
 
 
 def _total_records(head: Snapshot | None, format_version: int) -> int | None:

@@ -129,7 +129,7 @@ class RestartDesk:
     def _known(self, plan: BatchPlan) -> Known:
         spark, catalog = self._spark(), self._config.lake.catalog.name
         side = SideTable(spark, catalog, self._lake, plan.entry.stem, plan.published)
-        return Known(spark, catalog, plan, (), Tombstones(side, plan.schema.key))
+        return Known(spark, catalog, plan, (), Tombstones(side, plan.schema))
 
     def accept(self, entry: TableEntry, found: Acceptable) -> None:
         """Record the permission; the next batches are merged across this restart."""

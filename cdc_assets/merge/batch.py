@@ -268,6 +268,7 @@ class BatchExecution:
         floors = self._changes.floors(knowledge.floors, figures)
         outcome = Outcome(figures, self._latency(figures), floors)
         with branch.dropped_on_failure():
+            self._fill(branch)
             if plan.schema.key:
                 outcome = self._keyed(folded, parts, knowledge, branch, outcome)
             else:
@@ -285,6 +286,12 @@ class BatchExecution:
             outcome.latency if outcome.published else LatencyHistogram(),
             plan.schema,
         )
+
+    def _fill(self, branch: Branch) -> None:
+        """Columns that were added with a value: all rows that are there are older."""
+        if self.plan.unfilled and not self.plan.is_empty:
+            with self.steps.step("fill added columns"):
+                branch.fill(self.plan.unfilled)
 
     def _require_whole(self, folded: Folded) -> None:
         """Only if something follows the newest change of a partition: a delete has a tombstone."""
@@ -418,4 +425,4 @@ class BatchExecution:
         return Known(self.spark, self.catalog, self.plan, wanted, self._tombstones())
 
     def _tombstones(self) -> Tombstones:
-        return Tombstones(self._side, self.plan.schema.key)
+        return Tombstones(self._side, self.plan.schema)

@@ -42,6 +42,7 @@ from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import BEGIN, begin_of
 from cdc_assets.merge.intake.read import read_ranges
 from cdc_assets.merge.plan.result import BatchResult
+from cdc_assets.merge.plan.table_steps import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -239,7 +240,7 @@ class Rebuild:
         """
         planner, beside = self._attempts.planner, replace(self._entry, target=new.name)
         tables, built = planner.tables(self._entry), planner.tables(beside).plan(new).first
-        steps = tables.columns(tables.plan(old).first.schema, old, [built.schema]).steps
+        steps = tables.columns(tables.plan(old).first.schema, old, [built.schema.as_sent]).steps
         execute_steps(self._spark(), self._catalog, self._entry, steps)
         now = self._state(self._entry)
         if now is None or now.snapshot_id != old.snapshot_id:
@@ -375,7 +376,7 @@ def _as_in(table: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _shape(state: TableState) -> tuple[object, ...]:
-    said = {name: value for name, value in state.properties.items() if _is_layout(name)}
+    said = {name: each for name, each in state.properties.items() if each and _is_layout(name)}
     columns = [(each.name, each.type, each.required) for each in state.columns]
     return said, columns, state.key
 
@@ -385,6 +386,11 @@ def _is_layout(name: str) -> bool:
 
 
 def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """The new table's, and those that a person has set on the old one."""
+    """The new table's, and those that a person has set on the old one.
+
+    A table that is replaced keeps its properties. What the old one's say of columns is emptied, as
+    nothing is taken away by a replacement.
+    """
     theirs = {name: value for name, value in old.items() if not name.startswith(_OURS)}
-    return {**theirs, **{name: value for name, value in new.items() if name != BEGIN}}
+    of_columns = {name: "" for name in old if name.startswith((COLUMN, LEFT_OUT, DROPPED))}
+    return {**theirs, **of_columns, **{name: each for name, each in new.items() if name != BEGIN}}

@@ -1,84 +1,353 @@
 """How a table must change to hold what the source now sends.
 
-An evolution is planned here and executed elsewhere. Only lossless steps exist; whatever else
-differs is *incompatible* and stops the table before anything is written.
+An evolution is planned here and executed elsewhere. Only steps that lose nothing exist; whatever
+else differs is refused, and stops the table before anything is written.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import assert_never
 
-from cdc_assets.schema.types import Column, ColumnType, Decimal, Primitive, TableSchema
+from cdc_assets.schema.homes import free_name, home_of, homes, under
+from cdc_assets.schema.promotions import converts, fits, reads_otherwise
+from cdc_assets.schema.types import Column, ColumnType, Identity, TableSchema
 
-_WIDER = {
-    (Primitive.INT, Primitive.LONG),
-    (Primitive.FLOAT, Primitive.DOUBLE),
-}
+
+class Reaction(StrEnum):
+    """What becomes of a change of the source's columns."""
+
+    EVOLVE = "evolve"  # the lake follows, if nothing is lost
+    STRICT = "strict"  # the table stops
+    IGNORE = "ignore"  # the lake stays as it is
 
 
 @dataclass(frozen=True, slots=True)
-class Evolution:
-    """Columns to add (optional) and to widen, and what cannot be done, in words."""
+class Policy:
+    """What becomes of each kind of change.
 
-    added: tuple[Column, ...] = ()
-    widened: tuple[Column, ...] = ()
-    incompatible: tuple[str, ...] = ()
+    Attributes:
+        add, widen, rename, drop, incompatible: by kind. To evolve by an incompatible one means to
+            stop, as nothing else is without loss, or with ``new_column`` to go on in another.
+        new_column: values of a type that does not fit go into a new column, ``name__v2``.
+        drops_columns: a column that the source has dropped is dropped from the lake too.
+        names: that columns are to have in the lake, by those in records.
+    """
+
+    add: Reaction = Reaction.EVOLVE
+    widen: Reaction = Reaction.EVOLVE
+    rename: Reaction = Reaction.EVOLVE
+    drop: Reaction = Reaction.EVOLVE
+    incompatible: Reaction = Reaction.EVOLVE
+    new_column: bool = False
+    drops_columns: bool = False
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, mode: Reaction) -> Policy:
+        """The same for all."""
+        return cls(mode, mode, mode, mode, mode)
+
+
+# ── changes ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A new column, optional, after the others."""
+
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """A column, with its new type."""
+
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A column by its new name, and the one that it had in the lake."""
+
+    column: Column
+    was: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A new column for the values that no longer fit into another, which stays as it is."""
+
+    column: Column
+    was: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A new column of the source that the lake is not to have."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A column whose values are of another type now, and are stored as they were, or rejected."""
+
+    name: str
+    type: ColumnType
+    arriving: ColumnType
+
+
+Change = Added | Widened | Renamed | Replaced | LeftOut | Kept
+
+
+@dataclass(frozen=True, slots=True)
+class EvolutionPlan:
+    """What a table goes through to hold what records have.
+
+    Attributes:
+        changes: in order.
+        refused: what cannot be done, or must not, in words.
+    """
+
+    changes: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether the table stays as it is."""
-        return not (self.added or self.widened or self.incompatible)
+        """Whether the source's columns are those of the lake."""
+        return not (self.changes or self.refused)
 
     def describe(self) -> str:
         """One line for plans and errors."""
-        parts = [f"add {column.name} {column.type}" for column in self.added]
-        parts += [f"widen {column.name} to {column.type}" for column in self.widened]
-        return "; ".join([*parts, *self.incompatible])
+        return "; ".join([*map(_described, self.changes), *self.refused])
 
 
-def evolution(table: TableSchema, record: TableSchema) -> Evolution:
-    """What the table lacks to hold the record.
+def _described(change: Change) -> str:
+    match change:
+        case Added(column):
+            return f"add {column.name} {column.type}"
+        case Widened(column):
+            return f"widen {column.name} to {column.type}"
+        case Renamed(column, was):
+            return f"rename {was} to {column.name}"
+        case Replaced(column, was):
+            return f"add {column.name} {column.type} for what does not fit into {was}"
+        case LeftOut(name):
+            return f"leave out {name}"
+        case Kept(name, type_, arriving):
+            return f"keep {name} {type_}, though values are {arriving}"
+        case _:
+            assert_never(change)
 
-    A column that the record does not have stays; what becomes of its values is decided by
-    `cdc_assets.merge.intake.absent`. A column that is narrower in the record fits as it is, and one
-    that the table leaves out stays out.
+
+# ── planning ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    lake: TableSchema
+    seen: TableSchema
+    policy: Policy
+    by_catalog: bool
+
+    def of(self, column: Column) -> Change | str | None:
+        """What one column needs; why it cannot be; None if nothing."""
+        if column.name in self.lake.left_out:
+            return None
+        home = home_of(self.lake, column, self.seen.names)
+        if home is None:
+            return self._renamed(column) or self._added(column)
+        if column.identity.number and column.name in home.identity.formerly:
+            return self._renamed(column)  # back: the catalog says what it is called now
+        if _is_another(home, column):
+            return (
+                f"column {column.name} was dropped and added anew: which of the two the lake's "
+                "values and the records' are of cannot be told"
+            )
+        if self.by_catalog and reads_otherwise(home, column):
+            return (
+                f"column {home.name}: {home.type} has become {column.type}, and nothing tells "
+                "which records are from before and which from after"
+            )
+        if fits(column.type, home.type):
+            return None
+        if fits(home.type, column.type):
+            return self._widened(home, column)
+        return self._replaced(home, column)
+
+    def _renamed(self, column: Column) -> Change | str | None:
+        """By the catalog's number, which a rename keeps."""
+        number = column.identity.number
+        mine = (c for c in self.lake.columns if number and c.identity.number == number)
+        was = next((c for c in mine if c.sent_as not in self.seen.names), None)
+        if was is None:
+            return None
+        if self.policy.rename is Reaction.STRICT:
+            return f"column {was.sent_as} is called {column.name} now"
+        if any(column.name in each.identity.formerly for each in self._others(was)):
+            return _once_others(column)
+        formerly = tuple(n for n in (was.sent_as, *was.identity.formerly) if n != column.name)
+        told = replace(was.identity, name=column.name, formerly=formerly)
+        if self.policy.rename is Reaction.IGNORE:
+            return Renamed(_sent_as(was, told), was.name)
+        others = [each.name for each in self._others(was)]
+        name = free_name(self.policy.names.get(column.name, column.name), others)
+        if name == was.name:
+            return Renamed(_sent_as(was, told), was.name)
+        turn = 1 + max(each.identity.turn for each in self.lake.columns)
+        told = replace(told, was=(was.name, *was.identity.was), turn=turn)
+        return Renamed(_sent_as(replace(was, name=name), told), was.name)
+
+    def _others(self, column: Column) -> Iterable[Column]:
+        return (each for each in self.lake.columns if each is not column)
+
+    def _added(self, column: Column) -> Change | str:
+        if self.policy.add is Reaction.STRICT:
+            return f"column {column.name} is new"
+        if self.policy.add is Reaction.IGNORE:
+            return LeftOut(column.name)
+        if any(column.name in each.identity.formerly for each in self.lake.columns):
+            return _once_others(column)
+        if column.existing and column.existing.text is None:
+            return (
+                f"column {column.name} was added with a value for the rows that are older, "
+                "which nothing tells (tables.<schema.table>.columns: {name: {existing: …}})"
+            )
+        name = free_name(self.policy.names.get(column.name, column.name), self.lake.names)
+        return Added(self._new(column, name))
+
+    def _new(self, column: Column, name: str) -> Column:
+        """Optional, and of a later turn than a column that had the name once."""
+        once = [c.identity.turn for c in self.lake.columns if name in c.identity.was]
+        turn = 1 + max(once) if once else 0
+        new = under(name, replace(column, required=False))
+        return replace(new, identity=replace(new.identity, turn=turn))
+
+    def _widened(self, home: Column, column: Column) -> Change | str:
+        match self.policy.widen:
+            case Reaction.EVOLVE:
+                return Widened(_arriving_as(home, column))
+            case Reaction.IGNORE if converts(column.type, home.type):
+                return Kept(home.name, home.type, column.type)
+            case _:
+                return f"column {home.name}: {home.type} has become {column.type}"
+
+    def _replaced(self, home: Column, column: Column) -> Change | str:
+        """Of a key, nothing but what it is: two columns would be two keys."""
+        in_key = home.name in self.lake.key
+        if self.policy.incompatible is Reaction.IGNORE and converts(column.type, home.type):
+            return Kept(home.name, home.type, column.type)
+        if self.policy.incompatible is Reaction.EVOLVE and self.policy.new_column and not in_key:
+            return Replaced(self._new(column, _next_version(column.name, self.lake)), home.name)
+        return f"column {home.name}: {home.type} cannot become {column.type} without loss"
+
+
+def plan_evolution(
+    lake: TableSchema,
+    seen: TableSchema,
+    policy: Policy,
+    *,
+    by_catalog: bool = False,
+) -> EvolutionPlan:
+    """What the lake's table must go through to hold records of a schema.
+
+    A column that the records do not have stays; what becomes of its values is decided by
+    `cdc_assets.merge.intake.absent`. A column that is narrower in the records fits as it is, one
+    that the table leaves out stays out, and their order does not matter.
+
+    Args:
+        lake: the columns as they are.
+        seen: those of records, by their names in these. Where the catalog was asked, with their
+            numbers in it: that tells a renamed column from a new one.
+        policy: what is to be done about differences.
+        by_catalog: ``seen`` is what the database's catalog says of records that tell no schema.
+            What their values mean must not have changed then: which of them are from before the
+            change nothing tells.
     """
-    given = [column for column in record.columns if column.name not in table.left_out]
-    known = {column.name: column for column in table.columns}
-    pairs = [(known[each.name], each) for each in given if each.name in known]
-    differing = [(old, new) for old, new in pairs if not fits(new.type, old.type)]
-    return Evolution(
-        added=tuple(replace(c, required=False) for c in given if c.name not in known),
-        widened=tuple(new for old, new in differing if fits(old.type, new.type)),
-        incompatible=tuple(
-            f"column {old.name}: {old.type} cannot become {new.type} without loss"
-            for old, new in differing
-            if not fits(old.type, new.type)
-        ),
-    )
+    planning = _Planning(lake, seen, policy, by_catalog)
+    changes: list[Change] = []
+    refused: list[str] = []
+    waiting = list(reversed(seen.columns))
+    while waiting:
+        column = waiting.pop()
+        match planning.of(column):
+            case None:
+                pass
+            case str() as reason:
+                refused.append(reason)
+            case change:
+                changes.append(change)
+                planning = replace(planning, lake=evolved(planning.lake, [change]))
+                if isinstance(change, Renamed):  # its type may be another one too
+                    waiting.append(column)
+    return EvolutionPlan(tuple(changes), tuple(refused))
+
+
+def evolved(table: TableSchema, changes: Iterable[Change]) -> TableSchema:
+    """The schema after these changes; added columns come last."""
+    for change in changes:
+        match change:
+            case Added(column) | Replaced(column):
+                table = replace(table, columns=(*table.columns, column))
+            case Widened(column):
+                table = _with(table, column.name, column)
+            case Renamed(column, was):
+                key = tuple(column.name if name == was else name for name in table.key)
+                table = replace(_with(table, was, column), key=key)
+            case LeftOut(name):
+                table = replace(table, left_out=(*table.left_out, name))
+            case Kept():
+                pass
+            case _:
+                assert_never(change)
+    return table
 
 
 def lacking(table: TableSchema, record: TableSchema) -> tuple[str, ...]:
     """Columns that the record should have by what is known of the table, and has not."""
-    return tuple(name for name in table.expected if name not in record.names)
+    there = set(homes(table, record).values())
+    return tuple(name for name in table.expected if name not in there)
 
 
-def evolved(table: TableSchema, plan: Evolution) -> TableSchema:
-    """The schema after the plan; added columns come last."""
-    widened = {column.name: column.type for column in plan.widened}
-    columns = (replace(c, type=widened.get(c.name, c.type)) for c in table.columns)
-    return replace(table, columns=(*columns, *plan.added))
+def _is_another(home: Column, column: Column) -> bool:
+    numbers = (home.identity.number, column.identity.number)
+    return all(numbers) and numbers[0] != numbers[1]
 
 
-def fits(narrow: ColumnType, wide: ColumnType) -> bool:
-    """Whether every value of ``narrow`` is a value of ``wide``, by a promotion Iceberg allows.
+def _once_others(column: Column) -> str:
+    return (
+        f"column {column.name} is called as another one was before: records of the two cannot be "
+        "told apart"
+    )
 
-    https://iceberg.apache.org/spec/#schema-evolution
-    """
-    if narrow == wide or (narrow, wide) in _WIDER:
-        return True
-    match narrow, wide:
-        case Decimal(), Decimal():
-            return narrow.scale == wide.scale and narrow.precision <= wide.precision
-        case _:
-            return False
+
+def _sent_as(column: Column, identity: Identity) -> Column:
+    name = "" if identity.name == column.name else identity.name
+    return replace(column, identity=replace(identity, name=name))
+
+
+def _arriving_as(home: Column, column: Column) -> Column:
+    """With the type of a record's column, and how that arrives."""
+    return replace(
+        home,
+        type=column.type,
+        wire=column.wire,
+        element_wire=column.element_wire,
+        detail=column.detail,
+    )
+
+
+def _with(table: TableSchema, name: str, column: Column) -> TableSchema:
+    columns = (column if each.name == name else each for each in table.columns)
+    return replace(table, columns=tuple(columns))
+
+
+def _next_version(name: str, table: TableSchema) -> str:
+    """``name__v2``, or the next that is free."""
+    number = 2
+    while free_name(f"{name}__v{number}", table.names) != f"{name}__v{number}":
+        number += 1
+    return f"{name}__v{number}"

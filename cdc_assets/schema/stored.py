@@ -10,7 +10,7 @@ import json
 from typing import Any, cast
 
 from cdc_assets.schema.parse import parse_type, type_text
-from cdc_assets.schema.types import Column, TableSchema, Wire, WireDetail
+from cdc_assets.schema.types import Column, Existing, Identity, TableSchema, Wire, WireDetail
 
 
 def to_json(schema: TableSchema) -> str:
@@ -57,7 +57,22 @@ def _column_document(column: Column) -> dict[str, object]:
         document["absent"] = True
     if column.detail is not None:
         document["detail"] = _detail_document(column.detail)
+    if column.existing is not None:
+        document["existing"] = {"text": column.existing.text, "id": column.existing.id}
+    if identity := _identity_document(column.identity):
+        document["identity"] = identity
     return document
+
+
+def _identity_document(identity: Identity) -> dict[str, object]:
+    given = {
+        "name": identity.name,
+        "formerly": list(identity.formerly),
+        "was": list(identity.was),
+        "number": identity.number,
+        "turn": identity.turn,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def _detail_document(detail: WireDetail) -> dict[str, object]:
@@ -74,6 +89,7 @@ def _detail_document(detail: WireDetail) -> dict[str, object]:
 
 def _column(document: dict[str, Any]) -> Column:
     element, detail = document.get("element_wire"), document.get("detail")
+    existing = document.get("existing")
     return Column(
         name=document["name"],
         type=parse_type(document["type"]),
@@ -83,6 +99,18 @@ def _column(document: dict[str, Any]) -> Column:
         element_wire=Wire(element) if element else None,
         absent=document.get("absent", False),
         detail=None if detail is None else _detail(detail),
+        existing=Existing(**existing) if existing else None,
+        identity=_identity(document.get("identity", {})),
+    )
+
+
+def _identity(document: dict[str, Any]) -> Identity:
+    return Identity(
+        name=document.get("name", ""),
+        formerly=tuple(document.get("formerly", ())),
+        was=tuple(document.get("was", ())),
+        number=document.get("number", 0),
+        turn=document.get("turn", 0),
     )
 
 

@@ -138,12 +138,47 @@ class WireDetail:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Which column of the source a column of the lake is, whatever either calls it.
+
+    Attributes:
+        name: in records; empty if it is the lake's.
+        formerly: names that it had in records before.
+        was: names that it had in the lake before.
+        number: in the database's catalog (PostgreSQL's ``attnum``), which a rename keeps; 0 if it
+            is not known.
+        turn: how many columns of the table had been renamed when it got its name in the lake: of
+            two columns that one name has meant, the later one has it.
+    """
+
+    name: str = ""
+    formerly: tuple[str, ...] = ()
+    was: tuple[str, ...] = ()
+    number: int = 0
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """The value of a column in the rows that are older than it, as ``ADD COLUMN … DEFAULT`` has it.
+
+    Attributes:
+        text: of the lake's value; None if nothing tells it.
+        id: of this addition of a column: a publish names those whose older rows have the value.
+    """
+
+    text: str | None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column: what is stored, how it arrives, and whether it may be left out.
 
     ``unchanged_marker`` says that the source may send a placeholder instead of the value
     when the column did not change (PostgreSQL's TOAST); see docs/ARCHITECTURE.md. ``absent``
     says that records may lack the column: the source has dropped it, or a person says so.
+    ``existing`` is what rows have in it that are older than the column; None if that is NULL.
     """
 
     name: str
@@ -155,6 +190,13 @@ class Column:
     comment: str = ""
     absent: bool = False
     detail: WireDetail | None = None
+    identity: Identity = Identity()
+    existing: Existing | None = None
+
+    @property
+    def sent_as(self) -> str:
+        """Its name in records."""
+        return self.identity.name or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +248,19 @@ class TableSchema:
             return self
         columns = tuple(each for each in self.columns if each.name != column)
         return replace(self, columns=columns, key=tuple(n for n in self.key if n != column))
+
+    @property
+    def as_sent(self) -> TableSchema:
+        """By the names that records have for its columns."""
+        columns = {each.sent_as: replace(each, name=each.sent_as) for each in self.columns}
+        key = tuple(self.column(name).sent_as for name in self.key)
+        return replace(self, columns=tuple(columns.values()), key=key)
+
+    @property
+    def by_any_name(self) -> dict[str, str]:
+        """The lake's names of columns by those that they have, or had, in records."""
+        former = {old: each.name for each in self.columns for old in each.identity.formerly}
+        return former | {each.sent_as: each.name for each in self.columns}
 
     def with_shard(self, column: str) -> TableSchema:
         """With such a column, the first of the table and of its key."""

@@ -25,6 +25,7 @@ def seen(*, replay: bool = False, behind: bool = False) -> int:
         published=SimpleNamespace(carried=before, slo=SloWindow(), counts={}),
         partitions=4, replay=replay, is_behind=behind, soft=False, start=OffsetVector.of({0: 1}),
         end=OffsetVector.of({0: 1}), entry=SimpleNamespace(topic="t", shard_value=""),
+        schema=SimpleNamespace(columns=()),
         identity=identity, attempt="a", run_id="r", numbering="", state=None,
     )  # fmt: skip
     figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_assets.schema.evolution import evolution, evolved, lacking
+from cdc_assets.schema.evolution import EvolutionPlan, Policy, evolved, lacking, plan_evolution
 from cdc_assets.schema.stored import from_json, to_json
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, TableSchema, Wire
 
@@ -15,6 +15,10 @@ pytestmark = pytest.mark.unit
 
 def schema(**types):
     return TableSchema(tuple(Column(n, t, Wire.STRING) for n, t in types.items()), ("id",))
+
+
+def evolution(lake: TableSchema, seen: TableSchema) -> EvolutionPlan:
+    return plan_evolution(lake, seen, Policy())
 
 
 TABLE = schema(id=Primitive.INT, price=Decimal(10, 2))
@@ -61,7 +65,7 @@ def test_a_narrower_record_needs_nothing():
 
 def test_the_evolved_schema_holds_the_record():
     record = schema(id=Primitive.LONG, new=Primitive.DATE)
-    after = evolved(TABLE, evolution(TABLE, record))
+    after = evolved(TABLE, evolution(TABLE, record).changes)
     assert evolution(after, record).is_empty
     assert after.names == ("id", "price", "new")
 

@@ -6,15 +6,17 @@ are full, changes hold all columns that `information_schema` lists.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
 import pymysql
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mysql.dsn import Dsn, parse_dsn
 from cdc_assets.databases.mysql.text_types import describe_text_table
 from cdc_assets.databases.mysql.types import MysqlColumn, describe_table, with_unsigned
@@ -40,6 +42,8 @@ _VARIABLES: Final = (
     "binlog_row_value_options",
     "binlog_row_metadata",
 )
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_QUOTED: Final = re.compile(r"'((?:[^'\\]|'')*)'")
 _GENERATED: Final = ("STORED GENERATED", "VIRTUAL GENERATED")
 """In ``EXTRA``. ``DEFAULT_GENERATED`` is another thing: a default that is an expression."""
 
@@ -95,6 +99,7 @@ class CatalogTable:
     Attributes:
         is_versioned: a system-versioned table of MariaDB.
         binlog: what the server writes of its changes.
+        facts: of its columns.
     """
 
     columns: tuple[MysqlColumn, ...]
@@ -104,6 +109,7 @@ class CatalogTable:
     binlog: BinlogSettings = BinlogSettings()
     root: tuple[str, str] | None = None
     partitions: tuple[tuple[str, str], ...] = ()
+    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -191,7 +197,8 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
 
 _QUERY: Final = """
 SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_TYPE, t.TABLE_COMMENT,
-       c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE, c.COLUMN_COMMENT, c.EXTRA, k.SEQ_IN_INDEX
+       c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE, c.COLUMN_COMMENT, c.EXTRA, k.SEQ_IN_INDEX,
+       c.COLUMN_DEFAULT, VERSION() LIKE '%%MariaDB%%'
 FROM information_schema.TABLES t
 JOIN information_schema.COLUMNS c
   ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME
@@ -235,7 +242,26 @@ def _table(rows: Sequence[Sequence[Any]], binlog: BinlogSettings) -> CatalogTabl
         comment or "",
         table_type == "SYSTEM VERSIONED",
         binlog,
+        facts={row[2]: _facts(row[4] == "NO", row[6], *row[8:10]) for row in rows},
     )
+
+
+def _facts(not_null: bool, extra: str, default: str | None, is_mariadb: bool) -> Facts:
+    """By the present default: what it was when the column was added, no catalog has.
+
+    MariaDB writes defaults as SQL has them, MySQL their values.
+    """
+    words = extra.lower()
+    if "auto_increment" in words or "default_generated" in words or "generated" in words:
+        return Facts(is_untold=True)
+    if default is None or (is_mariadb and default.upper() == "NULL"):
+        return Facts(is_implied=not_null)
+    if not is_mariadb:
+        return Facts(existing=default)
+    if _NUMBER.fullmatch(default):
+        return Facts(existing=default)
+    text = _QUOTED.fullmatch(default)
+    return Facts(existing=text[1].replace("''", "'")) if text else Facts(is_untold=True)
 
 
 def _column(name: str, type_text: str, nullable: str, comment: str, extra: str) -> MysqlColumn:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.postgres.types import PostgresColumn, describe_table, without_nested
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
@@ -65,6 +66,7 @@ class CatalogTable:
         root: ``(schema, name)`` of the partitioned table that it is a partition of.
         partitions: likewise its own partitions, those that hold rows.
         by_partition: publications that send its changes under the partitions' names.
+        facts: of its columns.
     """
 
     columns: tuple[PostgresColumn, ...]
@@ -77,6 +79,7 @@ class CatalogTable:
     root: tuple[str, str] | None = None
     partitions: tuple[tuple[str, str], ...] = ()
     by_partition: tuple[str, ...] = ()
+    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,15 +164,23 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
     parameters = {"schemas": [each[0] for each in wanted], "names": [each[1] for each in wanted]}
     try:
         with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
+            connection.execute(_STYLE)
             rows = connection.execute(_QUERY, parameters).fetchall()
     except psycopg.Error as error:
         raise _translated(error, address) from error
     return {wanted[schema, name]: _table(facts) for schema, name, *facts in rows}
 
 
+_STYLE: Final = (
+    "SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), "
+    "set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)"
+)
+"""How values of columns are written that rows have from before they were added."""
+
 _QUERY: Final = """
 WITH RECURSIVE wanted AS (
-    SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind, c.relispartition
+    SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind, c.relispartition,
+           c.relkind = 'p' OR c.relfilenode NOT IN (0, c.oid) AS is_rewritten
     FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
     JOIN pg_namespace n ON n.nspname = w.nspname
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.relname
@@ -200,6 +211,16 @@ WITH RECURSIVE wanted AS (
     JOIN pg_attribute a USING (attrelid, attnum)
     JOIN pg_type t ON t.oid = r.type AND t.typtype <> 'd'
     LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+    GROUP BY a.attrelid
+), facts AS (  -- attmissingval: an array of one; a table that is rewritten loses it
+    SELECT a.attrelid, jsonb_object_agg(a.attname, jsonb_build_object(
+        'number', a.attnum,
+        'existing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END,
+        'is_untold', NOT a.atthasmissing AND (a.atthasdef OR a.attidentity <> '')
+                     AND w.is_rewritten
+    )) AS facts
+    FROM wanted w
+    JOIN pg_attribute a ON a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
     GROUP BY a.attrelid
 ), leaves AS (
     SELECT w.oid, n.nspname, c.relname
@@ -237,9 +258,11 @@ WITH RECURSIVE wanted AS (
 SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
        obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false),
        p.publications, l.leaves, b.names,
-       CASE WHEN w.relispartition THEN jsonb_build_array(rn.nspname, root.relname) END
+       CASE WHEN w.relispartition THEN jsonb_build_array(rn.nspname, root.relname) END,
+       f.facts
 FROM wanted w
 JOIN columns c ON c.attrelid = w.oid
+JOIN facts f ON f.attrelid = w.oid
 LEFT JOIN published p ON p.oid = w.oid
 LEFT JOIN partitions l ON l.oid = w.oid
 LEFT JOIN by_partition b ON b.oid = w.oid
@@ -252,7 +275,7 @@ LEFT JOIN keys r ON r.indrelid = w.oid AND r.indisreplident
 
 def _table(facts: Sequence[Any]) -> CatalogTable:
     columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
-    publications, partitions, by_partition, root = publishing
+    publications, partitions, by_partition, root, told = publishing
     return CatalogTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
@@ -264,6 +287,7 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
         tuple(root) if root else None,
         tuple((schema, name) for schema, name in partitions or ()),
         tuple(by_partition or ()),
+        {name: Facts(**each) for name, each in told.items()},
     )
 
 

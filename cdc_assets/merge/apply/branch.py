@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import BROADCAST_KEYS
 from cdc_assets.merge.statements.writing import snapshot_writer
+from cdc_assets.schema.types import Column
 
 
 class Branch:
@@ -50,6 +51,15 @@ class Branch:
             )
         else:
             self._run("truncate", sql.delete_older(self._open(), at.position, self.shard))
+
+    def fill(self, columns: Sequence[Column]) -> None:
+        """Give all rows the value that columns were added with."""
+        values = {
+            each.name: (each.existing.text, each.type)
+            for each in columns
+            if each.existing and each.existing.text is not None
+        }
+        self._run("fill columns", sql.fill(self._open(), values, self.shard))
 
     def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
         """Delete the rows of the keys of these changes (``count`` of them)."""

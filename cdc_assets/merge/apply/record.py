@@ -102,6 +102,7 @@ def record_of(
             max_truncate=truncated,
             numbering=plan.numbering,
             side=outcome.side or carried.side,
+            filled=tuple(c.existing.id for c in plan.schema.columns if c.existing),
         ),
         counts={
             "records": figures.records,

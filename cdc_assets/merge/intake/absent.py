@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.existing import existing_value
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.intake.decoding import BatchDecoder
@@ -33,7 +34,7 @@ from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables.known import lake_table
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.types import Column, TableSchema
 
 _log = logging.getLogger(__name__)
 _ACCEPT: Final = "name it under tables.<schema.table>.absent_columns to have it emptied"
@@ -59,17 +60,22 @@ class AbsentColumns:
             TerminalError: if a row would lose a value that the source still has, or may have.
         """
         plan = decoder.plan
-        verdict = self.types.absence(plan.entry, names)
+        schema = plan.schema
+        called = {schema.column(name).sent_as: name for name in names}
+        verdict = self.types.absence(plan.entry, [*called])
         if verdict.unpublished:
             raise _not_published(plan, verdict.unpublished)
-        gone = (*verdict.given_up, *verdict.dropped)
+        dropped, given_up = (
+            [called[each] for each in n] for n in (verdict.dropped, verdict.given_up)
+        )
+        gone = (*given_up, *dropped)
         doubtful = [name for name in names if name not in gone]
         if doubtful and plan.schema.key:
             with translated("look for values that would be lost", plan.where):
-                lost = self._first_lost(decoder, doubtful)
+                lost = self._first_lost(decoder, [schema.column(name) for name in doubtful])
             if lost is not None:
                 raise _would_be_lost(plan, *lost, known=verdict.by_catalog)
-        schema = self.tables.with_absent(plan.schema, verdict.dropped, verdict.given_up)
+        schema = self.tables.with_absent(schema, dropped, given_up)
         if gone:
             _log.warning(
                 "table=%s: records lack %s, which the source dropped or the configuration gives "
@@ -78,7 +84,7 @@ class AbsentColumns:
         return schema
 
     def _first_lost(
-        self, decoder: BatchDecoder, names: Sequence[str]
+        self, decoder: BatchDecoder, lacked: Sequence[Column]
     ) -> tuple[str, Coordinate] | None:
         """The first record that would empty a column of a row, older than itself, and which."""
         plan = decoder.plan
@@ -86,15 +92,15 @@ class AbsentColumns:
         lake = lake_table(self.spark, self.catalog, plan, None).select(
             F.struct(*(_named(key) for key in plan.schema.key)).alias("known_key"),
             F.col(sql.POSITION).alias("known_position"),
-            *(_named(each).isNotNull().alias(f"held{i}") for i, each in enumerate(names)),
+            *(_is_in_lake(c, plan).alias(f"held{i}") for i, c in enumerate(lacked)),
         )
-        columns = list(enumerate(names))
+        columns = list(enumerate(lacked))
         by_key = changes.groupBy("key").agg(
-            *(F.max(F.when(_lacks(n), _at())).alias(f"lacks{i}") for i, n in columns),
-            *(F.min(F.when(_holds(n), F.col("position"))).alias(f"has{i}") for i, n in columns),
+            *(F.max(F.when(_lacks(c), _at())).alias(f"lacks{i}") for i, c in columns),
+            *(F.min(F.when(_holds(c), F.col("position"))).alias(f"has{i}") for i, c in columns),
         )
         known = by_key.join(lake, by_key["key"] == lake["known_key"], "left")
-        first = F.array_compact(F.array(*(_loss(i, n) for i, n in columns)))
+        first = F.array_compact(F.array(*(_loss(i, c.name) for i, c in columns)))
         found = known.select(F.get(first, F.lit(0)).alias("lost")).where("lost IS NOT NULL")
         row = found.agg(F.min("lost").alias("lost")).collect()[0]["lost"]
         if row is None:
@@ -109,12 +115,23 @@ def _changes(decoder: BatchDecoder) -> DataFrame:
     return rows.withColumn("position", position_bytes(plan.numbers))
 
 
-def _lacks(name: str) -> Expression:
-    return F.coalesce(F.array_contains("absent", name), F.lit(False))
+def _lacks(column: Column) -> Expression:
+    return F.coalesce(F.array_contains("absent", column.sent_as), F.lit(False))
 
 
-def _holds(name: str) -> Expression:
-    return ~_lacks(name) & F.col("row").getField(name).isNotNull()
+def _holds(column: Column) -> Expression:
+    return ~_lacks(column) & _is_held(F.col("row").getField(column.name), column)
+
+
+def _is_in_lake(column: Column, plan: BatchPlan) -> Expression:
+    return F.lit(False) if column in plan.unfilled else _is_held(_named(column.name), column)
+
+
+def _is_held(value: Expression, column: Column) -> Expression:
+    """Whether it would be another one in a row that is older than the column."""
+    if column.existing is None:
+        return value.isNotNull()
+    return ~value.eqNullSafe(existing_value(column))
 
 
 def _at() -> Expression:

@@ -7,7 +7,7 @@ lacks is not in the record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ class BatchDecoder:
         """
         plan, table = self.plan, self.plan.schema.of_source
         spec = ReadSpec(
-            schema=table,
+            schema=_by_any_name(table),
             layout=plan.layout,
             target=table,
             table=plan.entry.table,
@@ -82,6 +82,7 @@ class BatchDecoder:
             tombstone_keys=tombstone_keys,
             parse_here=parse_here,
             may_lack=self.may_lack,
+            homes=_differing(table.by_any_name),
         )
         unreadable = tuple(each.number for each in self.writers.values() if each.schema is None)
         specs = self._specs(spec)
@@ -97,7 +98,7 @@ class BatchDecoder:
             groups = [self._of(group, spec) for group in read_apart(self.writers)]
         else:
             groups = [self._of(group, spec) for group in read_alike(self.writers)]
-            same = [group for group in groups if reads_as(group.schema, spec.target)]
+            same = [group for group in groups if _reads_as(group, spec)]
             if same and not self.format.names_schemas:
                 return (*(group for group in groups if group is not same[0]), same[0])
         alone = self.format.names_schemas and bool(groups)
@@ -105,22 +106,50 @@ class BatchDecoder:
 
     def _of(self, group: Alike, spec: ReadSpec) -> ReadSpec:
         """How the records of these schemas are read."""
-        schema = replace(group.schema, key=spec.target.key)
-        lacks = self._lacks(group, spec.expected)
+        key = tuple(n for n in group.schema.names if group.homes.get(n, n) in spec.target.key)
+        schema = replace(group.schema, key=key)
+        lacks = self._lacks(group, spec)
         has_rows = any(not self.writers[number].is_of_key for number in group.writers)
-        return replace(spec, schema=schema, writers=group.writers, lacks=lacks, has_rows=has_rows)
+        return replace(
+            spec,
+            schema=schema,
+            writers=group.writers,
+            lacks=lacks,
+            has_rows=has_rows,
+            homes=group.homes,
+        )
 
-    def _lacks(self, group: Alike, expected: Sequence[str]) -> dict[int, tuple[str, ...]]:
-        """By schema, what it has not of these columns; empty if none lacks any."""
+    def _lacks(self, group: Alike, spec: ReadSpec) -> dict[int, tuple[str, ...]]:
+        """By schema, what it has not of the expected columns; empty if none lacks any."""
         found: dict[int, tuple[str, ...]] = {}
         for number in group.writers:
             writer = self.writers[number]
-            names = set(writer.schema.names) if writer.schema else set[str]()
-            if not writer.is_of_key:
-                found[number] = tuple(name for name in expected if name not in names)
+            if not writer.is_of_key and writer.schema is not None:
+                gone = {c.sent_as for c in spec.target.columns if c.name not in writer.there}
+                found[number] = tuple(name for name in spec.expected if name in gone)
         return found if any(found.values()) else {}
 
     @property
     def _firsts(self) -> Mapping[int, int]:
         """The record before each range belongs to it, see `BatchPlan.context`."""
         return {each.partition: max(each.start - 1, 0) for each in self.plan.ranges}
+
+
+def _by_any_name(table: TableSchema) -> TableSchema:
+    """As records without a schema have it: a column that was renamed may come by either name."""
+    sent = table.as_sent
+    former = (
+        replace(each, name=name, required=False)
+        for each in table.columns
+        for name in each.identity.formerly
+        if name not in sent.names
+    )
+    return replace(sent, columns=(*sent.columns, *former))
+
+
+def _reads_as(one: ReadSpec, spec: ReadSpec) -> bool:
+    return not spec.once and one.homes == spec.homes and reads_as(one.schema, spec.schema)
+
+
+def _differing(names: Mapping[str, str]) -> dict[str, str]:
+    return {sent: name for sent, name in names.items() if sent != name}

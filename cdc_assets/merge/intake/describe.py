@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
+from cdc_assets.databases.facts import Facts
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
@@ -28,9 +30,11 @@ from cdc_assets.merge.intake.sampled import sample
 from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
+from cdc_assets.schema.existing import UNTOLD, implied, of_text
+from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
-from cdc_assets.schema.types import Column, TableSchema, Wire
+from cdc_assets.schema.types import Column, Existing, TableSchema, Wire
 
 _EXCLUDED: Final = "the configuration excludes it"
 _BY_PARTITION: Final = (
@@ -42,6 +46,7 @@ _BY_ROOT: Final = (
     "connector, whose snapshot reads them too (table.exclude.list), delete the topics of table and "
     "partitions, and take a new snapshot; or capture the partitions only (table.include.list)"
 )
+_OF_BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
 _log = logging.getLogger(__name__)
 
 
@@ -71,12 +76,13 @@ class FirstSchema:
 
 
 class TypeSource:
-    """Finds the schema of tables of one source."""
+    """Finds the schema of tables of one source, whose database is asked once for each table."""
 
     def __init__(self, source: SourceConfig, log: KafkaLog, fmt: Format) -> None:
         self._source = source
         self._format = fmt
         self._log = log
+        self._read: dict[TableName, SourceTable | None] = {}
 
     def first_schema(self, entry: TableEntry) -> FirstSchema:
         """The schema of a table that the lake does not have yet.
@@ -104,7 +110,33 @@ class TypeSource:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key:
             self._require_countable(entry, layout)
-        return FirstSchema(_sharded(entry, schema), layout)
+        named = apart(self._numbered(entry, schema), self._source.overrides(entry.table).renames)
+        self.require_usable(entry, named)
+        return FirstSchema(_sharded(entry, named), layout)
+
+    def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
+        """A new table's columns, with what the catalog knows for certain of older rows."""
+        facts = self.facts(entry) or {}
+        columns = (self._with_facts(each, facts.get(each.name), entry) for each in schema.columns)
+        return replace(schema, columns=tuple(columns))
+
+    def _with_facts(self, column: Column, facts: Facts | None, entry: TableEntry) -> Column:
+        """Of a column that was there before the table: its default tells nothing of its rows."""
+        told = with_number(replace(column, existing=None), facts)
+        is_certain = facts is not None and facts.number and not entry.shard
+        if facts is None or not is_certain or facts.existing is None:
+            return told
+        found = of_text(facts.existing, told)
+        return told if found.text is None else replace(told, existing=replace(found, id=told.name))
+
+    def require_usable(self, entry: TableEntry, schema: TableSchema) -> None:
+        """Refuse names that the lake cannot have.
+
+        Raises:
+            TerminalError: if there are such.
+        """
+        soft = self._source.overrides(entry.table).deletes == "soft"
+        _require_usable(schema, f"table={entry.table} topic={entry.topic}", soft=soft)
 
     def has_schemas(self, entry: TableEntry, layout: Layout) -> bool:
         """Whether each record tells its own schema."""
@@ -150,19 +182,105 @@ class TypeSource:
             TerminalError: if it does not have the columns of the table's key.
         """
         described = self._corrected(entry, said.without(dict.fromkeys(table.left_out, "")), table)
-        key = table.of_source.key
-        _require_key(described.names, key, entry)
+        key = self.sent_key(entry, described.names, table.of_source)
         return self._exact(entry, replace(described, key=key), of_record=True)
+
+    def sent_key(
+        self, entry: TableEntry, names: Collection[str], table: TableSchema
+    ) -> tuple[str, ...]:
+        """The columns of the key among those of a record, whatever they are called there.
+
+        Raises:
+            TerminalError: if it does not have them.
+        """
+        found: dict[str, str | None] = {}
+        for column in map(table.column, table.key):
+            called = (n for n in (column.sent_as, *column.identity.formerly) if n in names)
+            found[column.name] = next(called, None) or self._renamed(entry, column, names)
+        gone = [name for name, sent in found.items() if sent is None]
+        if gone:
+            what = f"the records have no key column {', '.join(gone)} any more"
+            remedy = (
+                "renamed or replaced, the rows' keys have changed: build the table anew; of a "
+                "renamed column of PostgreSQL, database: tells it"
+            )
+            raise TerminalError(
+                what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
+            )
+        return tuple(name for name in found.values() if name is not None)
+
+    def _renamed(self, entry: TableEntry, column: Column, names: Collection[str]) -> str | None:
+        """Its new name, by its number in the catalog."""
+        number = column.identity.number
+        facts = (self.facts(entry) or {}) if number else {}
+        return next((n for n, f in facts.items() if f.number == number and n in names), None)
+
+    def facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
+        """What the database's catalog knows of columns; None without one, or without the table.
+
+        Tables that are merged into one have numbers of their own each: these tell nothing there.
+        """
+        table = self._catalog_table(entry)
+        if table is None or entry.shard is None:
+            return None if table is None else table.facts
+        return {name: replace(each, number=0) for name, each in table.facts.items()}
+
+    def known_facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
+        """The same if the database was asked already."""
+        return self.facts(entry) if entry.table in self._read else None
+
+    def told(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
+        """A new column, with its number and what older rows have in it.
+
+        Args:
+            entry: the table.
+            column: by its name in records; its ``existing`` is what a record's schema tells.
+            scheme: of the table's positions.
+        """
+        texts = self._source.overrides(entry.table).existing
+        facts = (self.facts(entry) or {}).get(column.name)
+        column = with_number(column, facts)
+        if column.name in texts:
+            text = texts[column.name]
+            return replace(column, existing=None if text is None else of_text(text, column))
+        existing = column.existing
+        if facts is not None:
+            existing = _by_facts(facts, column)
+        elif existing is None and column.required and scheme in _OF_BINLOGS:
+            existing = implied(column)
+        # A value would be put into the rows of all tables that are merged into one.
+        return replace(column, existing=UNTOLD if existing and entry.shard else existing)
+
+    def seen(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
+        """A table's columns as its database has them now, where that tells how they arrive.
+
+        Returns:
+            None if it is another place that does. Columns that the table does not have are left
+            out, unless their number says that they are renamed ones.
+        """
+        found = self._catalog_table(entry)
+        described = self._format.of_catalog(found) if found is not None else None
+        if found is None or described is None or described.origin != table.origin:
+            return None
+        known = {each.sent_as for each in table.columns}
+        numbers = {c.identity.number for c in table.columns if c.identity.number}
+        facts = self.facts(entry) or {}
+        mine = {n for n in described.names if n in known or facts[n].number in numbers}
+        kept = replace(described, columns=tuple(c for c in described.columns if c.name in mine))
+        key = self.sent_key(entry, kept.names, table)
+        exact = self._exact(entry, replace(kept, key=key), of_record=True)
+        columns = (with_number(each, facts.get(each.name)) for each in exact.columns)
+        return replace(exact, columns=tuple(columns))
 
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
         """With what its schema does not tell: of new columns the database knows it."""
-        unsigned = {each.name for each in table.columns if each.wire is Wire.UNSIGNED_LONG}
-        new = set(said.names) - set(table.names)
+        unsigned = {each.sent_as for each in table.columns if each.wire is Wire.UNSIGNED_LONG}
+        new = set(said.names) - {each.sent_as for each in table.columns}
         catalog = self._catalog_table(entry) if new else None
         said = said.with_unsigned(unsigned)
         return said if catalog is None else catalog.corrected(said, new)
 
-    def column(self, entry: TableEntry, name: str, key: Sequence[str]) -> Column | None:
+    def column(self, entry: TableEntry, name: str, table: TableSchema) -> Column | None:
         """A column that the table does not have yet: from the database, or as configured.
 
         Returns:
@@ -173,17 +291,14 @@ class TypeSource:
         """
         described = self._catalog(entry)
         if described is not None:
-            _require_key(described.names, key, entry)
+            self.sent_key(entry, described.names, table)
         if described is None or name not in described.names:
             described = self._format.unseen(name)
             if name not in self._source.overrides(entry.table).column_types:
                 return None
         given = self._configured(entry, described, whole=False)
         only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
-        found = only.exact(f"table={entry.table}")
-        soft = self._source.overrides(entry.table).deletes == "soft"
-        _require_usable(found, f"table={entry.table} topic={entry.topic}", soft=soft)
-        return found.columns[0]
+        return only.exact(f"table={entry.table}").columns[0]
 
     def _described(
         self, entry: TableEntry, samples: Sample, table: SourceTable | None
@@ -285,7 +400,9 @@ class TypeSource:
         database = self._source.database
         if database is None:
             return None
-        return catalog_of(database).read([entry.table]).get(entry.table)
+        if entry.table not in self._read:
+            self._read[entry.table] = catalog_of(database).read([entry.table]).get(entry.table)
+        return self._read[entry.table]
 
     def _exact(
         self, entry: TableEntry, described: Described, *, of_record: bool = False
@@ -297,9 +414,7 @@ class TypeSource:
             self._require_excludable(described, overrides.excluded, where)
         left = described.without(dict.fromkeys(overrides.excluded, _EXCLUDED))
         given = self._configured(entry, left, overrides.primary_key, whole=not of_record)
-        schema = given.exact(where)
-        _require_usable(schema, where, soft=overrides.deletes == "soft")
-        return schema
+        return given.exact(where)
 
     def _configured(
         self, entry: TableEntry, described: Described, key: Sequence[str] = (), *, whole: bool
@@ -381,13 +496,19 @@ def _is_no_text(name: str) -> bool:
     return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
 
 
-def _require_key(names: Sequence[str], key: Sequence[str], entry: TableEntry) -> None:
-    """A renamed key column and a new one look alike; only one of them is the same row's."""
-    gone = [name for name in key if name not in names]
-    if gone:
-        what = f"the records have no key column {', '.join(gone)} any more"
-        remedy = "renamed or replaced, the rows' keys have changed: build the table anew"
-        raise TerminalError(what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy)
+def with_number(column: Column, facts: Facts | None) -> Column:
+    """With its number in the database's catalog."""
+    number = facts.number if facts is not None else 0
+    return replace(column, identity=replace(column.identity, number=number))
+
+
+def _by_facts(facts: Facts, column: Column) -> Existing | None:
+    """What older rows have in a column that was added, by the catalog."""
+    if facts.is_untold:
+        return UNTOLD
+    if facts.existing is not None:
+        return of_text(facts.existing, column)
+    return implied(column) if facts.is_implied else None
 
 
 def _keyed(described: Described, names: tuple[str, ...]) -> Described:

@@ -25,6 +25,7 @@ from cdc_assets.merge.plan.table_steps import (
     CreateTable,
     TableStep,
     described,
+    dropped,
     identifier,
     plan_columns,
     statements,
@@ -33,6 +34,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables import ledger, tombstones
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.evolution import Reaction
 from cdc_assets.schema.stored import from_json, to_json
 from cdc_assets.schema.types import TableSchema
 
@@ -56,6 +58,11 @@ _MERGE_ON_READ: Final = {
 }
 
 
+_WAYS_OUT: Final = (
+    "give the column a type that holds both (tables.<schema.table>.columns), go on in another "
+    "column (on_incompatible: new_column), allow the change (schema_changes), or build the table "
+    "anew (cdc-assets rebuild)"
+)
 _OF_SHARDS: Final = {"write.spark.fanout.enabled": "true"}  # a batch is of one: nothing to sort
 
 
@@ -75,7 +82,7 @@ class LakeTables:
     ) -> None:
         self._config = config.lake
         source = config.source(entry.table.source)
-        self._mode = source.schema_changes
+        self._policy = source.policy(entry.table)
         overrides = source.overrides(entry.table)
         self._deletes = overrides.deletes
         self._excluded, self._masked = overrides.excluded, overrides.masked
@@ -101,7 +108,12 @@ class LakeTables:
         return TablePlan(first, missing)
 
     def columns(
-        self, stored: TableSchema, state: TableState | None, records: Sequence[TableSchema]
+        self,
+        stored: TableSchema,
+        state: TableState | None,
+        records: Sequence[TableSchema],
+        *,
+        by_catalog: bool = False,
     ) -> ColumnPlan:
         """What the table lacks to hold what these records have.
 
@@ -109,36 +121,52 @@ class LakeTables:
             stored: of `plan`.
             state: of the table; None if it is to be made with the stored columns.
             records: schemas of the batch's records.
+            by_catalog: they are what the catalog says of records that tell none.
 
         Raises:
             TerminalError: if that would lose something, or the configuration forbids changes.
         """
+        plan = self.evolution(stored, state, records, by_catalog=by_catalog)
+        for change in plan.changes:
+            if change.refused:
+                what = f"the source's columns have changed: {'; '.join(change.refused)}"
+                raise TerminalError(what, where=self._where, remedy=_WAYS_OUT)
+        if plan.changes:
+            self._types.require_usable(self._entry, plan.schema)
+        return plan
+
+    def evolution(
+        self,
+        stored: TableSchema,
+        state: TableState | None,
+        records: Sequence[TableSchema],
+        *,
+        by_catalog: bool = False,
+    ) -> ColumnPlan:
+        """The same, with what is refused: see `EvolutionPlan.refused`."""
         own = sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS
         columns = [each for each in state.columns if each.name not in own] if state else None
-        plan = plan_columns(stored, columns, records)
-        for change in plan.changes:
-            if self._mode != "evolve" or change.incompatible:
-                what = f"the source's columns have changed: {change.describe()}"
-                remedy = (
-                    "build the table anew (cdc-assets rebuild), or set schema_changes: evolve "
-                    "if it fits"
-                )
-                raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
-        return plan
+        at = state.snapshot_id if state else None
+        named = [_with_ids(each, f"{at or ''}") for each in records]
+        gone = dropped(state) if state else ()
+        return plan_columns(stored, columns, named, self._policy, gone, by_catalog=by_catalog)
 
     def with_absent(
         self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]
     ) -> TableSchema:
-        """The schema with columns that records may lack from now on.
+        """The schema with columns that records may lack from now on, or without them.
 
         Raises:
             TerminalError: if the configuration forbids changes.
         """
         marked = table.with_absent([*dropped, *given_up])
-        if marked != table and dropped and self._mode != "evolve":
+        if marked != table and dropped and self._policy.drop is Reaction.STRICT:
             what = f"the source's columns have changed: {', '.join(dropped)} dropped"
             remedy = "set schema_changes: evolve to leave them empty in the rows that change"
             raise TerminalError(what, where=self._where, remedy=remedy)
+        if self._policy.drops_columns and self._policy.drop is Reaction.EVOLVE:
+            kept = (c for c in marked.columns if c.name not in dropped or c.name in table.key)
+            return replace(marked, columns=tuple(kept))
         return marked
 
     @property
@@ -230,6 +258,15 @@ class LakeTables:
             _KEY_FORM: first.layout.key_form.value,
             _DELETES: self._deletes,
         }
+
+
+def _with_ids(record: TableSchema, at: str) -> TableSchema:
+    """With an id of each addition of a column: of the name and the snapshot that it comes after."""
+    columns = (
+        replace(c, existing=replace(c.existing, id=f"{at}.{c.name}")) if c.existing else c
+        for c in record.columns
+    )
+    return replace(record, columns=tuple(columns))
 
 
 def execute_steps(

@@ -384,7 +384,7 @@ class Planner:
             schema=table.first.schema,
             layout=table.first.layout,
             is_empty=state.is_empty if state else True,
-            head_columns=state.head_columns if state else frozenset(),
+            head_columns=state.head_columns if state else {},
             soft=self._source(entry).overrides(entry.table).deletes == "soft",
             replay=False,
             run_id=run_id,

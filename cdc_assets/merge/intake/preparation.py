@@ -12,7 +12,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_assets.errors import TerminalError
+from cdc_assets.databases.facts import Facts
+from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.oversized import blanked
@@ -20,14 +21,22 @@ from cdc_assets.formats.sample import Written
 from cdc_assets.formats.writers import Writer
 from cdc_assets.merge.intake.absent import AbsentColumns
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.describe import TypeSource
+from cdc_assets.merge.intake.describe import TypeSource, with_number
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.written import Schemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
-from cdc_assets.merge.plan.table_steps import DescribeColumns, LeaveOut, TableStep
+from cdc_assets.merge.plan.table_steps import (
+    DROPPED,
+    ColumnPlan,
+    DescribeColumns,
+    DropColumns,
+    LeaveOut,
+    TableStep,
+)
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.schema.evolution import lacking
+from cdc_assets.schema.homes import home_of, homes
 from cdc_assets.schema.types import Column, TableSchema
 
 _log: Final = logging.getLogger(__name__)
@@ -66,7 +75,7 @@ class Preparation:
             plan: of the log and the lake.
             raw: the batch's records.
             unknown: columns that only the records have shown, where these carry no schema.
-            lacks: likewise those that some of them lack.
+            lacks: likewise those that some of them lack, by their names in records.
 
         Raises:
             TerminalError: if the table cannot hold what the records have, or would lose what
@@ -76,28 +85,95 @@ class Preparation:
         plan = self._numbered(plan, raw, writers)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         plan = self._widened(plan, readable, unknown)
+        writers = {number: _at_home(each, plan.schema) for number, each in writers.items()}
         decoder = BatchDecoder(raw, plan, self.format, writers)
         names = dict.fromkeys(n for each in readable for n in lacking(plan.schema, each))
-        return self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacks])))
+        called = {each.sent_as: each.name for each in plan.schema.columns}
+        lacked = (called.get(name, name) for name in lacks)
+        return self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
 
     def _widened(
         self, plan: BatchPlan, readable: Sequence[TableSchema], unknown: Sequence[UnknownColumn]
     ) -> BatchPlan:
-        """With the columns that records have and the table has not."""
-        known = {*plan.schema.names, *plan.schema.left_out}
+        """With the columns that records have and the table has not, and by their new names."""
+        table = plan.schema.of_source
         shown = [*(n for each in readable for n in each.names), *(each.name for each in unknown)]
+        known = {*table.by_any_name, *table.left_out}
         new = tuple(dict.fromkeys(name for name in shown if name not in known))
         gone = self.types.unpublished(plan.entry, new) if new else {}
         for name, why in gone.items():
             _log.warning("table=%s: column %s is left out: %s", plan.entry.table, name, why)
-        schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone))
-        added = [self._column(plan, each) for each in unknown if each.name not in gone]
-        records = list(readable)
-        if added:
-            records.append(replace(schema, columns=(*schema.columns, *added)))
-        columns = self.tables.columns(schema, plan.state, records)
+        past = self._past(plan, new)
+        schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
+        records = [self._told(plan, each) for each in readable]
+        by_catalog = not self.has_schemas(plan)
+        if by_catalog:
+            records = self._by_catalog(plan, [u for u in unknown if u.name not in {*gone, *past}])
+        columns = self.tables.columns(schema, plan.state, records, by_catalog=by_catalog)
         left: tuple[TableStep, ...] = (LeaveOut(tuple(gone)),) if gone else ()
-        return replace(plan, schema=columns.schema, steps=(*plan.steps, *left, *columns.steps))
+        told = self._with_numbers(plan, columns)
+        return replace(plan, schema=told.schema, steps=(*plan.steps, *left, *told.steps))
+
+    def has_schemas(self, plan: BatchPlan) -> bool:
+        """Whether each record tells its own schema."""
+        return self.format.writer(plan.layout, plan.entry.table) is not None
+
+    def _past(self, plan: BatchPlan, names: Sequence[str]) -> tuple[str, ...]:
+        """Of these, columns that the lake has dropped after the source: older records have them."""
+        once = [n for n in names if plan.state and plan.state.properties.get(DROPPED + n) == "true"]
+        facts = self.types.facts(plan.entry) if once else None
+        return tuple(name for name in once if facts is not None and name not in facts)
+
+    def _told(self, plan: BatchPlan, record: TableSchema) -> TableSchema:
+        """With what the database knows of the columns."""
+        table, facts = plan.schema.of_source, self._facts(plan, record)
+        columns = (
+            self.types.told(plan.entry, each, plan.layout.scheme)
+            if home_of(table, each, record.names) is None
+            else with_number(replace(each, existing=None), facts.get(each.name))
+            for each in record.columns
+        )
+        return replace(record, columns=tuple(columns))
+
+    def _facts(self, plan: BatchPlan, record: TableSchema) -> Mapping[str, Facts]:
+        """Of a record's columns; where none is new, records can be read without them."""
+        try:
+            return self.types.facts(plan.entry) or {}
+        except UnreachableError:
+            table = plan.schema.of_source
+            if any(home_of(table, each, record.names) is None for each in record.columns):
+                raise
+            _log.warning("table=%s: its database does not answer", plan.entry.table)
+            return {}
+
+    def _by_catalog(
+        self, plan: BatchPlan, unknown: Sequence[UnknownColumn]
+    ) -> tuple[TableSchema, ...]:
+        """What records without a schema have, by the database, and what they have shown."""
+        table = plan.schema.of_source
+        seen = self.types.seen(plan.entry, table)
+        there = seen or table.as_sent
+        new = [each for each in unknown if each.name not in there.names]
+        added = (self._column(plan, each) for each in new)
+        told = tuple(self.types.told(plan.entry, each, plan.layout.scheme) for each in added)
+        if seen is None and not told:
+            return ()
+        return (replace(there, columns=(*there.columns, *told)),)
+
+    def _with_numbers(self, plan: BatchPlan, columns: ColumnPlan) -> ColumnPlan:
+        """With the numbers in the catalog of columns that were described without."""
+        lacking = [c for c in columns.schema.columns if not c.identity.number and not c.absent]
+        facts = (self.types.known_facts(plan.entry) or {}) if lacking and plan.state else {}
+        found = {c.name: facts[c.sent_as].number for c in lacking if c.sent_as in facts}
+        if not any(found.values()):
+            return columns
+        told = tuple(
+            replace(c, identity=replace(c.identity, number=found.get(c.name, c.identity.number)))
+            for c in columns.schema.columns
+        )
+        described = DescribeColumns(tuple(c for c in told if found.get(c.name)))
+        schema = replace(columns.schema, columns=told)
+        return replace(columns, schema=schema, steps=(*columns.steps, described))
 
     def _settled(
         self, plan: BatchPlan, decoder: BatchDecoder, names: tuple[str, ...]
@@ -108,8 +184,10 @@ class Preparation:
         absent = AbsentColumns(self.spark(), self.catalog, self.types, self.tables)
         schema = absent.settled(decoder, names)
         marked = tuple(c for c in schema.columns if c not in plan.schema.columns)
-        steps = (*plan.steps, DescribeColumns(marked)) if marked else plan.steps
-        plan = replace(plan, schema=schema, steps=steps)
+        ended = tuple(name for name in plan.schema.names if name not in schema.names)
+        described = (DescribeColumns(marked),) if marked else ()
+        dropped = (DropColumns(ended),) if ended else ()
+        plan = replace(plan, schema=schema, steps=(*plan.steps, *described, *dropped))
         return plan, replace(decoder, plan=plan, may_lack=frozenset(names))
 
     def _column(self, plan: BatchPlan, found: UnknownColumn) -> Column:
@@ -119,7 +197,7 @@ class Preparation:
             TerminalError: if nobody knows its type.
         """
         entry = plan.entry
-        column = self.types.column(entry, found.name, plan.schema.of_source.key)
+        column = self.types.column(entry, found.name, plan.schema.of_source)
         if column is None:
             what = f"the source has a column {found.name!r} that the table has not"
             where = f"table={entry.table} {found.coordinate}"
@@ -129,7 +207,7 @@ class Preparation:
 
     def writers(self, plan: BatchPlan, raw: DataFrame) -> dict[int, Writer]:
         """The schemas of the records, as those of the table; none if the records tell none."""
-        if self.format.writer(plan.layout, plan.entry.table) is None:
+        if not self.has_schemas(plan):
             return {}
         with translated("read schemas", plan.where):
             found = self.written(plan, raw)
@@ -160,7 +238,16 @@ class Preparation:
         return replace(plan, numbering=numbering, epochs=order.epochs(numbering))
 
 
+def _at_home(writer: Writer, table: TableSchema) -> Writer:
+    """With the lake's names of the columns that its records have."""
+    if writer.schema is None:
+        return writer
+    found = homes(table.of_source, writer.schema)
+    differing = {sent: name for sent, name in found.items() if sent != name}
+    return replace(writer, homes=differing) if differing else writer
+
+
 def _of_key(schema: TableSchema) -> TableSchema:
     """The key's columns, as those of a record that has nothing else."""
-    schema = schema.of_source
+    schema = schema.of_source.as_sent
     return replace(schema, columns=tuple(schema.column(name) for name in schema.key))

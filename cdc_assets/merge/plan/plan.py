@@ -17,9 +17,9 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.plan.parts import Part
-from cdc_assets.merge.plan.table_steps import TableStep, describe
+from cdc_assets.merge.plan.table_steps import RenameColumn, TableStep, describe
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.types import Column, TableSchema
 
 OWN_BRANCH: Final = re.compile(r"cdc_[0-9a-f]{32}")
 """Names of branches that batches are built up on; a user's may begin alike."""
@@ -51,7 +51,8 @@ class BatchPlan:
         context: for each range the offset before it, if the log still holds it.
         schema: the table's columns and how they arrive.
         layout: what its records are like.
-        is_empty: the head has no rows at all; ``head_columns`` are those that it has.
+        is_empty: the head has no rows at all; ``head_columns`` are those that it has, by the names
+            that they had when it was planned.
         steps: what the table lacks, done before anything is read.
         is_aligned: it holds whole transactions only.
         soft: deleted rows stay in the table, marked.
@@ -76,7 +77,7 @@ class BatchPlan:
     schema: TableSchema
     layout: Layout
     is_empty: bool
-    head_columns: frozenset[str]
+    head_columns: Mapping[str, str]
     soft: bool
     replay: bool
     run_id: str
@@ -101,6 +102,17 @@ class BatchPlan:
         if self.published is None:
             return dict.fromkeys(range(self.partitions), ())
         return self.published.carried.snapshot_starts
+
+    @property
+    def unfilled(self) -> tuple[Column, ...]:
+        """Columns that were added to the table with a value, which its rows do not have yet."""
+        filled = self.published.carried.filled if self.published else ()
+        return tuple(c for c in self.schema.columns if c.existing and c.existing.id not in filled)
+
+    def name_at_head(self, name: str) -> str | None:
+        """What the head calls a column; None if it was added since."""
+        before = {each.name: each.was for each in self.steps if isinstance(each, RenameColumn)}
+        return self.head_columns.get(before.get(name, name))
 
     @property
     def floor(self) -> str:

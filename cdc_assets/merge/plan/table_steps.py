@@ -9,20 +9,34 @@ away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.state import LakeColumn, TableState
 from cdc_assets.merge.statements import sql
-from cdc_assets.schema.evolution import Evolution, evolution, evolved
+from cdc_assets.schema.evolution import (
+    Added,
+    Change,
+    EvolutionPlan,
+    LeftOut,
+    Policy,
+    Renamed,
+    Replaced,
+    evolved,
+    plan_evolution,
+)
 from cdc_assets.schema.iceberg import from_iceberg, may_identify
 from cdc_assets.schema.stored import column_from_json, column_to_json
 from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
 LEFT_OUT: Final = "cdc-assets.left-out."
 """Property of a column that the table is not to have."""
+
+DROPPED: Final = "cdc-assets.dropped."
+"""Property of a column that the table no longer has, or is about not to; "false" if it has again
+one of that name."""
 
 COLUMN: Final = "cdc-assets.column."
 """Property of a column that was added or adopted after the table was made."""
@@ -85,6 +99,21 @@ class WidenColumn:
     column: Column
 
 
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Another name for a column, which keeps its values and its field id."""
+
+    was: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumns:
+    """Columns that the table is no longer to have; older snapshots still do."""
+
+    names: tuple[str, ...]
+
+
 TableStep = (
     CreateNamespace
     | CreateTable
@@ -94,6 +123,8 @@ TableStep = (
     | LeaveOut
     | AddColumns
     | WidenColumn
+    | RenameColumn
+    | DropColumns
 )
 
 
@@ -116,6 +147,10 @@ def describe(step: TableStep) -> str:
             return f"add {', '.join(f'{each.name} {each.type}' for each in columns)}"
         case WidenColumn(column):
             return f"widen {column.name} to {column.type}"
+        case RenameColumn(was, name):
+            return f"rename {was} to {name}"
+        case DropColumns(names):
+            return f"drop {', '.join(names)}"
         case _:
             assert_never(step)
 
@@ -134,13 +169,19 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
             yield sql.create_side_table(catalog, name, columns, {"format-version": "2"})
         case DescribeColumns(columns):
             said = {COLUMN + each.name: column_to_json(each) for each in columns}
-            yield sql.set_properties(catalog, target, said)
+            again = {DROPPED + each.name: "false" for each in columns}
+            yield sql.set_properties(catalog, target, said | again)
         case LeaveOut(names):
             yield sql.set_properties(catalog, target, {LEFT_OUT + name: "true" for name in names})
         case AddColumns(columns):
             yield sql.add_columns(catalog, target, columns)
         case WidenColumn(column):
             yield sql.widen_column(catalog, target, column)
+        case RenameColumn(was, name):
+            yield sql.rename_column(catalog, target, was, name)
+        case DropColumns(names):
+            yield sql.set_properties(catalog, target, {DROPPED + name: "true" for name in names})
+            yield sql.drop_columns(catalog, target, names)
         case _:
             assert_never(step)
 
@@ -152,7 +193,7 @@ def identifier(state: TableState | None, schema: TableSchema) -> tuple[SetIdenti
     table that was replaced as a whole may be.
     """
     key = tuple(name for name in schema.names if name in schema.key)
-    done = state is not None and state.key == key
+    done = state is not None and _identified(state, schema) == set(key)
     optional = state is not None and any(
         not each.required for each in state.columns if each.name in key
     )
@@ -164,6 +205,12 @@ def identifier(state: TableState | None, schema: TableSchema) -> tuple[SetIdenti
     ):
         return ()
     return (SetIdentifier(schema.key),)
+
+
+def _identified(state: TableState, schema: TableSchema) -> set[str]:
+    """The identifier fields by the names that they are to have."""
+    renamed = _half_renamed(schema, {each.name: None for each in state.columns})
+    return {renamed.get(name, name) for name in state.key}
 
 
 # ── columns ───────────────────────────────────────────────────────────────────────────────
@@ -181,57 +228,145 @@ class ColumnPlan:
 
     steps: tuple[TableStep, ...]
     schema: TableSchema
-    changes: tuple[Evolution, ...]
+    changes: tuple[EvolutionPlan, ...]
 
 
 def described(schema: TableSchema, state: TableState) -> TableSchema:
-    """The schema that was recorded when the table was made, and what was since."""
+    """The schema that was recorded when the table was made, and what was since.
+
+    Of a column that was renamed the later description counts, and of a name that columns have had
+    one after the other the later column.
+    """
+    said = state.properties
     later = {
         name.removeprefix(COLUMN): column_from_json(text)
-        for name, text in state.properties.items()
-        if name.startswith(COLUMN)
+        for name, text in said.items()
+        if text and name.startswith(COLUMN)
     }
-    known = [later.pop(each.name, each) for each in schema.columns]
-    gone = (n.removeprefix(LEFT_OUT) for n in state.properties if n.startswith(LEFT_OUT))
-    left_out = dict.fromkeys([*schema.left_out, *sorted(gone)])
-    columns = (*known, *(later[name] for name in sorted(later)))
-    return replace(schema, columns=columns, left_out=tuple(left_out))
+    found = {each.name: each for each in schema.columns} | later
+    found = {name: each for name, each in found.items() if said.get(DROPPED + name) != "true"}
+    gone = {n for c in found.values() for n in c.identity.was if _is_before(found.get(n), c)}
+    now = {n: c.name for c in found.values() if c.name not in gone for n in c.identity.was}
+    visible = {name: each for name, each in found.items() if name not in gone}
+    names = dict.fromkeys(
+        name
+        for each in (*schema.columns, *(later[name] for name in sorted(later)))
+        if (name := _called_now(each.name, visible, now)) in visible
+    )
+    left = (n.removeprefix(LEFT_OUT) for n, text in said.items() if text and n.startswith(LEFT_OUT))
+    return replace(
+        schema,
+        columns=tuple(visible[name] for name in names),
+        key=tuple(_called_now(name, visible, now) for name in schema.key),
+        left_out=tuple(dict.fromkeys([*schema.left_out, *sorted(left)])),
+    )
+
+
+def _is_before(column: Column | None, other: Column) -> bool:
+    return column is not None and column.identity.turn < other.identity.turn
+
+
+def _called_now(name: str, visible: Mapping[str, Column], now: Mapping[str, str]) -> str:
+    """What the column is called that had this name when the table was made."""
+    mine = visible.get(name)
+    if mine is not None and (name not in now or name in mine.identity.was):
+        return name
+    return now.get(name, name)
 
 
 def plan_columns(
-    stored: TableSchema, columns: Sequence[LakeColumn] | None, records: Sequence[TableSchema]
+    stored: TableSchema,
+    columns: Sequence[LakeColumn] | None,
+    records: Sequence[TableSchema],
+    policy: Policy | None = None,
+    dropped: Collection[str] = (),
+    *,
+    by_catalog: bool = False,
 ) -> ColumnPlan:
     """What the table lacks.
 
-    A column that is described and not there was left out by a run that died: it is added. One
-    that is there and not described is somebody else's, until records have it: then it is
-    adopted, if its type fits.
+    A column that is described and not there was left out by a run that died: it is added, or
+    another one renamed. One that is there and not described is somebody else's, until records have
+    it: then it is adopted, if its type fits.
 
     Args:
         stored: of `described`: the columns whose form on the wire is known.
         columns: the table's, as they are now, without ours; None if it is yet to be made.
         records: the schemas that the batch's records have, in their order.
+        policy: what is to be done about differences.
+        dropped: columns of the lake that the table is no longer to have.
+        by_catalog: see `plan_evolution`.
     """
     actual: dict[str, ColumnType | None] = (
         {each.name: each.type for each in stored.columns}
         if columns is None
-        else {each.name: from_iceberg(each.type) for each in columns}
+        else {each.name: from_iceberg(each.type) for each in columns if each.name not in dropped}
     )
+    renamed = _half_renamed(stored, actual)
+    actual = {renamed.get(name, name): type_ for name, type_ in actual.items()}
     arriving = {each.name: each for record in records for each in record.columns}
     table = replace(stored, columns=tuple(_as_it_is(stored, actual)))
-    changes = [_foreign(actual, stored, arriving)]
+    plans = [_foreign(actual, stored, arriving)]
     for record in records:
-        changes.append(evolution(table, record))
-        table = evolved(table, changes[-1])
-    known = frozenset(stored.names)
-    columns_then = (
-        each if each.name in known else replace(arriving[each.name], type=each.type, required=False)
-        for each in table.columns
-        if each.name in known or each.name in arriving
-    )
-    after = replace(table, columns=tuple(columns_then))
-    made = tuple(each for each in changes if not each.is_empty)
-    return ColumnPlan(tuple(_column_steps(after, actual, known)), after, made)
+        given = policy or Policy()
+        plans.append(plan_evolution(table, record, given, by_catalog=by_catalog))
+        table = evolved(table, plans[-1].changes)
+    made = tuple(each for each in plans if not each.is_empty)
+    changes = [change for each in made for change in each.changes]
+    after = replace(table, columns=tuple(_ours(table, stored, changes, arriving)))
+    renames = [*renamed.items(), *_renames(changes)]
+    steps = _column_steps(after, _renamed(actual, changes), stored, renames)
+    there = () if columns is None else tuple(c.name for c in columns if c.name in dropped)
+    ended = (DropColumns(there),) if there else ()
+    left = tuple(each.name for each in changes if isinstance(each, LeftOut))
+    out = (LeaveOut(left),) if left else ()
+    return ColumnPlan((*ended, *out, *steps), after, made)
+
+
+def dropped(state: TableState) -> tuple[str, ...]:
+    """Columns that the table has and is not to have: they were dropped at the source."""
+    said = state.properties
+    return tuple(each.name for each in state.columns if said.get(DROPPED + each.name) == "true")
+
+
+def _half_renamed(stored: TableSchema, actual: Mapping[str, object]) -> dict[str, str]:
+    """Columns that are described by a new name and are there by an old one."""
+    names = frozenset(stored.names)
+    found: dict[str, str] = {}
+    for each in stored.columns:
+        there = (old for old in each.identity.was if old in actual and old not in names)
+        if each.name not in actual and (old := next(there, None)):
+            found[old] = each.name
+    return found
+
+
+def _renames(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:
+    for each in changes:
+        if isinstance(each, Renamed) and each.was != each.column.name:
+            yield each.was, each.column.name
+
+
+def _renamed(
+    actual: Mapping[str, ColumnType | None], changes: Sequence[Change]
+) -> dict[str, ColumnType | None]:
+    names = dict(_renames(changes))
+    return {names.get(name, name): type_ for name, type_ in actual.items()}
+
+
+def _ours(
+    table: TableSchema,
+    stored: TableSchema,
+    changes: Iterable[Change],
+    arriving: Mapping[str, Column],
+) -> Iterator[Column]:
+    """The columns that are described from now on: not those of others that no record has."""
+    new = {c.column.name for c in changes if isinstance(c, Added | Replaced | Renamed)}
+    known = new | set(stored.names)
+    for each in table.columns:
+        if each.name in known:
+            yield each
+        elif each.name in arriving:
+            yield replace(arriving[each.name], type=each.type, required=False)
 
 
 def _as_it_is(stored: TableSchema, actual: Mapping[str, ColumnType | None]) -> Iterator[Column]:
@@ -247,11 +382,11 @@ def _as_it_is(stored: TableSchema, actual: Mapping[str, ColumnType | None]) -> I
 
 def _foreign(
     actual: Mapping[str, ColumnType | None], stored: TableSchema, arriving: Mapping[str, Column]
-) -> Evolution:
+) -> EvolutionPlan:
     """Columns of the records that somebody has made in the lake, of a type that is not ours."""
     known = frozenset(stored.names)
-    return Evolution(
-        incompatible=tuple(
+    return EvolutionPlan(
+        refused=tuple(
             f"column {name}: the lake has one of another kind that was not made by cdc_assets"
             for name, type_ in actual.items()
             if type_ is None and name in arriving and name not in known
@@ -260,15 +395,25 @@ def _foreign(
 
 
 def _column_steps(
-    after: TableSchema, actual: Mapping[str, ColumnType | None], known: frozenset[str]
+    after: TableSchema,
+    actual: Mapping[str, ColumnType | None],
+    stored: TableSchema,
+    renames: Iterable[tuple[str, str]],
 ) -> Iterator[TableStep]:
-    if new := tuple(each for each in after.columns if each.name not in known):
+    known = {each.name: each for each in stored.columns}
+    if new := tuple(c for c in after.columns if _arrives_otherwise(c, known.get(c.name))):
         yield DescribeColumns(new)
+    yield from (RenameColumn(was, name) for was, name in renames)
     if missing := tuple(each for each in after.columns if each.name not in actual):
         yield AddColumns(tuple(replace(each, required=False) for each in missing))
     for each in after.columns:
         if actual.get(each.name) not in {None, each.type}:
             yield WidenColumn(each)
+
+
+def _arrives_otherwise(column: Column, known: Column | None) -> bool:
+    """Whether a description has something else to say; the type is what the table has."""
+    return known is None or replace(known, type=column.type) != column
 
 
 def _names(columns: Sequence[Column]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cdc_assets.changes.names import LakeName, Shard
-from cdc_assets.schema.types import Column, TableSchema
+from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema
 
 POSITION: Final = "_cdc_position"
 COMMIT_TIME: Final = "_cdc_ts"
@@ -115,6 +115,16 @@ def widen_column(catalog: str, name: LakeName, column: Column) -> str:
     )
 
 
+def rename_column(catalog: str, name: LakeName, was: str, now: str) -> str:
+    """Give a column another name."""
+    return f"ALTER TABLE {table(catalog, name)} RENAME COLUMN {quote(was)} TO {quote(now)}"
+
+
+def drop_columns(catalog: str, name: LakeName, columns: Sequence[str]) -> str:
+    """Drop those columns that are there."""
+    return f"ALTER TABLE {table(catalog, name)} DROP COLUMNS IF EXISTS ({_names(columns)})"
+
+
 def create_branch(catalog: str, name: LakeName, branch: str, snapshot_id: int | None) -> str:
     """A branch from a snapshot; from nothing if the table has none."""
     at = f" AS OF VERSION {snapshot_id}" if snapshot_id is not None else ""
@@ -214,6 +224,18 @@ def _mine(shard: Shard | None) -> str:
 def _older(position: str) -> str:
     bytes.fromhex(position)
     return f"({POSITION} IS NULL OR {POSITION} < X'{position}')"
+
+
+def fill(target: str, values: Mapping[str, tuple[str, ColumnType]], shard: Shard | None) -> str:
+    """Set columns of all rows to values of these types, given as text; bytes as hexadecimal."""
+    sets = ", ".join(f"{quote(name)} = {_literal(*each)}" for name, each in values.items())
+    return f"UPDATE {target} SET {sets} WHERE {of_shard(shard)}"  # noqa: S608 - quoted
+
+
+def _literal(value: str, type_: ColumnType) -> str:
+    if type_ is Primitive.BINARY:
+        return f"X'{bytes.fromhex(value).hex()}'"
+    return f"CAST({text(value)} AS {type_})"
 
 
 def update_changed(target: str, view: str, key: Sequence[str], column: str) -> str:

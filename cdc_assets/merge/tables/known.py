@@ -14,8 +14,8 @@ from cdc_assets.merge.tables.tombstones import Tombstones
 def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
     """The shard's rows as a batch finds them: on its branch, or at the head of its plan if None.
 
-    A snapshot is read with the columns that it was written with: those that were added since
-    are empty in it.
+    A snapshot is read with the columns that it was written with, by the names that they had then:
+    those that were added since are empty in it.
     """
     mine = sql.of_shard(plan.entry.shard)
     if branch is not None:
@@ -26,9 +26,13 @@ def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str |
         columns = (f"{sql.quote(each.name)} {each.type}" for each in plan.schema.columns)
         return spark.createDataFrame([], ", ".join([*columns, own]))
     rows = spark.read.option("versionAsOf", str(plan.head)).table(name).where(mine)
-    added = (each for each in plan.schema.columns if each.name not in plan.head_columns)
-    empty = {each.name: F.lit(None).cast(str(each.type)) for each in added}
-    return rows.withColumns(empty) if empty else rows
+    names = {each: plan.name_at_head(each.name) for each in plan.schema.columns}
+    others = {
+        each.name: F.col(sql.quote(name)) if name else F.lit(None).cast(str(each.type))
+        for each, name in names.items()
+        if name != each.name
+    }
+    return rows.withColumns(others) if others else rows
 
 
 class Known:

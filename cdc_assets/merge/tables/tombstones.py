@@ -14,21 +14,26 @@ from pyspark.sql import functions as F
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.tables.side import SideTable
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.types import Column, TableSchema
 
 
 def columns(schema: TableSchema) -> tuple[tuple[str, str], ...]:
     """Columns of the side table, as ``(name, type)``."""
-    key = ((name, str(schema.column(name).type)) for name in schema.key)
+    key = ((_first_name(schema.column(n)), str(schema.column(n).type)) for n in schema.key)
     return (*key, (sql.POSITION, "binary"), (sql.COMMIT_TIME, "timestamp"))
 
 
-class Tombstones:
-    """The remembered deletes of one lake table."""
+def _first_name(column: Column) -> str:
+    """A side table keeps the names that its table's columns had when it was made."""
+    return (column.name, *column.identity.was)[-1]
 
-    def __init__(self, side: SideTable, key: tuple[str, ...]) -> None:
+
+class Tombstones:
+    """The remembered deletes of one lake table with these columns."""
+
+    def __init__(self, side: SideTable, schema: TableSchema) -> None:
         self._side = side
-        self._key = key
+        self._key = {name: _first_name(schema.column(name)) for name in schema.key}
 
     def remember(self, deletes: DataFrame, attempt: str) -> SideMark:
         """Append the position of each deleted key (``key position ts``).
@@ -37,7 +42,7 @@ class Tombstones:
             ConflictError: see `SideTable.append`.
         """
         rows = deletes.select(
-            *(F.col("key").getField(name).alias(name) for name in self._key),
+            *(F.col("key").getField(name).alias(first) for name, first in self._key.items()),
             F.col("position").alias(sql.POSITION),
             F.col("ts").alias(sql.COMMIT_TIME),
         )
@@ -56,7 +61,9 @@ class Tombstones:
         if table is None:
             return None
         packed = table.select(
-            F.struct(*(F.col(sql.quote(name)) for name in self._key)).alias("known_key"),
+            F.struct(*(F.col(sql.quote(f)).alias(n) for n, f in self._key.items())).alias(
+                "known_key"
+            ),
             F.col(sql.POSITION).alias("known_position"),
         )
         wanted = F.broadcast(keys.select(F.col("key").alias("wanted")))

@@ -16,7 +16,7 @@ from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.debezium.usual_layout import usual_layout
 from cdc_assets.formats.envelope import Envelope, fields_of, no_text
-from cdc_assets.formats.lacking import lacks, texts
+from cdc_assets.formats.lacking import lacks, named_now, texts
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
@@ -118,7 +118,7 @@ class EnvelopedRecords(Records):
         unusual = after.isNotNull() & ~value_text().rlike(self._usual(spec.schema.names, must))
         fields = F.json_object_keys(F.get_json_object(value_text(), paths.after))
         known = texts((*spec.schema.names, *spec.target.left_out))
-        missing = F.array_except(texts(spec.expected), fields)
+        missing = F.array_except(texts(spec.expected), named_now(fields, spec))
         strange = F.get(F.array_except(fields, known), F.lit(0))
         absent = F.when(unusual & is_row & (F.size(missing) > 0), missing)
         return F.when(unusual, strange), absent

@@ -18,7 +18,7 @@ from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.debezium.usual_layout import usual_row
 from cdc_assets.formats.envelope import Envelope, Image, no_text
-from cdc_assets.formats.lacking import lacks, texts
+from cdc_assets.formats.lacking import lacks, named_now, texts
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import PAYLOAD, is_readable, parsed, value_text, within_object
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
@@ -158,7 +158,7 @@ class FlatRecords(Records):
         unusual = row.isNotNull() & is_row & ~value_text().rlike(usual)
         fields = F.json_object_keys(value_text())
         known = texts((*spec.schema.names, *spec.target.left_out, *sorted(added)))
-        missing = F.array_except(texts(spec.expected), fields)
+        missing = F.array_except(texts(spec.expected), named_now(fields, spec))
         strange = F.get(F.array_except(fields, known), F.lit(0))
         return F.when(unusual, strange), F.when(unusual & (F.size(missing) > 0), missing)
 

@@ -28,7 +28,7 @@ _WHOLE: Final = r"^(?:0|-?[1-9][0-9]{0,18})\z"
 def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
     """The Kafka key, with or without a schema around it."""
     match spec.layout.key_form:
-        case KeyForm.JSON if len(spec.key_columns) != 1 or row is not wire_struct:
+        case KeyForm.JSON if len(spec.target.key) != 1 or row is not wire_struct:
             return fields_of(json_object(row(spec.key_columns)))
         case KeyForm.JSON:
             return Image(F.col("key").isNotNull(), _json)

@@ -1,0 +1,68 @@
+"""Which types hold the values of others, and what the same value on the wire may mean."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdc_assets.schema.types import Column, ColumnType, Decimal, Primitive, Wire
+
+_WIDER: Final = {
+    (Primitive.INT, Primitive.LONG),
+    (Primitive.FLOAT, Primitive.DOUBLE),
+}
+_NUMBERS: Final = frozenset({Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE})
+_NO_TEXT: Final = frozenset({Primitive.BINARY, Primitive.STRING})
+_OF_CATALOGS: Final = frozenset({
+    Wire.EPOCH_DAYS, Wire.EPOCH_MILLIS, Wire.EPOCH_MICROS, Wire.EPOCH_NANOS, Wire.MILLIS_OF_DAY,
+    Wire.NANOS_OF_DAY, Wire.DECIMAL_BYTES, Wire.BITS, Wire.ENUM_ORDINAL, Wire.SET_BITS,
+})  # fmt: skip
+"""How values arrive that mean nothing without the column's type."""
+
+
+def fits(narrow: ColumnType, wide: ColumnType) -> bool:
+    """Whether every value of ``narrow`` is a value of ``wide``, by a promotion Iceberg allows.
+
+    https://iceberg.apache.org/spec/#schema-evolution
+    """
+    if narrow == wide or (narrow, wide) in _WIDER:
+        return True
+    match narrow, wide:
+        case Decimal(), Decimal():
+            return narrow.scale == wide.scale and narrow.precision <= wide.precision
+        case _:
+            return False
+
+
+def converts(arriving: ColumnType, stored: ColumnType) -> bool:
+    """Whether some values of one type are values of another: numbers, and whatever is text."""
+    if stored is Primitive.STRING:
+        return isinstance(arriving, Decimal) or (
+            isinstance(arriving, Primitive) and arriving not in _NO_TEXT
+        )
+    return _is_number(arriving) and _is_number(stored)
+
+
+def _is_number(type_: ColumnType) -> bool:
+    return isinstance(type_, Decimal) or type_ in _NUMBERS
+
+
+def reads_otherwise(home: Column, column: Column) -> bool:
+    """Whether one and the same value on the wire would be two in the lake."""
+    if (home.type, column.type) == (Primitive.FLOAT, Primitive.DOUBLE):
+        return True  # 3.14 of a float is not that of a double
+    if not {home.wire, column.wire} & _OF_CATALOGS:
+        return False
+    if home.wire != column.wire:
+        return True
+    if home.wire is Wire.DECIMAL_BYTES:
+        return _scale(home) != _scale(column)
+    labels = (
+        home.detail.labels if home.detail else (),
+        column.detail.labels if column.detail else (),
+    )
+    return labels[1][: len(labels[0])] != labels[0]
+
+
+def _scale(column: Column) -> int:
+    detail = column.detail.scale if column.detail else 0
+    return column.type.scale if isinstance(column.type, Decimal) else detail

@@ -1,0 +1,102 @@
+"""Tables that people alter under replication: after each statement the lake equals the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack.converters import converter_settings
+from cdc_assets.devstack.shop.connector import WITH_SCHEMAS
+from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.stack.merging import Merging
+from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+
+pytestmark = pytest.mark.stack
+
+TABLES = (
+    "CREATE TABLE people (id int PRIMARY KEY, name text, age int, price numeric(10,2), big text)",
+    "INSERT INTO people SELECT n, 'n' || n, n, n / 4.0, repeat('x', 3000)"
+    " FROM generate_series(1, 9) n",
+    "CREATE TABLE keyed (k int PRIMARY KEY, v text)",
+    "INSERT INTO keyed VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+    "CREATE TABLE bag (n int, word text)",
+    "ALTER TABLE bag REPLICA IDENTITY FULL",
+    "INSERT INTO bag VALUES (1, 'a'), (1, 'a'), (2, 'b')",
+)
+STEPS = {
+    "the tables as they are": (),
+    "a column with a default": (
+        "UPDATE people SET age = 50 WHERE id = 2",
+        "ALTER TABLE people ADD COLUMN score int DEFAULT 5",
+        "UPDATE people SET score = NULL WHERE id = 3",
+        "UPDATE people SET name = 'x' WHERE id = 4",
+        "ALTER TABLE bag ADD COLUMN more text DEFAULT 'old'",
+        "DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag WHERE n = 1)",
+        "INSERT INTO bag VALUES (3, 'c', 'new')",
+    ),
+    "a renamed column": (
+        "UPDATE people SET name = 'before' WHERE id = 1",
+        "ALTER TABLE people RENAME COLUMN name TO called",
+        "UPDATE people SET called = 'after' WHERE id = 2",
+        "INSERT INTO people (id, called) VALUES (20, 'new')",
+    ),
+    "a renamed key": (
+        "UPDATE keyed SET v = 'eins' WHERE k = 1",
+        "ALTER TABLE keyed RENAME COLUMN k TO number",
+        "UPDATE keyed SET v = 'zwei' WHERE number = 2",
+        "DELETE FROM keyed WHERE number = 3",
+        "UPDATE keyed SET number = 7 WHERE number = 1",
+    ),
+    "wider types": (
+        "UPDATE people SET age = 51 WHERE id = 5",
+        "ALTER TABLE people ALTER COLUMN age TYPE bigint",
+        "UPDATE people SET age = 5000000000 WHERE id = 6",
+        "ALTER TABLE people ALTER COLUMN price TYPE numeric(14,2)",
+        "UPDATE people SET price = 123456789012.25 WHERE id = 7",
+    ),
+    "renamed back": (
+        "ALTER TABLE people RENAME COLUMN called TO name",
+        "UPDATE people SET name = 'again' WHERE id = 8",
+    ),
+    "more defaults": (
+        "ALTER TABLE people ADD COLUMN a text DEFAULT 'it''s', ADD COLUMN b boolean DEFAULT true,"
+        " ADD COLUMN c numeric(8,3) DEFAULT 1.5, ADD COLUMN d date DEFAULT '2020-02-29',"
+        " ADD COLUMN e timestamptz DEFAULT '2020-02-29 12:30:00.25+02',"
+        " ADD COLUMN f double precision DEFAULT 0.1, ADD COLUMN g bytea DEFAULT '\\x00ff', ADD COLUMN h timestamp(3) DEFAULT"
+        " '1999-12-31 23:59:59.5', ADD COLUMN j uuid"
+        " DEFAULT 'c2d29867-3d0b-d497-9191-18a9d8ee7830', ADD COLUMN k jsonb DEFAULT '{\"a\": 1}'",
+        "UPDATE people SET age = 1 WHERE id = 9",
+    ),
+    "a column that is dropped": (
+        "UPDATE people SET score = 77 WHERE id = 1",
+        "ALTER TABLE people DROP COLUMN score",
+        "UPDATE people SET age = 2 WHERE id = 1",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=["bare", "schemas"])
+def altered(
+    request: pytest.FixtureRequest, stack: LocalStack, stack_config: ReplicationConfig
+) -> Iterator[Replicated]:
+    name = f"altered{request.param}"
+    dsn = new_database(stack, name, *TABLES)
+    inline = converter_settings(stack.layout, WITH_SCHEMAS) if request.param == "schemas" else {}
+    with replicated(stack, stack_config, name, dsn, debezium=inline) as database:
+        yield database
+
+
+def test_each_statement_is_followed(altered: Replicated, spark: Session) -> None:
+    merging = Merging(altered, spark)
+    for step, statements in STEPS.items():
+        with psycopg.connect(altered.dsn, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+        merging.merge("people", "keyed", "bag")
+        gone = ["score"] if "dropped" in step else []
+        found = altered.differences("people", "keyed", "bag", ignoring=gone)
+        assert not found, f"{step}: {found}"
