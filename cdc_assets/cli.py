@@ -157,6 +157,29 @@ def accept_restart(table: str, *, dry_run: bool) -> None:
 
 
 @cli.group()
+def schema() -> None:
+    """Columns: how the lake's differ from the source's."""
+
+
+@schema.command("diff")
+@click.argument("table")
+def diff(table: str) -> None:
+    """Print what TABLE's columns go through with the next records, and change nothing.
+
+    TABLE is [source.][schema.]table. Its columns are compared with those that the source's database
+    has now, or the last records, if no database: is configured. Exits with 1 if the table would
+    stop.
+    """
+    from cdc_assets.operate.schema_diff import schema_diff
+
+    found = schema_diff(_config(), table)
+    for line in found.lines:
+        click.echo(line)
+    if found.stops:
+        sys.exit(FAILED)
+
+
+@cli.group()
 def quarantine() -> None:
     """Records that could not be merged: which they are; merge them again."""
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cdc_assets.schema.existing import UNTOLD, implied, of_text
+from cdc_assets.schema.types import Column, Existing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +26,46 @@ class Facts:
     existing: str | None = None
     is_untold: bool = False
     is_implied: bool = False
+
+
+def with_number(column: Column, facts: Facts | None) -> Column:
+    """With its number in the database's catalog."""
+    number = facts.number if facts is not None else 0
+    return replace(column, identity=replace(column.identity, number=number))
+
+
+def told(
+    column: Column,
+    facts: Facts | None,
+    texts: Mapping[str, str | None],
+    *,
+    is_merged: bool,
+    implies: bool,
+) -> Column:
+    """A new column, with its number and what older rows have in it.
+
+    Args:
+        column: by its name in records; its ``existing`` is what a record's schema tells.
+        facts: of the catalog; None without one.
+        texts: what a person says that older rows have, by the name; None for nothing.
+        is_merged: its table is merged with others into one, in whose rows a value would be put too.
+        implies: the database is one that gives a column without a default a value of its own.
+    """
+    column = with_number(column, facts)
+    if column.name in texts:
+        text = texts[column.name]
+        return replace(column, existing=None if text is None else of_text(text, column))
+    existing = column.existing
+    if facts is not None:
+        existing = _existing(facts, column)
+    elif existing is None and column.required and implies:
+        existing = implied(column)
+    return replace(column, existing=UNTOLD if existing and is_merged else existing)
+
+
+def _existing(facts: Facts, column: Column) -> Existing | None:
+    if facts.is_untold:
+        return UNTOLD
+    if facts.existing is not None:
+        return of_text(facts.existing, column)
+    return implied(column) if facts.is_implied else None

@@ -18,6 +18,7 @@ class Writer:
         text: what the format needs to read its records.
         is_of_key: its records have a key alone: nothing of it says what columns there are.
         homes: the lake's columns by the names of the schema's, where these differ.
+        names: of all fields that its rows have, those that the lake is not to have included.
     """
 
     number: int
@@ -25,6 +26,7 @@ class Writer:
     text: str = ""
     is_of_key: bool = False
     homes: Mapping[str, str] = field(default_factory=dict[str, str])
+    names: tuple[str, ...] = ()
 
     @property
     def there(self) -> frozenset[str]:

@@ -33,6 +33,7 @@ from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.lake import Lake, Published, TableState
 from cdc_assets.lake.carried import SideMark
+from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.lake.side import side_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.branch import Branch
@@ -42,7 +43,6 @@ from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import BEGIN, begin_of
 from cdc_assets.merge.intake.read import read_ranges
 from cdc_assets.merge.plan.result import BatchResult
-from cdc_assets.merge.plan.table_steps import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated

@@ -1,7 +1,8 @@
-"""The two checks of every table, with the same verdict in a run and without one.
+"""The checks of every table, with the same verdict in a run and without one.
 
 `offsets_contiguous`: each snapshot's offsets begin where the one before it ended, and the
 committed offsets lie within the log. `replication_slo`: the promise, over changes.
+`schema_in_sync`: the lake's columns are the source's newest ones.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import dagster as dg
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.failures import Failure
+from cdc_assets.operate.schema_drift import Drift, drifts
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
 from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
-from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SLO, table_key
+from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, table_key
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -77,35 +79,42 @@ def check_specs(asset: dg.AssetKey) -> Sequence[dg.AssetCheckSpec]:
             asset=asset,
             description="Enough changes became visible in time: the source's `slo`.",
         ),
+        dg.AssetCheckSpec(
+            CHECK_SCHEMA,
+            asset=asset,
+            description="The lake's columns are those that the source's database has now.",
+        ),
     )
 
 
 def verdicts(services: Services, seen: Survey) -> Iterator[Verdict]:
-    """Both checks of each table.
+    """The checks of each table.
 
     Raises:
         UnreachableError: if Kafka or the catalog does not answer.
     """
     reports = slo_reports(services, seen.tables, seen.at)
+    differing = drifts(services, [(t.entry, t.state) for t in seen.tables if t.state])
     for each in seen.tables:
         entry = each.entry
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
         yield offsets_verdict(each, history)
         yield slo_verdict(SloFacts(each, target, reports[each.table], seen.at))
+        yield schema_verdict(each, differing.get(each.table, Drift()))
 
 
 def check_results(services: Services, table: TableSurvey) -> Iterator[dg.AssetCheckResult]:
-    """Both checks of one table, for the end of its run."""
+    """The checks of one table, for the end of its run."""
     seen = Survey(services.clock(), (table,))
     yield from (verdict.result() for verdict in verdicts(services, seen))
 
 
 def unjudged(entry: TableEntry, why: str) -> Sequence[dg.AssetCheckResult]:
-    """Both checks of a table that failed, where nothing can be looked at either."""
+    """The checks of a table that failed, where nothing can be looked at either."""
     key = table_key(entry.table)
     verdicts = (Verdict(key, check, False, ERROR, f"failing: {why}")
-                for check in (CHECK_OFFSETS, CHECK_SLO))  # fmt: skip
+                for check in (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA))  # fmt: skip
     return [each.result() for each in verdicts]
 
 
@@ -134,6 +143,20 @@ def _held_words(failure: Failure | None) -> Iterator[str]:
     """Why the table does not go on."""
     if failure:
         yield f"{'waiting' if failure.is_waiting else 'failing'}: {failure.message}"
+
+
+def schema_verdict(table: TableSurvey, drift: Drift) -> Verdict:
+    """Compare with the source's columns: ERROR if the table will stop, WARN if it will follow."""
+    words = [*drift.lines()] or [f"as {drift.by or 'the records'} have them"]
+    return Verdict(
+        asset=table_key(table.table),
+        check=CHECK_SCHEMA,
+        passed=drift.is_in_sync,
+        severity=ERROR if drift.stops else WARN,
+        description="; ".join(words),
+        reason="" if drift.is_in_sync else "; ".join(words),
+        metadata={"differences": 0 if drift.is_in_sync else len(words)},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from cdc_assets.registry import TableEntry
 
 CHECK_OFFSETS: Final = "offsets_contiguous"
 CHECK_SLO: Final = "replication_slo"
+CHECK_SCHEMA: Final = "schema_in_sync"
 
 TAG_TABLE: Final = "cdc/table"
 """On each run that a sensor or command starts: the tables, joined by spaces."""

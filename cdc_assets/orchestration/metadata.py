@@ -57,7 +57,7 @@ def batch_metadata(
         "attempt_id": dg.MetadataValue.text(batch.attempt_id),
         "replay": dg.MetadataValue.bool(batch.replay),
         "plan": dg.MetadataValue.md(f"```\n{batch.plan_text}\n```"),
-        **schema_metadata(config, entry, batch_columns(batch.schema)),
+        **schema_metadata(config, entry, batch_columns(batch.schema), batch.schema),
         **_absent(batch),
         **({"dagster/row_count": batch.row_count} if batch.row_count is not None else {}),
     }
@@ -111,12 +111,23 @@ def offsets_table(ranges: tuple[OffsetRange, ...]) -> dg.MetadataValue:
 
 
 def schema_metadata(
-    config: ReplicationConfig, entry: TableEntry, columns: Sequence[dg.TableColumn]
+    config: ReplicationConfig,
+    entry: TableEntry,
+    columns: Sequence[dg.TableColumn],
+    schema: TableSchema | None,
 ) -> Metadata:
-    """Columns, and from which source columns they come; our own come from none."""
+    """Columns, and from which source columns they come; our own come from none.
+
+    Args:
+        config: the configuration.
+        entry: the table.
+        columns: of the lake.
+        schema: says what the source calls them; None if the table does not say so.
+    """
     origin = database_key(config, entry.table)
     copied = [column.name for column in columns if not column.name.startswith(OWN_COLUMNS)]
-    lineage = {name: [dg.TableColumnDep(origin, name)] for name in copied}
+    called = {each.name: each.sent_as for each in schema.columns} if schema else {}
+    lineage = {name: [dg.TableColumnDep(origin, called.get(name, name))] for name in copied}
     return {
         "dagster/column_schema": dg.TableSchema(columns=list(columns)),
         "dagster/column_lineage": dg.TableColumnLineage(lineage),

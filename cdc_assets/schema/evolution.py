@@ -120,15 +120,28 @@ class EvolutionPlan:
         """Whether the source's columns are those of the lake."""
         return not (self.changes or self.refused)
 
+    def lines(self) -> tuple[str, ...]:
+        """What changes and what is refused, for people."""
+        return (*map(_described, self.changes), *(f"refused: {each}" for each in self.refused))
+
     def describe(self) -> str:
         """One line for plans and errors."""
         return "; ".join([*map(_described, self.changes), *self.refused])
+
+    def after(self, table: TableSchema) -> TableSchema:
+        """The table's columns once this is done."""
+        return evolved(table, self.changes)
+
+
+def _with_value(column: Column) -> str:
+    """The value is the database's, and may be a secret: that there is one is said."""
+    return ", with a value in older rows" if column.existing else ""
 
 
 def _described(change: Change) -> str:
     match change:
         case Added(column):
-            return f"add {column.name} {column.type}"
+            return f"add {column.name} {column.type}{_with_value(column)}"
         case Widened(column):
             return f"widen {column.name} to {column.type}"
         case Renamed(column, was):

@@ -144,22 +144,19 @@ def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | Unmapp
     return column
 
 
+def as_digest(column: Column) -> Column:
+    """A column of which the lake has only a digest of the values."""
+    detail = replace(column.detail or WireDetail(), mask=True)
+    return replace(column, type=Primitive.STRING, comment="SHA-256 of the value", detail=detail)
+
+
 def _masked(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
     if column.wire is None:
         return column
-    known = column if isinstance(column, Column) else None
-    detail = replace((known and known.detail) or WireDetail(), mask=True)
-    return Column(
-        column.name,
-        Primitive.STRING,
-        column.wire,
-        column.required,
-        column.unchanged_marker,
-        known.element_wire if known else None,
-        "SHA-256 of the value",
-        known.absent if known else False,
-        detail,
-    )
+    if isinstance(column, UnmappedColumn):
+        told = (column.required, column.unchanged_marker)
+        column = Column(column.name, Primitive.STRING, column.wire, *told)
+    return as_digest(column)
 
 
 def _typed(

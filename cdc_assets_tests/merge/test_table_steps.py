@@ -7,15 +7,14 @@ from dataclasses import replace
 import pytest
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.lake.columns import COLUMN, described
 from cdc_assets.lake.state import LakeColumn, TableState
 from cdc_assets.merge.plan.table_steps import (
-    COLUMN,
     AddColumns,
     DescribeColumns,
     SetIdentifier,
     WidenColumn,
     describe,
-    described,
     identifier,
     plan_columns,
     statements,

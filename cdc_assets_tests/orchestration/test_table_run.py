@@ -154,7 +154,8 @@ def test_each_batch_is_one_materialization_with_its_numbers(
     (origin,) = lineage.deps_by_column["name"]
     assert (origin.asset_key.path[-1], origin.column_name) == ("orders", "name")
     checks = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
-    assert checks == {"offsets_contiguous": True, "replication_slo": True}
+    told = {"offsets_contiguous": True, "replication_slo": True, "schema_in_sync": True}
+    assert checks == told
 
 
 @pytest.mark.parametrize("point", ["dagster: event", "failures: clear", "failures: write"])

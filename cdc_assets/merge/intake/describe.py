@@ -19,7 +19,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
-from cdc_assets.databases.facts import Facts
+from cdc_assets.databases.facts import Facts, told, with_number
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
@@ -30,11 +30,11 @@ from cdc_assets.merge.intake.sampled import sample
 from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.existing import UNTOLD, implied, of_text
+from cdc_assets.schema.existing import of_text
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
-from cdc_assets.schema.types import Column, Existing, TableSchema, Wire
+from cdc_assets.schema.types import Column, TableSchema, Wire
 
 _EXCLUDED: Final = "the configuration excludes it"
 _BY_PARTITION: Final = (
@@ -46,7 +46,7 @@ _BY_ROOT: Final = (
     "connector, whose snapshot reads them too (table.exclude.list), delete the topics of table and "
     "partitions, and take a new snapshot; or capture the partitions only (table.include.list)"
 )
-_OF_BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
+OF_BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
 _log = logging.getLogger(__name__)
 
 
@@ -237,19 +237,13 @@ class TypeSource:
             column: by its name in records; its ``existing`` is what a record's schema tells.
             scheme: of the table's positions.
         """
-        texts = self._source.overrides(entry.table).existing
-        facts = (self.facts(entry) or {}).get(column.name)
-        column = with_number(column, facts)
-        if column.name in texts:
-            text = texts[column.name]
-            return replace(column, existing=None if text is None else of_text(text, column))
-        existing = column.existing
-        if facts is not None:
-            existing = _by_facts(facts, column)
-        elif existing is None and column.required and scheme in _OF_BINLOGS:
-            existing = implied(column)
-        # A value would be put into the rows of all tables that are merged into one.
-        return replace(column, existing=UNTOLD if existing and entry.shard else existing)
+        return told(
+            column,
+            (self.facts(entry) or {}).get(column.name),
+            self._source.overrides(entry.table).existing,
+            is_merged=entry.shard is not None,
+            implies=scheme in OF_BINLOGS,
+        )
 
     def seen(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
         """A table's columns as its database has them now, where that tells how they arrive.
@@ -494,21 +488,6 @@ def _is_reserved(name: str, *, soft: bool) -> bool:
 def _is_no_text(name: str) -> bool:
     """With U+0000, which ends a name for many readers, or half of a surrogate pair."""
     return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
-
-
-def with_number(column: Column, facts: Facts | None) -> Column:
-    """With its number in the database's catalog."""
-    number = facts.number if facts is not None else 0
-    return replace(column, identity=replace(column.identity, number=number))
-
-
-def _by_facts(facts: Facts, column: Column) -> Existing | None:
-    """What older rows have in a column that was added, by the catalog."""
-    if facts.is_untold:
-        return UNTOLD
-    if facts.existing is not None:
-        return of_text(facts.existing, column)
-    return implied(column) if facts.is_implied else None
 
 
 def _keyed(described: Described, names: tuple[str, ...]) -> Described:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
+from cdc_assets.lake.columns import SCHEMA, columns_of, dropped
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
 from cdc_assets.merge.intake.joining import require_alike
@@ -24,8 +25,6 @@ from cdc_assets.merge.plan.table_steps import (
     CreateSide,
     CreateTable,
     TableStep,
-    described,
-    dropped,
     identifier,
     plan_columns,
     statements,
@@ -35,10 +34,9 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables import ledger, tombstones
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import Reaction
-from cdc_assets.schema.stored import from_json, to_json
+from cdc_assets.schema.stored import to_json
 from cdc_assets.schema.types import TableSchema
 
-_SCHEMA: Final = "cdc-assets.schema"
 _DIALECT: Final = "cdc-assets.dialect"
 _INLINE: Final = "cdc-assets.inline-schema"
 _BEFORE_DIALECTS: Final = {"true": "inline", "false": "bare"}
@@ -196,8 +194,8 @@ class LakeTables:
     def _stored(self, state: TableState) -> FirstSchema:
         """What was recorded when the table was made, and when it was changed."""
         said = state.properties
-        text = said.get(_SCHEMA)
-        if text is None:
+        columns = columns_of(state)
+        if columns is None:
             what = "the lake table does not say how its records are decoded: it is not ours"
             remedy = "drop it, or give this table another target in the configuration"
             raise TerminalError(what, where=self._where, remedy=remedy)
@@ -205,14 +203,7 @@ class LakeTables:
             what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
             remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
-        layout = Layout(
-            dialect=said[_DIALECT] if _DIALECT in said else _BEFORE_DIALECTS[said[_INLINE]],
-            keyed=said[_KEYED] == "true",
-            split_keys=said[_SPLIT] == "true",
-            scheme=Scheme(said[_SCHEME]),
-            key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
-        )
-        stored = self._withholding(described(from_json(text), state))
+        stored = self._withholding(columns)
         wanted = self._entry.shard.column if self._entry.shard else None
         if stored.shard_column != wanted:
             what = (
@@ -221,7 +212,12 @@ class LakeTables:
             )
             remedy = "give this table another target in the configuration (merge_into)"
             raise TerminalError(what, where=self._where, remedy=remedy)
-        return FirstSchema(stored, layout)
+        return FirstSchema(stored, layout_of(said))
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Columns that the lake is not to have, or of which it is to have digests only."""
+        return self._masked | {*self._excluded}
 
     def _withholding(self, stored: TableSchema) -> TableSchema:
         """Without what is excluded, from now on too.
@@ -230,10 +226,12 @@ class LakeTables:
             TerminalError: if the lake has it already, or the configuration masks otherwise.
         """
         remedy = "write these columns as they were, or build the table anew: cdc-assets rebuild"
-        if there := [name for name in self._excluded if name in stored.names]:
+        sent = {each.sent_as for each in stored.columns}
+        masked = {stored.column(name).sent_as for name in stored.masked}
+        if there := [name for name in self._excluded if name in sent]:
             what = f"the configuration excludes columns that the lake has: {', '.join(there)}"
             raise TerminalError(what, where=self._where, remedy=remedy)
-        if other := sorted(stored.masked ^ (self._masked & set(stored.names))):
+        if other := sorted(masked ^ (self._masked & sent)):
             what = f"the table was made with other columns masked: {', '.join(other)} differ"
             raise TerminalError(what, where=self._where, remedy=remedy)
         more = tuple(name for name in self._excluded if name not in stored.left_out)
@@ -250,7 +248,7 @@ class LakeTables:
             **_MERGE_ON_READ,
             "format-version": str(self._config.format_version),
             **(_OF_SHARDS if self._entry.shard else told),
-            _SCHEMA: to_json(first.schema),
+            SCHEMA: to_json(first.schema),
             _DIALECT: first.layout.dialect,
             _KEYED: str(first.layout.keyed).lower(),
             _SPLIT: str(first.layout.split_keys).lower(),
@@ -258,6 +256,17 @@ class LakeTables:
             _KEY_FORM: first.layout.key_form.value,
             _DELETES: self._deletes,
         }
+
+
+def layout_of(said: Mapping[str, str]) -> Layout:
+    """What a table's records are like, of its properties."""
+    return Layout(
+        dialect=said[_DIALECT] if _DIALECT in said else _BEFORE_DIALECTS[said[_INLINE]],
+        keyed=said[_KEYED] == "true",
+        split_keys=said[_SPLIT] == "true",
+        scheme=Scheme(said[_SCHEME]),
+        key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
+    )
 
 
 def _with_ids(record: TableSchema, at: str) -> TableSchema:

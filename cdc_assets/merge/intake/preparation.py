@@ -12,22 +12,22 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_assets.databases.facts import Facts
+from cdc_assets.databases.facts import Facts, with_number
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.oversized import blanked
 from cdc_assets.formats.sample import Written
 from cdc_assets.formats.writers import Writer
+from cdc_assets.lake.columns import DROPPED
 from cdc_assets.merge.intake.absent import AbsentColumns
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.describe import TypeSource, with_number
+from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.written import Schemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
 from cdc_assets.merge.plan.table_steps import (
-    DROPPED,
     ColumnPlan,
     DescribeColumns,
     DropColumns,
@@ -37,6 +37,7 @@ from cdc_assets.merge.plan.table_steps import (
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.schema.evolution import lacking
 from cdc_assets.schema.homes import home_of, homes
+from cdc_assets.schema.overrides import as_digest
 from cdc_assets.schema.types import Column, TableSchema
 
 _log: Final = logging.getLogger(__name__)
@@ -84,7 +85,9 @@ class Preparation:
         writers = self.writers(plan, raw)
         plan = self._numbered(plan, raw, writers)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
+        before = plan.schema
         plan = self._widened(plan, readable, unknown)
+        self._require_withheld(plan, before, [each.names for each in writers.values()])
         writers = {number: _at_home(each, plan.schema) for number, each in writers.items()}
         decoder = BatchDecoder(raw, plan, self.format, writers)
         names = dict.fromkeys(n for each in readable for n in lacking(plan.schema, each))
@@ -113,6 +116,34 @@ class Preparation:
         left: tuple[TableStep, ...] = (LeaveOut(tuple(gone)),) if gone else ()
         told = self._with_numbers(plan, columns)
         return replace(plan, schema=told.schema, steps=(*plan.steps, *left, *told.steps))
+
+    def _require_withheld(
+        self, plan: BatchPlan, before: TableSchema, records: Sequence[Sequence[str]]
+    ) -> None:
+        """A column that is withheld may have got another name, which nobody has said yet.
+
+        Raises:
+            TerminalError: if one is gone where another is new.
+        """
+        known = before.by_any_name
+        new = {each.sent_as for each in plan.schema.columns if each.sent_as not in known}
+        new -= self.tables.withheld
+        told = [*(names for names in records if names)]
+        if not told and new:
+            told = [[*(self.types.facts(plan.entry) or self.tables.withheld), *new]]
+        for names in told:
+            gone = sorted(self.tables.withheld - {*names})
+            shown = sorted(new & {*names})
+            if gone and shown:
+                what = (
+                    f"the records have {', '.join(shown)} and no longer {', '.join(gone)}, which "
+                    "the configuration withholds: it may be that by another name"
+                )
+                remedy = (
+                    "exclude or mask the new one too (tables.<schema.table>.columns), or take out "
+                    "what was dropped"
+                )
+                raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
 
     def has_schemas(self, plan: BatchPlan) -> bool:
         """Whether each record tells its own schema."""
@@ -219,7 +250,7 @@ class Preparation:
         if written.is_of_key:
             return Writer(number, _of_key(plan.schema), written.text, is_of_key=True)
         schema = self.types.of_record(plan.entry, written.described, plan.schema)
-        return Writer(number, schema, written.text)
+        return Writer(number, schema, written.text, names=written.described.names)
 
     def _numbered(
         self, plan: BatchPlan, raw: DataFrame, writers: Mapping[int, Writer]
@@ -244,7 +275,11 @@ def _at_home(writer: Writer, table: TableSchema) -> Writer:
         return writer
     found = homes(table.of_source, writer.schema)
     differing = {sent: name for sent, name in found.items() if sent != name}
-    return replace(writer, homes=differing) if differing else writer
+    hidden = {sent for sent, name in found.items() if name in table.masked}
+    columns = tuple(
+        as_digest(each) if each.name in hidden else each for each in writer.schema.columns
+    )
+    return replace(writer, homes=differing, schema=replace(writer.schema, columns=columns))
 
 
 def _of_key(schema: TableSchema) -> TableSchema:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.lake.state import LakeColumn, TableState
 from cdc_assets.merge.statements import sql
 from cdc_assets.schema.evolution import (
@@ -28,18 +29,8 @@ from cdc_assets.schema.evolution import (
     plan_evolution,
 )
 from cdc_assets.schema.iceberg import from_iceberg, may_identify
-from cdc_assets.schema.stored import column_from_json, column_to_json
+from cdc_assets.schema.stored import column_to_json
 from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
-
-LEFT_OUT: Final = "cdc-assets.left-out."
-"""Property of a column that the table is not to have."""
-
-DROPPED: Final = "cdc-assets.dropped."
-"""Property of a column that the table no longer has, or is about not to; "false" if it has again
-one of that name."""
-
-COLUMN: Final = "cdc-assets.column."
-"""Property of a column that was added or adopted after the table was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,49 +222,6 @@ class ColumnPlan:
     changes: tuple[EvolutionPlan, ...]
 
 
-def described(schema: TableSchema, state: TableState) -> TableSchema:
-    """The schema that was recorded when the table was made, and what was since.
-
-    Of a column that was renamed the later description counts, and of a name that columns have had
-    one after the other the later column.
-    """
-    said = state.properties
-    later = {
-        name.removeprefix(COLUMN): column_from_json(text)
-        for name, text in said.items()
-        if text and name.startswith(COLUMN)
-    }
-    found = {each.name: each for each in schema.columns} | later
-    found = {name: each for name, each in found.items() if said.get(DROPPED + name) != "true"}
-    gone = {n for c in found.values() for n in c.identity.was if _is_before(found.get(n), c)}
-    now = {n: c.name for c in found.values() if c.name not in gone for n in c.identity.was}
-    visible = {name: each for name, each in found.items() if name not in gone}
-    names = dict.fromkeys(
-        name
-        for each in (*schema.columns, *(later[name] for name in sorted(later)))
-        if (name := _called_now(each.name, visible, now)) in visible
-    )
-    left = (n.removeprefix(LEFT_OUT) for n, text in said.items() if text and n.startswith(LEFT_OUT))
-    return replace(
-        schema,
-        columns=tuple(visible[name] for name in names),
-        key=tuple(_called_now(name, visible, now) for name in schema.key),
-        left_out=tuple(dict.fromkeys([*schema.left_out, *sorted(left)])),
-    )
-
-
-def _is_before(column: Column | None, other: Column) -> bool:
-    return column is not None and column.identity.turn < other.identity.turn
-
-
-def _called_now(name: str, visible: Mapping[str, Column], now: Mapping[str, str]) -> str:
-    """What the column is called that had this name when the table was made."""
-    mine = visible.get(name)
-    if mine is not None and (name not in now or name in mine.identity.was):
-        return name
-    return now.get(name, name)
-
-
 def plan_columns(
     stored: TableSchema,
     columns: Sequence[LakeColumn] | None,
@@ -321,12 +269,6 @@ def plan_columns(
     left = tuple(each.name for each in changes if isinstance(each, LeftOut))
     out = (LeaveOut(left),) if left else ()
     return ColumnPlan((*ended, *out, *steps), after, made)
-
-
-def dropped(state: TableState) -> tuple[str, ...]:
-    """Columns that the table has and is not to have: they were dropped at the source."""
-    said = state.properties
-    return tuple(each.name for each in state.columns if said.get(DROPPED + each.name) == "true")
 
 
 def _half_renamed(stored: TableSchema, actual: Mapping[str, object]) -> dict[str, str]:

@@ -143,7 +143,11 @@ def _closing(
     metadata = {**quiet_metadata(table.committed, lag), "hour_closed": True}
     if table.state is None:
         return materialization(table_key(table.table), hour.key, metadata, None)
-    columns = schema_metadata(services.config, table.entry, lake_columns(table.state))
+    from cdc_assets.lake.columns import columns_of
+
+    columns = schema_metadata(
+        services.config, table.entry, lake_columns(table.state), columns_of(table.state)
+    )
     return materialization(
         table_key(table.table),
         hour.key,

@@ -1,0 +1,36 @@
+"""``cdc-assets schema diff``: one table's columns against the source's newest ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import find_table
+from cdc_assets.operate.schema_drift import newest_drift
+from cdc_assets.operate.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDiff:
+    """What to print; ``stops``: the table would stop, or nothing can be known."""
+
+    lines: tuple[str, ...]
+    stops: bool
+
+
+def schema_diff(config: ReplicationConfig, table: str) -> SchemaDiff:
+    """Compares; changes nothing.
+
+    Raises:
+        TerminalError: if no table is meant, or several.
+        CdcError: if the lake, Kafka or a registry does not answer.
+    """
+    services = Services(config)
+    entry = find_table(config, services.registry.load(), table)
+    state = services.lake.state(entry.target, entry.shard_value)
+    if state is None:
+        return SchemaDiff((f"{entry.table}: not in the lake yet",), stops=False)
+    found = newest_drift(services, entry, state)
+    head = f"{entry.table} → {entry.target}, against {found.by or 'nothing that tells columns'}:"
+    lines = tuple(f"  {line}" for line in found.lines())
+    return SchemaDiff((head, *(lines or ("  in sync",))), found.stops or bool(found.untold))

@@ -1,0 +1,220 @@
+"""How a table's columns in the lake differ from the source's newest ones.
+
+The newest are those of the database's catalog, where ``database:`` is configured; otherwise those
+of the last records that tell their schema. What differs is what the next records will change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.databases.facts import Facts, told, with_number
+from cdc_assets.errors import CdcError
+from cdc_assets.operate.services import Services
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.evolution import EvolutionPlan, plan_evolution
+from cdc_assets.schema.homes import home_of
+from cdc_assets.schema.promotions import fits
+from cdc_assets.schema.types import Column, TableSchema, UnmappedColumn
+
+if TYPE_CHECKING:
+    from cdc_assets.databases.catalog import SourceTable
+    from cdc_assets.lake import TableState
+
+BY_CATALOG: Final = "the database's catalog"
+BY_RECORDS: Final = "the newest records"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What differs.
+
+    Attributes:
+        plan: what the table goes through when such records come; what of it is refused stops it.
+        dropped: columns that the source no longer has.
+        is_gone: the source no longer has the table.
+        by: what tells the newest columns; empty if nothing does.
+        untold: why nothing is known, if the database did not answer.
+    """
+
+    plan: EvolutionPlan = field(default_factory=EvolutionPlan)
+    dropped: tuple[str, ...] = ()
+    is_gone: bool = False
+    by: str = ""
+    untold: str = ""
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.untold or self.is_gone or self.dropped) and self.plan.is_empty
+
+    @property
+    def stops(self) -> bool:
+        """Whether the table stops when such records come."""
+        return bool(self.plan.refused)
+
+    def lines(self) -> Iterator[str]:
+        """What differs, for people."""
+        if self.untold:
+            yield f"not known: {self.untold}"
+        if self.is_gone:
+            yield "the source no longer has the table; its rows stay"
+        yield from self.plan.lines()
+        for name in self.dropped:
+            yield f"{name} was dropped at the source: emptied in the rows that change"
+
+
+def drifts(
+    services: Services, tables: Sequence[tuple[TableEntry, TableState]]
+) -> dict[TableName, Drift]:
+    """Compare tables with their databases' catalogs, which are asked once for each source.
+
+    Tables of sources without ``database:`` are told to be in sync: their columns follow the
+    records.
+    """
+    from cdc_assets.databases.catalog import catalog_of
+
+    found: dict[TableName, Drift] = {}
+    by_source: dict[str, list[tuple[TableEntry, TableState]]] = {}
+    for entry, state in tables:
+        by_source.setdefault(entry.table.source, []).append((entry, state))
+    for source, mine in by_source.items():
+        database = services.config.source(source).database
+        if database is None:
+            found |= {entry.table: Drift() for entry, _ in mine}
+            continue
+        try:
+            there = catalog_of(database).read([entry.table for entry, _ in mine])
+        except CdcError as error:
+            found |= {entry.table: Drift(untold=str(error)) for entry, _ in mine}
+            continue
+        for entry, state in mine:
+            found[entry.table] = _by_catalog(services, entry, state, there.get(entry.table))
+    return found
+
+
+def newest_drift(services: Services, entry: TableEntry, state: TableState) -> Drift:
+    """The same of one table; without a database, by its topic's last records.
+
+    Raises:
+        CdcError: if Kafka or a registry does not answer.
+    """
+    if services.config.source(entry.table.source).database is not None:
+        return drifts(services, [(entry, state)])[entry.table]
+    return _by_records(services, entry, state)
+
+
+def _by_catalog(
+    services: Services, entry: TableEntry, state: TableState, table: SourceTable | None
+) -> Drift:
+    from cdc_assets.lake.columns import columns_of
+
+    stored = columns_of(state)
+    if stored is None:
+        return Drift()
+    if table is None:
+        return Drift(is_gone=True, by=BY_CATALOG)
+    source = services.config.source(entry.table.source)
+    described = services.formats[entry.table.source].of_catalog(table)
+    hidden = {*table.unpublished(source.database.publication if source.database else None)}
+    overrides = source.overrides(entry.table)
+    mine = stored.of_source
+    tells_types = described.origin == stored.origin
+    facts = {
+        name: replace(each, number=0) if entry.shard else each for name, each in table.facts.items()
+    }
+    columns = tuple(
+        _numbered(each, mine, described.names, facts, tells_types=tells_types)
+        for each in described.columns
+        if each.name not in {*hidden, *overrides.excluded}
+    )
+    given = (
+        _told(c, mine, described.names, facts, overrides.existing, is_merged=bool(entry.shard))
+        for c in columns
+        if isinstance(c, Column)
+    )
+    seen = TableSchema(tuple(given), mine.as_sent.key)
+    refused = tuple(
+        f"column {c.name} ({c.source_type}) cannot be stored exactly: {c.reason}"
+        for c in columns
+        if isinstance(c, UnmappedColumn)
+    )
+    plan = plan_evolution(mine, seen, source.policy(entry.table), by_catalog=tells_types)
+    plan = replace(plan, refused=(*plan.refused, *refused))
+    return _with_dropped(mine, seen, plan, BY_CATALOG)
+
+
+def _numbered(
+    column: Column | UnmappedColumn,
+    table: TableSchema,
+    names: Sequence[str],
+    facts: Mapping[str, Facts],
+    *,
+    tells_types: bool,
+) -> Column | UnmappedColumn:
+    """As the catalog has it; where records tell types better, as the lake has it, or wider."""
+    named = Column(column.name, table.columns[0].type, table.columns[0].wire)
+    found = column if isinstance(column, Column) else named
+    found = with_number(found, facts.get(column.name))
+    home = home_of(table, found, names) or _by_number(table, found)
+    wider = home is not None and isinstance(column, Column) and fits(home.type, column.type)
+    if home is not None and not (isinstance(column, Column) and (tells_types or wider)):
+        return replace(found, type=home.type, wire=home.wire, detail=home.detail)
+    if home is not None and home.detail is not None and home.detail.mask:
+        return replace(found, type=home.type)
+    return found if isinstance(column, Column) else column
+
+
+def _told(
+    column: Column,
+    table: TableSchema,
+    names: Sequence[str],
+    facts: Mapping[str, Facts],
+    texts: Mapping[str, str | None],
+    *,
+    is_merged: bool,
+) -> Column:
+    """With what older rows have in it, if it is new."""
+    if home_of(table, column, names) or _by_number(table, column):
+        return column
+    return told(column, facts.get(column.name), texts, is_merged=is_merged, implies=False)
+
+
+def _by_number(table: TableSchema, column: Column) -> Column | None:
+    number = column.identity.number
+    return next((c for c in table.columns if number and c.identity.number == number), None)
+
+
+def _by_records(services: Services, entry: TableEntry, state: TableState) -> Drift:
+    from cdc_assets.lake.columns import columns_of
+    from cdc_assets.merge.intake.layouts import layout_of
+
+    stored = columns_of(state)
+    fmt = services.formats[entry.table.source]
+    records = services.log.edges([entry.topic]).get(entry.topic, ())
+    newest = sorted(records, key=lambda each: (each.timestamp, each.coordinate), reverse=True)
+    layout = layout_of(state.properties)
+    for record in newest:
+        for message in fmt.unpacked(record, entry.table) if record.value is not None else ():
+            written = fmt.written(message, layout)
+            if stored is None or written is None or written.is_of_key:
+                continue
+            source = services.config.source(entry.table.source)
+            left = dict.fromkeys((*stored.left_out, *source.overrides(entry.table).excluded), "")
+            given = written.described.without(left)
+            seen = TableSchema(tuple(c for c in given.columns if isinstance(c, Column)))
+            mine = stored.of_source
+            plan = plan_evolution(mine, seen, source.policy(entry.table))
+            return _with_dropped(mine, seen, plan, BY_RECORDS)
+    return Drift()
+
+
+def _with_dropped(table: TableSchema, seen: TableSchema, plan: EvolutionPlan, by: str) -> Drift:
+    """With the columns that have no home in what is seen."""
+    after = plan.after(table)
+    there = {home.name for c in seen.columns if (home := home_of(after, c, seen.names))}
+    gone = tuple(n for n in after.expected if n not in there)
+    return Drift(plan, gone, by=by)
