@@ -166,6 +166,7 @@ class Demo:
 
 def _guide(url: str, stack: LocalStack, config: ReplicationConfig, source: DemoSource) -> str:
     home, program = os.path.relpath(stack.layout.home), _program(config)
+    invited = "\n".join(f"  {each};\n      {then}" for each, then in source.invited.items())
     catalog, namespace = config.lake.catalog.uri, f"{source.connector}_{source.schema}"
     return f"""\
 [bold]Dagster[/]      {url}   assets, checks, runs; each table of the shop is an asset
@@ -176,6 +177,9 @@ def _guide(url: str, stack: LocalStack, config: ReplicationConfig, source: DemoS
 
 [bold]Look at the replication[/]
   {program} status
+
+[bold]Alter its tables[/]: the replication follows, `{program} schema diff TABLE` says how
+{invited}
 
 [bold]Query the lake[/] with PyIceberg
   from pyiceberg.catalog import load_catalog

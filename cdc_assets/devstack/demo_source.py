@@ -39,6 +39,7 @@ class DemoSource:
         settings: of the connector.
         schema: of the shop's tables, as topics and assets name it.
         opened_by: the arguments of the command that opens the server's shell.
+        invited: statements to try there, each with what then appears in Dagster.
     """
 
     server: Server
@@ -48,6 +49,7 @@ class DemoSource:
     settings: Mapping[str, str]
     schema: str
     opened_by: str
+    invited: Mapping[str, str]
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -81,6 +83,23 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 settings=connector_config(layout),
                 schema="public",
                 opened_by=f"stack psql {SHOP}",
+                invited={
+                    "ALTER TABLE customers ADD COLUMN loyalty int DEFAULT 10": (
+                        "a column, with 10 in all rows"
+                    ),
+                    "ALTER TABLE customers RENAME COLUMN email TO mail": (
+                        "the column by its new name, values and history kept"
+                    ),
+                    "ALTER TABLE products ALTER COLUMN price TYPE numeric(14,2)": (
+                        "a wider column"
+                    ),
+                    "ALTER TABLE orders DROP COLUMN promised_for": (
+                        "the column stays, and is emptied in the rows that change"
+                    ),
+                    "ALTER TABLE inventory ALTER COLUMN on_hand TYPE text": (
+                        "the table stops and says why, the others go on"
+                    ),
+                },
             )
         case Server.MARIADB:
             return DemoSource(
@@ -92,6 +111,21 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 settings=mariadb_connector_config(layout),
                 schema=SHOP,
                 opened_by=f"stack mariadb {SHOP}",
+                invited={
+                    "ALTER TABLE customers ADD COLUMN loyalty int DEFAULT 10": (
+                        "a column, with 10 in all rows"
+                    ),
+                    "ALTER TABLE products MODIFY price decimal(14,2) NOT NULL": "a wider column",
+                    "ALTER TABLE orders DROP COLUMN promised_for": (
+                        "the column stays, and is emptied in the rows that change"
+                    ),
+                    "CREATE TABLE notes (id int PRIMARY KEY, text text)": (
+                        "an asset and an Iceberg table, once it has a row"
+                    ),
+                    "ALTER TABLE inventory MODIFY on_hand text": (
+                        "the table stops and says why, the others go on"
+                    ),
+                },
             )
         case _:
             assert_never(server)
