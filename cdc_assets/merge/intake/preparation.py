@@ -106,7 +106,7 @@ class Preparation:
         gone = self.types.unpublished(plan.entry, new) if new else {}
         for name, why in gone.items():
             _log.warning("table=%s: column %s is left out: %s", plan.entry.table, name, why)
-        past = self._past(plan, new)
+        past = self._past(plan, [n for n in new if n not in gone], [r.names for r in readable])
         schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
         records = [self._told(plan, each) for each in readable]
         by_catalog = not self.has_schemas(plan)
@@ -149,11 +149,44 @@ class Preparation:
         """Whether each record tells its own schema."""
         return self.format.writer(plan.layout, plan.entry.table) is not None
 
-    def _past(self, plan: BatchPlan, names: Sequence[str]) -> tuple[str, ...]:
-        """Of these, columns that the lake has dropped after the source: older records have them."""
-        once = [n for n in names if plan.state and plan.state.properties.get(DROPPED + n) == "true"]
-        facts = self.types.facts(plan.entry) if once else None
-        return tuple(name for name in once if facts is not None and name not in facts)
+    def _past(
+        self, plan: BatchPlan, names: Sequence[str], records: Sequence[Sequence[str]]
+    ) -> tuple[str, ...]:
+        """Of new columns those that the source has dropped again by now: the lake needs none.
+
+        Of records that tell their schema only those that the lake has had, and dropped.
+
+        Args:
+            plan: of the batch.
+            names: the new columns.
+            records: the columns of each schema of its records.
+
+        Raises:
+            TerminalError: if one may have been renamed since: its values are another column's then.
+        """
+        facts = self.types.facts(plan.entry) if names else None
+        vanished = [name for name in names if facts is not None and name not in facts]
+        if facts is None or not vanished:
+            return ()
+        table = plan.schema.of_source
+        known = {*table.by_any_name, *table.left_out, *self.types.unpublished(plan.entry, [*facts])}
+        numbers = {each.identity.number for each in table.columns} - {0}
+        strange = [n for n, f in facts.items() if n not in known and f.number not in numbers]
+        apart = [n for n in strange if not any({*vanished, n} <= {*each} for each in records)]
+        if apart:
+            what = (
+                f"the records have {', '.join(vanished)}, which the database no longer has, and it "
+                f"has {', '.join(apart)}: whether that is the same column nothing tells"
+            )
+            remedy = "build the table anew (cdc-assets rebuild), from a new snapshot"
+            raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
+        once = plan.state.properties if plan.state else {}
+        past = vanished
+        if self.has_schemas(plan):
+            past = [name for name in vanished if once.get(DROPPED + name) == "true"]
+        for name in past:
+            _log.warning("table=%s: %s was dropped at the source", plan.entry.table, name)
+        return tuple(past)
 
     def _told(self, plan: BatchPlan, record: TableSchema) -> TableSchema:
         """With what the database knows of the columns."""
