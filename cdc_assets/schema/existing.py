@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
+import struct
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Number
-from decimal import InvalidOperation
 from typing import Final
 
 from cdc_assets.schema.types import Column, Decimal, Existing, Primitive, Wire
@@ -22,17 +24,22 @@ UNTOLD: Final = Existing(None)
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _PLAIN: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_DATE: Final = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
-_DAY: Final = re.compile(_DATE)
-_MOMENT: Final = re.compile(f"{_DATE} {_TIME}")
-_INSTANT: Final = re.compile(rf"({_DATE} {_TIME})\+00(:00)?")
+_BITS: Final = re.compile(r"[01]+|b'[01]+'")
+_TIME: Final = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+_MOMENT: Final = re.compile(rf"(?P<day>[0-9-]{{10}}) {_TIME}")
+_INSTANT: Final = re.compile(r"(?P<moment>.*)\+00(:00)?", re.DOTALL)
+_ZONED: Final = re.compile(
+    r"[0-9-]{10}T[0-9]{2}:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6}0*)?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 _OF_DAY: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,6}))?")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TRUTHS: Final = {"t": "true", "true": "true", "1": "true",
                   "f": "false", "false": "false", "0": "false"}  # fmt: skip
 _HEX: Final = re.compile(r"\\x(?:[0-9a-f]{2})*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TIMES_OF_DAY: Final = frozenset({Wire.MILLIS_OF_DAY, Wire.NANOS_OF_DAY, Wire.ISO_TIME})
+_TIMES_OF_DAY: Final = frozenset({
+    Wire.MILLIS_OF_DAY, Wire.NANOS_OF_DAY, Wire.ISO_TIME, Wire.EPOCH_MICROS, Wire.TIME_TEXT,
+})  # fmt: skip
 _TEXTS: Final = frozenset({
     Wire.STRING, Wire.SCALAR, Wire.VARIABLE_SCALE_DECIMAL, Wire.DECIMAL_BYTES, Wire.ENUM_ORDINAL,
 })  # fmt: skip
@@ -57,13 +64,15 @@ def of_wire(value: object, column: Column) -> Existing:
     reader = _WIRES.get(column.wire)
     try:
         text = reader(value, column) if reader is not None else None
-    except (ValueError, TypeError, OverflowError, InvalidOperation, binascii.Error):
+    except (ValueError, TypeError, OverflowError, binascii.Error):
         text = None
     return Existing(text)
 
 
 def implied(column: Column) -> Existing:
-    """Of a column of MySQL or MariaDB that is NOT NULL and has no default."""
+    """Of a column of MySQL or MariaDB that is NOT NULL and has no default; of no enumeration."""
+    if column.detail is not None and column.detail.mask:
+        return UNTOLD
     if column.type is Primitive.STRING and column.wire is Wire.STRING:
         return Existing("")
     is_number = isinstance(column.type, Decimal) or column.type in {
@@ -77,47 +86,99 @@ def implied(column: Column) -> Existing:
 
 def _of_text(text: str, column: Column) -> str | None:
     match column.type:
-        case Primitive.LONG if found := _OF_DAY.fullmatch(text):
-            return str(_micros(found))
-        case Primitive.LONG if column.wire in _TIMES_OF_DAY:
-            return None
-        case Primitive.INT | Primitive.LONG:
-            return _matching(_INTEGER, text)
+        case Primitive.LONG | Decimal() if column.wire is Wire.BITS:
+            return _of_bits(text, column)
+        case Primitive.INT:
+            return _integer(text, 32)
+        case Primitive.LONG:
+            return _long(text, column)
         case Primitive.FLOAT | Primitive.DOUBLE:
-            return text if text in {"NaN", "Infinity", "-Infinity"} else _matching(_NUMBER, text)
+            return text if text in {"NaN", "Infinity", "-Infinity"} else _floating(text, column)
         case Decimal():
-            return _rounded(text, column.type)
+            return _fitting(text, column.type)
         case Primitive.BOOLEAN:
             return _TRUTHS.get(text)
         case Primitive.STRING:
-            return text if column.wire in _TEXTS else None
+            return text if column.wire in _TEXTS and _is_text(text) else None
         case Primitive.DATE:
-            return _matching(_DAY, text)
+            return text if _is_day(text) else None
         case Primitive.TIMESTAMP:
-            return _matching(_MOMENT, text)
+            return _moment_text(text)
         case Primitive.TIMESTAMPTZ:
             found = _INSTANT.fullmatch(text)
-            return f"{found[1]}+00:00" if found else None
+            moment = _moment_text(found["moment"]) if found else None
+            return f"{moment}+00:00" if moment else None
         case Primitive.BINARY:
             return text[2:] if _HEX.fullmatch(text) else None
         case _:
             return None
 
 
-def _matching(pattern: re.Pattern[str], text: str) -> str | None:
-    return text if pattern.fullmatch(text) else None
+def _of_bits(text: str, column: Column) -> str | None:
+    """The number that a string of bits is; MySQL writes ``b'101'``."""
+    if not _BITS.fullmatch(text):
+        return None
+    number = str(int(text.strip("b'"), 2))
+    plain = replace(column, wire=Wire.LONG)
+    return _of_text(number, plain)
 
 
-def _rounded(text: str, type_: Decimal) -> str | None:
-    """With as many digits as the type has, if none is lost."""
+def _long(text: str, column: Column) -> str | None:
+    """A time of day is stored as microseconds."""
+    if found := _OF_DAY.fullmatch(text):
+        return str(_micros(found))
+    return None if column.wire in _TIMES_OF_DAY else _integer(text, 64)
+
+
+def _integer(text: str, bits: int) -> str | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    return text if -(1 << bits - 1) <= int(text) < 1 << bits - 1 else None
+
+
+def _floating(text: str, column: Column) -> str | None:
+    """Not what only infinity or zero is near to."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = float(text)
+    if column.type is Primitive.FLOAT:
+        try:
+            (number,) = struct.unpack("<f", struct.pack("<f", number))
+        except OverflowError:
+            return None
+    is_zero = not re.search("[1-9]", re.split("[eE]", text)[0])
+    return text if math.isfinite(number) and (number == 0) == is_zero else None
+
+
+def _is_text(text: str) -> bool:
+    """Without halves of surrogate pairs, which no encoding holds."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _is_day(text: str) -> bool:
+    """Of the calendar, in the years 1 to 9999."""
+    if not _DAY.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _moment_text(text: str) -> str | None:
+    found = _MOMENT.fullmatch(text)
+    return text if found and _is_day(found["day"]) else None
+
+
+def _fitting(text: str, type_: Decimal) -> str | None:
+    """If the type has all of its digits; those that are zero at either end aside."""
     if not _PLAIN.fullmatch(text):
         return None
-    number = Number(text)
-    digits = number.as_tuple()
-    exponent = digits.exponent if isinstance(digits.exponent, int) else 0
-    whole = max(len(digits.digits) + exponent, 0)
-    is_exact = number == number.quantize(Number(1).scaleb(-type_.scale)) if number else True
-    return text if whole <= type_.precision - type_.scale and is_exact else None
+    whole, _, fraction = text.removeprefix("-").partition(".")
+    room = type_.precision - type_.scale
+    fits = len(whole.lstrip("0")) <= room and len(fraction.rstrip("0")) <= type_.scale
+    return text if fits else None
 
 
 def _micros(found: re.Match[str]) -> int:
@@ -146,11 +207,15 @@ def _unscaled(value: object, column: Column) -> str | None:
     """Base64 of big-endian two's complement, as JSON has it."""
     if not isinstance(value, str):
         return None
-    number = int.from_bytes(base64.b64decode(value, validate=True), signed=True)
+    unscaled = base64.b64decode(value, validate=True)
+    if not unscaled:
+        return None
+    number = int.from_bytes(unscaled, signed=True)
     scale = column.type.scale if isinstance(column.type, Decimal) else 0
     if column.type is Primitive.STRING:
         scale = column.detail.scale if column.detail else 0
-    return _of_text(f"{Number(number).scaleb(-scale):f}", column)
+    digits = tuple(map(int, str(abs(number))))
+    return _of_text(f"{Number((number < 0, digits, -scale)):f}", column)
 
 
 def _bytes(value: object, _: Column) -> str | None:
@@ -158,32 +223,53 @@ def _bytes(value: object, _: Column) -> str | None:
 
 
 def _days(value: object, _: Column) -> str | None:
-    return None if not isinstance(value, int) else (date(1970, 1, 1) + timedelta(value)).isoformat()
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return (date(1970, 1, 1) + timedelta(value)).isoformat()
 
 
-def _moment(micros_of_one: Number) -> Callable[[object, Column], str | None]:
+def _moment(nanos_of_one: int) -> Callable[[object, Column], str | None]:
     def read(value: object, column: Column) -> str | None:
         if isinstance(value, bool) or not isinstance(value, int):
             return None
-        micros = value * micros_of_one
-        if micros != int(micros):
-            return None
-        at = _EPOCH + timedelta(microseconds=int(micros))
-        text = at.strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
-        return f"{text}+00:00" if column.type is Primitive.TIMESTAMPTZ else text
+        micros, rest = divmod(value * nanos_of_one, 1000)
+        return None if rest else _text_of(_EPOCH + timedelta(microseconds=micros), column)
 
     return read
 
 
-def _zoned(value: object, _: Column) -> str | None:
-    if not isinstance(value, str):
+def _zoned(value: object, column: Column) -> str | None:
+    """Spelled as `cdc_assets.formats.values` has it."""
+    if not (isinstance(value, str) and _ZONED.fullmatch(value) and _is_day(value[:10])):
         return None
-    at = datetime.fromisoformat(value).astimezone(UTC)
-    return f"{at.strftime('%Y-%m-%d %H:%M:%S.%f').rjust(26, '0')}+00:00"
+    return _text_of(datetime.fromisoformat(value).astimezone(UTC), column)
 
 
-def _millis_of_day(value: object, _: Column) -> str | None:
-    return str(value * 1000) if isinstance(value, int) else None
+def _text_of(at: datetime, column: Column) -> str | None:
+    """Of an instant; a time of day that is stored as a number is none."""
+    text = at.strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
+    match column.type:
+        case Primitive.TIMESTAMPTZ:
+            return f"{text}+00:00"
+        case Primitive.TIMESTAMP:
+            return text
+        case _:
+            return None
+
+
+def _micros_since(value: object, column: Column) -> str | None:
+    """Since midnight they are a number in the lake too."""
+    read = _scaled(1) if column.type is Primitive.LONG else _moment(1000)
+    return read(value, column)
+
+
+def _scaled(micros_of_one: int) -> Callable[[object, Column], str | None]:
+    def read(value: object, _: Column) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return None
+        return _integer(str(value * micros_of_one), 64)
+
+    return read
 
 
 _WIRES: Final[dict[Wire, Callable[[object, Column], str | None]]] = {
@@ -194,9 +280,9 @@ _WIRES: Final[dict[Wire, Callable[[object, Column], str | None]]] = {
     Wire.DECIMAL_BYTES: _unscaled,
     Wire.BYTES_BASE64: _bytes,
     Wire.EPOCH_DAYS: _days,
-    Wire.EPOCH_MILLIS: _moment(Number(1000)),
-    Wire.EPOCH_MICROS: _moment(Number(1)),
-    Wire.EPOCH_NANOS: _moment(Number("0.001")),
+    Wire.EPOCH_MILLIS: _moment(1_000_000),
+    Wire.EPOCH_MICROS: _micros_since,
+    Wire.EPOCH_NANOS: _moment(1),
     Wire.ISO_ZONED: _zoned,
-    Wire.MILLIS_OF_DAY: _millis_of_day,
+    Wire.MILLIS_OF_DAY: _scaled(1000),
 }

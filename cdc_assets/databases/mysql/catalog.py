@@ -19,10 +19,12 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mysql.dsn import Dsn, parse_dsn
 from cdc_assets.databases.mysql.text_types import describe_text_table
+from cdc_assets.databases.mysql.type_text import MysqlType, parse_column_type
 from cdc_assets.databases.mysql.types import MysqlColumn, describe_table, with_unsigned
 from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
+from cdc_assets.schema.types import MAX_DECIMAL_DIGITS
 
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
@@ -43,6 +45,9 @@ _VARIABLES: Final = (
     "binlog_row_metadata",
 )
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_DIGIT: Final = re.compile(r"[0-9]")
+_FLOAT_DIGITS: Final = 6
+"""As many as the catalog has of a ``float``: the value may have had more."""
 _QUOTED: Final = re.compile(r"'((?:[^'\\]|'')*)'")
 _GENERATED: Final = ("STORED GENERATED", "VIRTUAL GENERATED")
 """In ``EXTRA``. ``DEFAULT_GENERATED`` is another thing: a default that is an expression."""
@@ -242,26 +247,35 @@ def _table(rows: Sequence[Sequence[Any]], binlog: BinlogSettings) -> CatalogTabl
         comment or "",
         table_type == "SYSTEM VERSIONED",
         binlog,
-        facts={row[2]: _facts(row[4] == "NO", row[6], *row[8:10]) for row in rows},
+        facts={row[2]: _facts(row[3], row[4] == "NO", row[6], *row[8:10]) for row in rows},
     )
 
 
-def _facts(not_null: bool, extra: str, default: str | None, is_mariadb: bool) -> Facts:
+def _facts(
+    type_text: str, not_null: bool, extra: str, default: str | None, is_mariadb: bool
+) -> Facts:
     """By the present default: what it was when the column was added, no catalog has.
 
     MariaDB writes defaults as SQL has them, MySQL their values.
     """
-    words = extra.lower()
-    if "auto_increment" in words or "default_generated" in words or "generated" in words:
+    type_, words = parse_column_type(type_text), extra.lower()
+    if "auto_increment" in words or "generated" in words:
         return Facts(is_untold=True)
     if default is None or (is_mariadb and default.upper() == "NULL"):
-        return Facts(is_implied=not_null)
-    if not is_mariadb:
-        return Facts(existing=default)
-    if _NUMBER.fullmatch(default):
+        is_other = _implies_another(type_)
+        return Facts(is_implied=not_null and not is_other, is_untold=not_null and is_other)
+    if type_.name == "float" and len(_DIGIT.findall(default)) >= _FLOAT_DIGITS:
+        return Facts(is_untold=True)
+    if not is_mariadb or _NUMBER.fullmatch(default):
         return Facts(existing=default)
     text = _QUOTED.fullmatch(default)
     return Facts(existing=text[1].replace("''", "'")) if text else Facts(is_untold=True)
+
+
+def _implies_another(type_: MysqlType) -> bool:
+    """Whether rows have another value than an empty text or 0 without a default."""
+    is_long = type_.name == "decimal" and type_.arguments[:1] > (MAX_DECIMAL_DIGITS,)
+    return type_.name in {"enum", "json"} or is_long
 
 
 def _column(name: str, type_text: str, nullable: str, comment: str, extra: str) -> MysqlColumn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -171,6 +171,7 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
     return {wanted[schema, name]: _table(facts) for schema, name, *facts in rows}
 
 
+_REWRITTEN: Final = frozenset({"hstore", "interval", "timetz"})
 _STYLE: Final = (
     "SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), "
     "set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)"
@@ -287,8 +288,19 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
         tuple(root) if root else None,
         tuple((schema, name) for schema, name in partitions or ()),
         tuple(by_partition or ()),
-        {name: Facts(**each) for name, each in told.items()},
+        _facts({column["name"]: column["type_name"] for column in columns}, told),
     )
+
+
+def _facts(types: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, Facts]:
+    """Without values that the connector writes in other words than the database."""
+    found = {name: Facts(**each) for name, each in told.items()}
+    return {
+        name: replace(facts, existing=None, is_untold=True)
+        if facts.existing is not None and types.get(name) in _REWRITTEN
+        else facts
+        for name, facts in found.items()
+    }
 
 
 def _publication(name: str, columns: list[str] | None, filters_rows: bool) -> Publication:
