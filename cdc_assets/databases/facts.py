@@ -59,7 +59,7 @@ def told(
     if facts is not None:
         existing = _existing(facts, column)
     elif existing is None and column.required and implies:
-        existing = implied(column)
+        existing = UNTOLD  # it may have a default, which records do not always tell
     return replace(column, existing=UNTOLD if existing and is_merged else existing)
 
 
