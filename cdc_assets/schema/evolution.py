@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from cdc_assets.schema.homes import free_name, home_of, homes, under
-from cdc_assets.schema.promotions import converts, fits, reads_otherwise
+from cdc_assets.schema.promotions import converts, fits, reads_otherwise, says_more
 from cdc_assets.schema.types import Column, ColumnType, Identity, TableSchema
 
 
@@ -171,22 +171,22 @@ class _Planning:
         if column.name in self.lake.left_out:
             return None
         home = home_of(self.lake, column, self.seen.names)
-        if home is None:
-            return self._renamed(column) or self._added(column)
-        if column.identity.number and column.name in home.identity.formerly:
-            return self._renamed(column)  # back: the catalog says what it is called now
-        if _is_another(home, column):
+        if home is not None and _is_another(home, column):
             return (
                 f"column {column.name} was dropped and added anew: which of the two the lake's "
                 "values and the records' are of cannot be told"
             )
+        renamed = self._renamed(column)
+        if renamed is not None or home is None:
+            return renamed or self._added(column)
         if self.by_catalog and reads_otherwise(home, column):
             return (
                 f"column {home.name}: {home.type} has become {column.type}, and nothing tells "
                 "which records are from before and which from after"
             )
         if fits(column.type, home.type):
-            return None
+            more = self.by_catalog and says_more(home, column)
+            return self._widened(home, column) if more else None
         if fits(home.type, column.type):
             return self._widened(home, column)
         return self._replaced(home, column)
@@ -200,19 +200,27 @@ class _Planning:
             return None
         if self.policy.rename is Reaction.STRICT:
             return f"column {was.sent_as} is called {column.name} now"
-        if any(column.name in each.identity.formerly for each in self._others(was)):
+        others = [each for each in self._others(was) if each.identity.number != number]
+        if any(column.name in each.identity.formerly for each in others):
             return _once_others(column)
         formerly = tuple(n for n in (was.sent_as, *was.identity.formerly) if n != column.name)
         told = replace(was.identity, name=column.name, formerly=formerly)
         if self.policy.rename is Reaction.IGNORE:
             return Renamed(_sent_as(was, told), was.name)
-        others = [each.name for each in self._others(was)]
-        name = free_name(self.policy.names.get(column.name, column.name), others)
+        wanted = self.policy.names.get(column.name, column.name)
+        name = free_name(wanted, _taken(self._others(was)))
         if name == was.name:
             return Renamed(_sent_as(was, told), was.name)
         turn = 1 + max(each.identity.turn for each in self.lake.columns)
         told = replace(told, was=(was.name, *was.identity.was), turn=turn)
         return Renamed(_sent_as(replace(was, name=name), told), was.name)
+
+    @property
+    def _lacked(self) -> Iterable[Column]:
+        """Columns of the lake that the records should have, and have not by any name."""
+        numbers = {each.identity.number for each in self.seen.columns}
+        found = map(self.lake.column, lacking(self.lake, self.seen))
+        return (c for c in found if not c.identity.number or c.identity.number not in numbers)
 
     def _others(self, column: Column) -> Iterable[Column]:
         return (each for each in self.lake.columns if each is not column)
@@ -222,14 +230,24 @@ class _Planning:
             return f"column {column.name} is new"
         if self.policy.add is Reaction.IGNORE:
             return LeftOut(column.name)
-        if any(column.name in each.identity.formerly for each in self.lake.columns):
+        number = column.identity.number
+        if any(
+            column.name in each.identity.formerly or (number and each.identity.number == number)
+            for each in self.lake.columns
+        ):
             return _once_others(column)
+        if doubtful := [each.sent_as for each in self._lacked if _may_be_one(each, column)]:
+            return (
+                f"column {column.name} is new, and {', '.join(doubtful)} is lacking: whether that "
+                "is what it was called before the catalog does not tell any more"
+            )
         if column.existing and column.existing.text is None:
             return (
                 f"column {column.name} was added with a value for the rows that are older, "
                 "which nothing tells (tables.<schema.table>.columns: {name: {existing: …}})"
             )
-        name = free_name(self.policy.names.get(column.name, column.name), self.lake.names)
+        wanted = self.policy.names.get(column.name, column.name)
+        name = free_name(wanted, _taken(self.lake.columns))
         return Added(self._new(column, name))
 
     def _new(self, column: Column, name: str) -> Column:
@@ -254,7 +272,8 @@ class _Planning:
         if self.policy.incompatible is Reaction.IGNORE and converts(column.type, home.type):
             return Kept(home.name, home.type, column.type)
         if self.policy.incompatible is Reaction.EVOLVE and self.policy.new_column and not in_key:
-            return Replaced(self._new(column, _next_version(column.name, self.lake)), home.name)
+            name = _next_version(column.name, self.lake.columns)
+            return Replaced(self._new(column, name), home.name)
         return f"column {home.name}: {home.type} cannot become {column.type} without loss"
 
 
@@ -320,14 +339,25 @@ def evolved(table: TableSchema, changes: Iterable[Change]) -> TableSchema:
 
 
 def lacking(table: TableSchema, record: TableSchema) -> tuple[str, ...]:
-    """Columns that the record should have by what is known of the table, and has not."""
-    there = set(homes(table, record).values())
-    return tuple(name for name in table.expected if name not in there)
+    """Columns that the record should have by what is known of the table, and has not.
+
+    Of those that are one column of the source (`Replaced`) it has all or none.
+    """
+    there = {table.column(name).sent_as for name in homes(table, record).values()}
+    return tuple(name for name in table.expected if table.column(name).sent_as not in there)
 
 
 def _is_another(home: Column, column: Column) -> bool:
     numbers = (home.identity.number, column.identity.number)
     return all(numbers) and numbers[0] != numbers[1]
+
+
+def _may_be_one(home: Column, column: Column) -> bool:
+    """Whether only one of them has a number: the other was renamed or dropped before it was read.
+
+    Without a catalog that numbers columns none has.
+    """
+    return bool(home.identity.number) != bool(column.identity.number)
 
 
 def _once_others(column: Column) -> str:
@@ -358,9 +388,14 @@ def _with(table: TableSchema, name: str, column: Column) -> TableSchema:
     return replace(table, columns=tuple(columns))
 
 
-def _next_version(name: str, table: TableSchema) -> str:
+def _taken(columns: Iterable[Column]) -> tuple[str, ...]:
+    """Names that columns have in the lake, or had: what is recorded of one is no other's."""
+    return tuple(name for each in columns for name in (each.name, *each.identity.was))
+
+
+def _next_version(name: str, columns: Iterable[Column]) -> str:
     """``name__v2``, or the next that is free."""
-    number = 2
-    while free_name(f"{name}__v{number}", table.names) != f"{name}__v{number}":
+    taken, number = _taken(columns), 2
+    while free_name(f"{name}__v{number}", taken) != f"{name}__v{number}":
         number += 1
     return f"{name}__v{number}"

@@ -23,9 +23,7 @@ def home_of(table: TableSchema, column: Column, names: Collection[str]) -> Colum
         for each in table.columns
         if column.name in each.identity.formerly and each.sent_as not in names
     ]
-    if former:
-        return former[-1]
-    same = [each for each in table.columns if each.sent_as == column.name]
+    same = former or [each for each in table.columns if each.sent_as == column.name]
     fitting = [each for each in same if fits(column.type, each.type)]
     return next(reversed(fitting or same), None)
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from cdc_assets.schema.types import Column, ColumnType, Decimal, Primitive, Wire
+from cdc_assets.schema.types import (
+    Column,
+    ColumnType,
+    Decimal,
+    ListOf,
+    Primitive,
+    Wire,
+    WireDetail,
+)
 
 _WIDER: Final = {
     (Primitive.INT, Primitive.LONG),
@@ -48,19 +57,31 @@ def _is_number(type_: ColumnType) -> bool:
 
 def reads_otherwise(home: Column, column: Column) -> bool:
     """Whether one and the same value on the wire would be two in the lake."""
+    if isinstance(home.type, ListOf) and isinstance(column.type, ListOf):
+        return reads_otherwise(_element(home, home.type), _element(column, column.type))
     if (home.type, column.type) == (Primitive.FLOAT, Primitive.DOUBLE):
         return True  # 3.14 of a float is not that of a double
+    was, now = home.detail or WireDetail(), column.detail or WireDetail()
+    if (was.width, was.bits) != (now.width, now.bits):
+        return True
     if not {home.wire, column.wire} & _OF_CATALOGS:
         return False
     if home.wire != column.wire:
         return True
     if home.wire is Wire.DECIMAL_BYTES:
         return _scale(home) != _scale(column)
-    labels = (
-        home.detail.labels if home.detail else (),
-        column.detail.labels if column.detail else (),
-    )
-    return labels[1][: len(labels[0])] != labels[0]
+    return now.labels[: len(was.labels)] != was.labels
+
+
+def says_more(home: Column, column: Column) -> bool:
+    """Whether the labels of an enumeration, or of a set, are more than they were."""
+    labels = column.detail.labels if column.detail else ()
+    return len(labels) > len(home.detail.labels if home.detail else ())
+
+
+def _element(column: Column, type_: ListOf) -> Column:
+    wire = column.element_wire or column.wire
+    return replace(column, type=type_.element, wire=wire, element_wire=None)
 
 
 def _scale(column: Column) -> int:

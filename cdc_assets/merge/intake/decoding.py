@@ -125,7 +125,8 @@ class BatchDecoder:
         for number in group.writers:
             writer = self.writers[number]
             if not writer.is_of_key and writer.schema is not None:
-                gone = {c.sent_as for c in spec.target.columns if c.name not in writer.there}
+                there = {c.sent_as for c in spec.target.columns if c.name in writer.there}
+                gone = {c.sent_as for c in spec.target.columns} - there
                 found[number] = tuple(name for name in spec.expected if name in gone)
         return found if any(found.values()) else {}
 

@@ -248,9 +248,10 @@ class Preparation:
         absent = AbsentColumns(self.spark(), self.catalog, self.types, self.tables)
         schema = absent.settled(decoder, names)
         marked = tuple(c for c in schema.columns if c not in plan.schema.columns)
-        ended = tuple(name for name in plan.schema.names if name not in schema.names)
+        ended = [each for each in plan.schema.columns if each.name not in schema.names]
+        names_had = dict.fromkeys(n for c in ended for n in (c.name, *c.identity.was))
         described = (DescribeColumns(marked),) if marked else ()
-        dropped = (DropColumns(ended),) if ended else ()
+        dropped = (DropColumns(tuple(names_had)),) if ended else ()
         plan = replace(plan, schema=schema, steps=(*plan.steps, *described, *dropped))
         return plan, replace(decoder, plan=plan, may_lack=frozenset(names))
 

@@ -100,7 +100,10 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumns:
-    """Columns that the table is no longer to have; older snapshots still do."""
+    """Columns that the table is no longer to have, by all names that they had in it.
+
+    Older snapshots still have them.
+    """
 
     names: tuple[str, ...]
 
@@ -318,7 +321,7 @@ def _as_it_is(stored: TableSchema, actual: Mapping[str, ColumnType | None]) -> I
         if name in known:
             yield replace(known[name], type=type_ or known[name].type)
         elif type_ is not None:
-            yield Column(name, type_, Wire.STRING)
+            yield Column(name, type_, Wire.STRING, absent=True)
     yield from (each for each in stored.columns if each.name not in actual)
 
 
