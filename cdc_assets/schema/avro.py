@@ -14,6 +14,7 @@ Logical types count where Connect's name is missing. A column that holds itself 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -167,7 +168,16 @@ class _Connect:
         doc = field.props.get("doc")
         if "doc" not in found and isinstance(doc, str):
             found["doc"] = doc
-        return {**found, "field": field.name}
+        default = _default(field.props.get("default"), found)
+        told = {} if default is None else {"default": default}
+        return {**found, **told, "field": field.name}
+
+
+def _default(value: object, schema: ConnectSchema) -> object:
+    """As Connect's JSON has it: Avro writes bytes as the characters of their numbers."""
+    if schema.get("type") != "bytes" or not isinstance(value, str):
+        return value
+    return b64encode(value.encode("latin-1", "replace")).decode()
 
 
 def _plain(avro_type: str, literal: str, props: Props, place: str) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
+from cdc_assets.schema.existing import of_wire
 from cdc_assets.schema.stand_ins import StoredAs
 from cdc_assets.schema.types import (
     Column,
@@ -149,7 +151,7 @@ def map_field(field: ConnectSchema) -> Column | UnmappedColumn:
             unchanged_marker=marker,
             comment=comment,
         )
-    return Column(
+    column = Column(
         name,
         mapped.type,
         mapped.wire,
@@ -159,6 +161,8 @@ def map_field(field: ConnectSchema) -> Column | UnmappedColumn:
         "; ".join(part for part in (comment, mapped.comment) if part),
         detail=mapped.detail,
     )
+    default = field.get("default")
+    return column if default is None else replace(column, existing=of_wire(default, column))
 
 
 def _scalar(schema: ConnectSchema) -> StoredAs | UnmappedColumn:

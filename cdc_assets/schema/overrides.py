@@ -9,6 +9,7 @@ from typing import Final
 
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.described import Described
+from cdc_assets.schema.existing import UNTOLD
 from cdc_assets.schema.modes import ConnectorModes, Encoding, Lossy, encoding_of
 from cdc_assets.schema.parse import TypeSpec, type_text
 from cdc_assets.schema.stand_ins import UNBOUNDED
@@ -147,7 +148,10 @@ def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | Unmapp
 def as_digest(column: Column) -> Column:
     """A column of which the lake has only a digest of the values."""
     detail = replace(column.detail or WireDetail(), mask=True)
-    return replace(column, type=Primitive.STRING, comment="SHA-256 of the value", detail=detail)
+    existing = UNTOLD if column.existing else None
+    comment = "SHA-256 of the value"
+    digest = replace(column, type=Primitive.STRING, comment=comment, detail=detail)
+    return replace(digest, existing=existing)
 
 
 def _masked(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
@@ -176,6 +180,7 @@ def _typed(
         element_wire,
         column.comment,
         detail=column.detail if isinstance(column, Column) else None,
+        existing=UNTOLD if isinstance(column, Column) and column.existing else None,
     )
 
 

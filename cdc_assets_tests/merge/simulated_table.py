@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT, described, dropped
 from cdc_assets.lake.state import LakeColumn, TableState
 from cdc_assets.merge.plan.table_steps import (
-    COLUMN,
-    DROPPED,
-    LEFT_OUT,
     AddColumns,
     ColumnPlan,
     DescribeColumns,
@@ -20,8 +18,6 @@ from cdc_assets.merge.plan.table_steps import (
     SetIdentifier,
     TableStep,
     WidenColumn,
-    described,
-    dropped,
     identifier,
     plan_columns,
 )
