@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from cdc_assets_tests.merge.events import event
@@ -16,14 +18,26 @@ def in_schema(message: Message, schema: object) -> Message:
     return Message(message.key, _around(message.value, schema), message.partition)
 
 
-def change(op: str, row: dict[str, Any], lsn: int, *, inline: bool, partition: int = 0) -> Message:
+def change(
+    op: str,
+    row: dict[str, Any],
+    lsn: int,
+    *,
+    inline: bool,
+    partition: int = 0,
+    defaults: Mapping[str, object] = MappingProxyType({}),
+) -> Message:
     """A change of a table of numbers ``id`` and ``n`` and of texts, or of some of these."""
     made = event(op, row, lsn, commit=lsn - 5, partition=partition)
     if not inline:
         return made
-    fields = [
+    fields: list[dict[str, Any]] = [
         {"field": each, "type": "int64" if each in _NUMBERS else "string", "optional": each != "id"}
         for each in row
+    ]
+    fields = [
+        {**each, "default": defaults[each["field"]]} if each["field"] in defaults else each
+        for each in fields
     ]
     after = {"field": "after", "type": "struct", "optional": True, "fields": fields}
     value = _around(made.value, {"type": "struct", "fields": [after]})

@@ -1,0 +1,40 @@
+"""Rows that are older than a column have the value that it was added with, after crashes too."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_assets_tests.faults import Death, Fault, How, faults
+from cdc_assets_tests.merge.inline import change
+from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.pipeline import Message
+
+pytestmark = pytest.mark.stack
+
+STEPS = ("spark: DescribeColumns", "spark: AddColumns", "spark: fill columns", "spark: fast-forward main")
+
+
+def older(id_: int, lsn: int, *, op: str = "c") -> Message:
+    return change(op, {"id": id_, "name": "x"}, lsn, inline=True)
+
+
+def newer(id_: int, lsn: int, n: int | None, *, op: str = "c") -> Message:
+    row = {"id": id_, "name": "y", "n": n}
+    return change(op, row, lsn, inline=True, defaults={"n": 5})
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_default_is_in_older_rows_and_in_records_from_before_it(
+    pipeline: Make, step: str
+) -> None:
+    table = start(pipeline, older(1, 10), older(2, 20))
+    table.produce(TABLE, [newer(2, 40, None, op="u"), newer(3, 50, 8), older(4, 30)])
+    with faults(Fault(step, How.DEATH)), pytest.raises(Death):
+        table.merge(TABLE)
+    table.merge(TABLE)
+    expected = {1: 5, 2: None, 3: 8, 4: 5}
+    assert {key: row["n"] for key, row in table.by_key(TABLE).items()} == expected
+    table.produce(TABLE, [newer(1, 60, None, op="u"), older(5, 35)])
+    table.merge(TABLE)
+    expected |= {1: None, 5: 5}
+    assert {key: row["n"] for key, row in table.by_key(TABLE).items()} == expected, "filled once"
