@@ -174,6 +174,14 @@ def test_a_column_that_was_renamed_and_dropped_does_not_come_back_by_either_name
     assert table.schema.names == tuple(each.name for each in table.fields)
 
 
+def test_of_a_dropped_column_all_names_must_be_said() -> None:
+    table = SimulatedTable(FIRST)
+    run(table, [record(KEY, renamed(NAME, "called"), AGE, PRICE)])
+    for effect in table.effects([DropColumns(("called",))]):
+        effect()
+    assert "name" in table.schema.names
+
+
 @pytest.mark.parametrize("first", [1, 2], ids=["marked", "dropped"])
 @pytest.mark.parametrize("second", range(5))
 def test_a_dropped_column_and_a_new_one_of_its_name_are_two(first: int, second: int) -> None:
@@ -224,6 +232,7 @@ def test_a_name_that_a_column_had_in_the_lake_is_given_to_no_other() -> None:
     assert found == {
         "id": "id", "title": "title", "age": "age", "price": "price", "born": "name__2",
     }  # fmt: skip
+    assert sorted(each.name for each in table.fields) == sorted(found.values())
     assert table.plan([last], policy)[1] == ()
 
 
