@@ -11,7 +11,12 @@ from cdc_assets_tests.pipeline import Message
 
 pytestmark = pytest.mark.stack
 
-STEPS = ("spark: DescribeColumns", "spark: AddColumns", "spark: fill columns", "spark: fast-forward main")
+STEPS = (
+    "spark: DescribeColumns",
+    "spark: AddColumns",
+    "spark: fill columns",
+    "spark: fast-forward main",
+)
 
 
 def older(id_: int, lsn: int, *, op: str = "c") -> Message:
