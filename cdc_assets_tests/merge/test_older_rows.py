@@ -8,12 +8,13 @@ from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 STEPS = (
-    "spark: DescribeColumns",
-    "spark: AddColumns",
+    pytest.param("spark: DescribeColumns", marks=profiles.in_soak),
+    pytest.param("spark: AddColumns", marks=profiles.in_soak),
     "spark: fill columns",
     "spark: fast-forward main",
 )

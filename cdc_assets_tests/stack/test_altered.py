@@ -16,6 +16,7 @@ from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -93,7 +94,7 @@ PENDING = {
 """What `cdc-assets schema diff` says of ``people`` before the records come."""
 
 
-@pytest.fixture(params=["bare", "schemas"])
+@pytest.fixture(params=["bare", pytest.param("schemas", marks=profiles.in_soak)])
 def altered(
     request: pytest.FixtureRequest, stack: LocalStack, stack_config: ReplicationConfig
 ) -> Iterator[Replicated]:
