@@ -157,8 +157,14 @@ class ColumnOverrides(Strict):
         said = (self.type is not None, self.exclude, self.mask is not None)
         beside = self.rename is not None or self.tells_existing
         if sum(said) > 1 or not (sum(said) or beside) or (self.exclude and beside):
-            what = "a column has one of type, exclude and mask, and may have a name (rename)"
+            what = (
+                "a column has one of type, exclude and mask, and may have a name (rename) and a "
+                "value of older rows (existing) if it is not excluded"
+            )
             raise refuse(what, "write a type, {exclude: true}, {mask: sha256} or {rename: name}")
+        if self.mask is not None and self.existing is not None:
+            what = "of a masked column the configuration is not to hold a value (existing)"
+            raise refuse(what, "write existing: null, or leave it out")
         return self
 
     @property
@@ -226,6 +232,14 @@ class TableOverrides(Strict):
             if name in self.excluded:
                 what = f"column {name!r} of the primary key is excluded"
                 raise refuse(what, "mask it instead ({mask: sha256}), or choose another key")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_name_for_each(self) -> TableOverrides:
+        names = [name.casefold() for name in self.renames.values()]
+        if len(set(names)) < len(names):
+            what = "two columns are to have one name in the lake (rename), whatever its case"
+            raise refuse(what, "choose another for one of them")
         return self
 
     @property
