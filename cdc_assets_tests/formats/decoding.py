@@ -126,6 +126,14 @@ def decoded(
     return changes
 
 
+def read_by(
+    spark: Session, fmt: Format, specs: Sequence[ReadSpec], records: Sequence[Bytes]
+) -> list[Row]:
+    """The changes of records that are read in these ways, in the order of the records."""
+    found = decode(_frame(spark, records), Reading(fmt, tuple(specs), ()))
+    return _judged(found).orderBy("offset").collect()
+
+
 def physical_plan(spark: Session, fmt: Format, table: Table, records: Sequence[Bytes]) -> str:
     """How Spark finds the changes; of rows that it has at hand it would find them at once."""
     reading = _reading(fmt, table, records, 1000)
