@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
+from cdc_assets.schema.existing import promoted
 from cdc_assets.schema.homes import free_name, home_of, homes, under
 from cdc_assets.schema.promotions import converts, fits, reads_otherwise, says_more
 from cdc_assets.schema.types import Column, ColumnType, Identity, TableSchema
@@ -380,6 +381,7 @@ def _arriving_as(home: Column, column: Column) -> Column:
         wire=column.wire,
         element_wire=column.element_wire,
         detail=column.detail,
+        existing=promoted(home.existing, home.type, column.type),
     )
 
 

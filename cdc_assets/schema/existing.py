@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Number
 from typing import Final
 
-from cdc_assets.schema.types import Column, Decimal, Existing, Primitive, Wire
+from cdc_assets.schema.types import Column, ColumnType, Decimal, Existing, Primitive, Wire
 
 UNTOLD: Final = Existing(None)
 
@@ -35,6 +35,7 @@ _OF_DAY: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(?:\.(
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TRUTHS: Final = {"t": "true", "true": "true", "1": "true",
                   "f": "false", "false": "false", "0": "false"}  # fmt: skip
+_WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _HEX: Final = re.compile(r"\\x(?:[0-9a-f]{2})*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES_OF_DAY: Final = frozenset({
@@ -79,6 +80,22 @@ def implied(column: Column) -> Existing:
         Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE,
     }  # fmt: skip
     return Existing("0") if is_number else UNTOLD
+
+
+def promoted(existing: Existing | None, was: ColumnType, now: ColumnType) -> Existing | None:
+    """Of a column of a wider type: the double that a float is has other digits."""
+    if existing is None or existing.text is None:
+        return existing
+    if (was, now) != (Primitive.FLOAT, Primitive.DOUBLE):
+        return existing
+    text = repr(_as_float(float(existing.text)))
+    return replace(existing, text=_WORDS.get(text, text))
+
+
+def _as_float(number: float) -> float:
+    """The nearest float of 32 bits, as the double that it is."""
+    (found,) = struct.unpack("<f", struct.pack("<f", number))
+    return found
 
 
 # ── as a database writes it ───────────────────────────────────────────────────────────────
@@ -143,7 +160,7 @@ def _floating(text: str, column: Column) -> str | None:
     number = float(text)
     if column.type is Primitive.FLOAT:
         try:
-            (number,) = struct.unpack("<f", struct.pack("<f", number))
+            number = _as_float(number)
         except OverflowError:
             return None
     is_zero = not re.search("[1-9]", re.split("[eE]", text)[0])

@@ -46,14 +46,11 @@ class BatchDecoder:
         """Columns that updates may leave out, by any of the schemas, or by the format."""
         if self.format.leaves_out:
             return tuple(n for n in self.plan.schema.names if n not in self.plan.schema.key)
-        schemas = (self.plan.schema, *self.readable)
-        marked = {c.name for schema in schemas for c in schema.columns if c.unchanged_marker}
+        marked = {c.name for c in self.plan.schema.columns if c.unchanged_marker}
+        for each in self.writers.values():
+            columns = each.schema.columns if each.schema else ()
+            marked |= {each.homes.get(c.name, c.name) for c in columns if c.unchanged_marker}
         return tuple(name for name in self.plan.schema.names if name in marked)
-
-    @property
-    def readable(self) -> tuple[TableSchema, ...]:
-        """The schemas of change events."""
-        return tuple(each.schema for each in self.writers.values() if each.schema)
 
     def decode(
         self,
