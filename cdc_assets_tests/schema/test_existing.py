@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.schema.existing import UNTOLD, implied, of_text, of_wire
+from cdc_assets.schema.existing import UNTOLD, implied, of_text, of_wire, promoted
 from cdc_assets.schema.types import (
     Column,
     Decimal,
@@ -207,6 +207,19 @@ def test_of_what_is_masked_nothing_is_told() -> None:
 )  # fmt: skip
 def test_mysql_puts_something_into_a_column_that_may_not_be_null(of, found) -> None:
     assert implied(of) == Existing(found)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("0.1", "0.10000000149011612"), ("0.5", "0.5"), ("NaN", "NaN"), ("-Infinity", "-Infinity"),
+     (None, None)],
+)  # fmt: skip
+def test_a_float_that_becomes_a_double_is_the_double_that_it_was(text, found) -> None:
+    told = promoted(Existing(text, "1"), Primitive.FLOAT, Primitive.DOUBLE)
+    assert told == Existing(found, "1")
+    assert promoted(Existing(text), Primitive.INT, Primitive.LONG) == Existing(text)
+    assert promoted(None, Primitive.FLOAT, Primitive.DOUBLE) is None
 
 
 JSON = st.recursive(
