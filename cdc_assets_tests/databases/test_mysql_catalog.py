@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mysql.catalog import BinlogSettings, CatalogTable, read_tables
 from cdc_assets.databases.mysql.dsn import Dsn, Tls, TlsMode, parse_dsn
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
+from cdc_assets.schema.existing import implied
 from cdc_assets.schema.modes import ConnectorModes, TimeMode
 from cdc_assets.schema.types import Decimal, Primitive, Wire
 
@@ -245,3 +247,41 @@ def test_an_unreachable_database_is_named_without_its_password():
         read_tables(f"mysql://me:{SECRET}@127.0.0.1:1/shop", [])
     assert "database 127.0.0.1:1/shop" in str(caught.value)
     assert SECRET not in f"{caught.value} {caught.value.__cause__}"
+
+
+FACTS = {
+    "five": ("int DEFAULT 5", Facts(existing="5")),
+    "quoted": ("varchar(9) DEFAULT 'it''s'", Facts(existing="it's")),
+    "escaped": (r"varchar(9) DEFAULT 'a\\b'", Facts(is_untold=True)),
+    "word": ("varchar(9) DEFAULT 'NULL'", Facts(existing="NULL")),
+    "nothing": ("varchar(9) DEFAULT NULL", Facts()),
+    "computed": ("varchar(36) DEFAULT (uuid())", Facts(is_untold=True)),
+    "stamped": ("timestamp(3) DEFAULT current_timestamp(3)", Facts(is_untold=True)),
+    "generated": ("int AS (1) STORED", Facts(is_untold=True)),
+    "small": ("float DEFAULT 0.25", Facts(existing="0.25")),
+    "exact": ("float DEFAULT 1.2345678", Facts(is_untold=True)),
+    "number": ("int NOT NULL", Facts(is_implied=True)),
+    "text": ("text NOT NULL", Facts(is_implied=True)),
+    "label": ("enum('b','a') NOT NULL", Facts(is_untold=True)),
+    "digits": ("decimal(12,2) NOT NULL", Facts(is_implied=True)),
+    "long_digits": ("decimal(45,2) NOT NULL", Facts(is_untold=True)),
+}
+
+
+@pytest.mark.stack
+def test_what_older_rows_have_is_told_where_it_is_certain(mariadb_dsn, server, database):
+    server.execute("CREATE TABLE grown (id int PRIMARY KEY)")
+    server.execute("INSERT INTO grown VALUES (1)")
+    for name, (words, _) in FACTS.items():
+        server.execute(f"ALTER TABLE grown ADD COLUMN {name} {words}")
+    table = table_of(mariadb_dsn, database, "grown")
+    found = {name: table.facts[name] for name in FACTS}
+    assert found == {name: facts for name, (_, facts) in FACTS.items()}
+    known = [name for name, facts in found.items() if not facts.is_untold]
+    server.execute(f"SELECT {', '.join(known)} FROM grown")
+    row = dict(zip(known, server.fetchone(), strict=True))
+    exact = table.described(MODES).exact()
+    for name, value in row.items():
+        facts = found[name]
+        told = implied(exact.column(name)).text if facts.is_implied else facts.existing
+        assert type(value)(told) == value if value is not None else told is None

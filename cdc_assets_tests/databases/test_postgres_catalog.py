@@ -6,10 +6,12 @@ import psycopg
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.postgres.catalog import ReplicaIdentity, read_tables
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
-from cdc_assets.schema.modes import ConnectorModes
-from cdc_assets.schema.types import Decimal, ListOf, Primitive
+from cdc_assets.schema.existing import of_text
+from cdc_assets.schema.modes import ConnectorModes, TimeMode
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive
 
 SECRET = "hunter2"
 
@@ -194,3 +196,50 @@ def test_a_broken_dsn_is_not_repeated():
         read_tables(f"host=127.0.0.1 password {SECRET}", [])
     assert SECRET not in f"{caught.value} {caught.value.__cause__}"
     assert caught.value.__suppress_context__
+
+
+GROWN = {
+    "a": ("int DEFAULT 5", "5"),
+    "b": ("text DEFAULT 'it''s'", "it's"),
+    "c": ("boolean DEFAULT true", "true"),
+    "d": ("real DEFAULT 1.2345678", "1.2345678"),
+    "e": ("double precision DEFAULT '-Infinity'", "-Infinity"),
+    "f": ("numeric(40,2) DEFAULT 1.5", "1.50"),
+    "g": ("bytea DEFAULT '\\x00ff'", "00ff"),
+    "h": ("date DEFAULT '2020-02-29'", "2020-02-29"),
+    "i": ("timestamptz DEFAULT '2020-02-29 12:00:00.5+02'", "2020-02-29 10:00:00.5+00:00"),
+    "j": ("time DEFAULT '10:00'", "36000000000"),
+    "k": ("bit(8) DEFAULT B'00000101'", "5"),
+    "l": ("date DEFAULT '0044-03-15 BC'", None),
+    "m": ("timestamp DEFAULT 'infinity'", None),
+    "n": ("time DEFAULT '24:00'", None),
+    "o": ("numeric(5,2) DEFAULT 'NaN'", None),
+    "p": ("timetz DEFAULT '10:00+02'", None),
+    "q": ("interval DEFAULT '1 day'", None),
+    "r": ("int[] DEFAULT '{1}'", None),
+}
+
+
+@pytest.mark.stack
+def test_what_older_rows_have_is_told_exactly_or_not(postgres_dsn, schema):
+    added = ", ".join(f"ADD COLUMN {name} {words}" for name, (words, _) in GROWN.items())
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        connection.execute(f'CREATE TABLE "{schema}".grown (id int, gone int)')
+        connection.execute(f'INSERT INTO "{schema}".grown VALUES (1)')
+        connection.execute(f'ALTER TABLE "{schema}".grown DROP COLUMN gone')
+        connection.execute(f'ALTER TABLE "{schema}".grown {added}, ADD COLUMN s text'.encode())
+    table = TableName("s", schema, "grown")
+    found = read_tables(postgres_dsn, [table])[table]
+    columns = found.described(ConnectorModes(time=TimeMode.MICROSECONDS)).exact()
+    values = {
+        name: told(columns.column(name), facts)
+        for name, facts in found.facts.items()
+        if name in GROWN
+    }
+    assert values == {name: value for name, (_, value) in GROWN.items()}
+    assert (found.facts["id"], found.facts["s"]) == (Facts(1), Facts(len(GROWN) + 3))
+
+
+def told(column: Column, facts: Facts) -> str | None:
+    assert facts.is_untold or facts.existing is not None
+    return None if facts.existing is None else of_text(facts.existing, column).text
