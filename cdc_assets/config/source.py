@@ -276,8 +276,9 @@ class TableOverrides(Strict):
 class ConnectorConfig(Strict):
     """How the connector writes values; the defaults are Debezium's own.
 
-    The modes are needed only when events carry no schema of their own. ``time_precision_mode`` has
-    another default for each kind of database. ``time_zone`` is that of timestamps which are written
+    The modes are needed only when events carry no schema of their own, but for
+    ``include_unknown_datatypes``. ``time_precision_mode`` has another default for each kind of
+    database. ``time_zone`` is that of timestamps which are written
     as text without one (Canal, TiCDC, GoldenGate), or that Maxwell runs in: an IANA name, or
     ``+hh:mm``. ``record_type: full`` says that every update holds the whole row, for formats whose
     records do not tell it. ``flattened`` says that each record is a row, whatever it has;
@@ -300,6 +301,7 @@ class ConnectorConfig(Strict):
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
     interval_handling_mode: Literal["numeric", "string"] = "numeric"
+    include_unknown_datatypes: bool = False
     unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
     flattened: bool = False
     added_fields_prefix: str = Field(default="__", min_length=1)
@@ -332,6 +334,7 @@ class ConnectorConfig(Strict):
             BinaryMode(self.binary_handling_mode),
             UnsignedMode(self.bigint_unsigned_handling_mode),
             IntervalMode(self.interval_handling_mode),
+            self.include_unknown_datatypes,
         )
 
 

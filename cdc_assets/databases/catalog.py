@@ -69,7 +69,9 @@ class SourceTable(Protocol):
         """All columns, as a connector with these modes writes them."""
         ...
 
-    def corrected(self, told: Described, names: Collection[str]) -> Described:
+    def corrected(
+        self, told: Described, names: Collection[str], modes: ConnectorModes
+    ) -> Described:
         """What records' schemas tell, with what they cannot tell of the columns of these names."""
         ...
 

@@ -63,13 +63,17 @@ class IntervalMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorModes:
-    """The modes of one connector; the defaults are Debezium's, for time PostgreSQL's."""
+    """The modes of one connector; the defaults are Debezium's, for time PostgreSQL's.
+
+    ``unknown`` is ``include.unknown.datatypes`` of PostgreSQL's connector.
+    """
 
     decimal: DecimalMode = DecimalMode.PRECISE
     time: TimeMode = TimeMode.ADAPTIVE
     binary: BinaryMode = BinaryMode.BYTES
     unsigned: UnsignedMode = UnsignedMode.LONG
     interval: IntervalMode = IntervalMode.NUMERIC
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

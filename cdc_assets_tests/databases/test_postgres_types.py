@@ -14,7 +14,7 @@ from cdc_assets.databases.postgres.types import (
     describe_table,
     map_column,
     numeric_digits,
-    without_nested,
+    without_lost,
 )
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema import stand_ins
@@ -42,6 +42,7 @@ RECORD = json.loads((FIXTURES / "postgres_types.record.json").read_text())
 NEVER_IN_EVENTS = {"pr", "g", "xa", "dma"}
 UNBOUNDED = Decimal(38, 10)
 ONLY_THE_CATALOG_TELLS = {"rg", "inn", "bi"}
+BITS_OF_3 = {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "3"}}
 TEXTS = (Wire.STRING, Wire.BYTES_BASE64, Wire.DECIMAL_BYTES, Wire.ISO_ZONED, Wire.BITS)
 
 
@@ -161,6 +162,11 @@ def test_a_numeric_with_precision_is_that_decimal(precision, scale, expected):
         (column("varbit"), "zeros that its values begin with"),
         (column("pair", kind="c"), "leaves this type out"),
         (column("pg_lsn"), "leaves this type out"),
+        (column("text", kind="c"), "leaves this type out"),
+        (column("price", kind="d", is_array=True), "elements: the connector leaves this type out"),
+        (column("name"), "include.unknown.datatypes=true"),
+        (column("int2vector"), "empty arrays"),
+        (column("bit", is_array=True), "arrays of bit"),
         (column("money", is_array=True), "arrays of money"),
         (column("int4", is_array=True, dimensions=2), "more than one dimension"),
     ],
@@ -179,10 +185,39 @@ def test_only_the_catalog_tells_of_arrays_in_arrays():
         PostgresColumn(name, "int4", "integer[]", is_array=True, dimensions=dimensions)
         for name, dimensions in (("flat", 1), ("nested", 2))
     ]
-    found = without_nested(told, arrays)
+    found = without_lost(told, arrays, ConnectorModes())
     assert found.names == told.names
     assert [each.name for each in found.unmapped] == ["nested"]
     assert "more than one dimension" in found.unmapped[0].reason
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "field", "modes", "words"),
+    [
+        (column("name"), {"type": "string"}, {}, "snapshots only"),
+        (column("name"), {"type": "string"}, {"unknown": True}, None),
+        (column("text"), {"type": "string"}, {}, None),
+        (column("bit", is_array=True), {"type": "boolean"}, {}, "arrays of bit"),
+        (
+            column("int2vector"),
+            {"type": "array", "items": {"type": "int16"}},
+            {},
+            "empty arrays",
+        ),
+        (column("varbit", 3), BITS_OF_3, {}, "zeros"),
+        (column("varbit", 3), {"type": "string"}, {}, None),
+        (column("bit", 3), BITS_OF_3, {}, None),
+    ],
+    ids=lambda value: getattr(value, "type_name", None),
+)
+def test_a_column_whose_values_are_not_in_the_records_is_refused(source, field, modes, words):
+    told = describe_row({"type": "struct", "fields": [{"field": "c", "optional": True, **field}]})
+    found = without_lost(told, [source], ConnectorModes(**modes))
+    if words is None:
+        assert found == told
+    else:
+        assert words in found.unmapped[0].reason
 
 
 @pytest.mark.unit
@@ -262,6 +297,25 @@ def test_times_as_text_are_stored_as_what_they_are(type_name, type_, wire):
         (column("point"), {}, stand_ins.POINT.type, Wire.POINT),
         (column("tstzrange", kind="r"), {}, Primitive.STRING, Wire.STRING),
         (column("timetz"), {}, Primitive.STRING, Wire.STRING),
+        (column("name"), {"unknown": True}, Primitive.STRING, Wire.STRING),
+        (column("pg_lsn"), {"unknown": True}, Primitive.BINARY, Wire.BYTES_BASE64),
+        (column("pair", kind="c"), {"unknown": True}, Primitive.BINARY, Wire.BYTES_BASE64),
+        (
+            column("box"),
+            {"unknown": True, "binary": BinaryMode.HEX},
+            Primitive.BINARY,
+            Wire.BYTES_HEX,
+        ),
+        (
+            column("path", is_array=True),
+            {"unknown": True},
+            ListOf(Primitive.BINARY),
+            Wire.LIST,
+        ),
+        (column("vector"), {}, ListOf(Primitive.DOUBLE), Wire.LIST),
+        (column("halfvec"), {}, ListOf(Primitive.FLOAT), Wire.LIST),
+        (column("sparsevec"), {}, Primitive.STRING, Wire.JSON),
+        (column("sparsevec", is_array=True), {}, Primitive.STRING, Wire.JSON),
         (column("numeric", is_array=True), {}, ListOf(Primitive.STRING), Wire.LIST),
         (column("geometry", is_array=True), {}, Primitive.STRING, Wire.JSON),
     ],

@@ -33,9 +33,10 @@ HEAD: Final = (
     "*Arrives as* is Debezium's or Kafka Connect's schema of the column, without their packages. "
     "Records with schemas tell it; for those without, the database is asked (`database:`), and the "
     "connector's setting has to be told (`connector:`) where it is not Debezium's default. Where "
-    "no setting is named, none matters. Two things no schema tells, and the database is asked for "
-    "with schemas too: that a `bigint` of MySQL is unsigned, and that an array of PostgreSQL has "
-    "more than one dimension.\n\n"
+    "no setting is named, none matters. Some things no schema tells, and the database is asked for "
+    "with schemas too: that a `bigint` of MySQL is unsigned, and which columns of PostgreSQL "
+    "arrive without their values (`name`, `varbit`, `bit[]`, `int2vector`, `oidvector`, arrays of more "
+    "than one dimension).\n\n"
     "The other formats are on [their pages](formats/README.md).\n"
 )
 
@@ -66,7 +67,7 @@ ARRIVES: Final = {
     Wire.BITS: "`Bits`",
     Wire.POINT: "`Point`",
     Wire.GEOMETRY: "`Geometry`",
-    Wire.JSON: "array of structs",
+    Wire.JSON: "struct, array of structs",
 }
 
 
@@ -90,6 +91,10 @@ DECIMALS: Final = _setting("decimal.handling.mode", "decimal", DecimalMode)
 TIMES: Final = _setting("time.precision.mode", "time", TimeMode)
 BINARIES: Final = _setting("binary.handling.mode", "binary", BinaryMode)
 INTERVALS: Final = _setting("interval.handling.mode", "interval", IntervalMode)
+UNKNOWN: Final = Setting(
+    "include.unknown.datatypes",
+    {"false": ConnectorModes(), "true": ConnectorModes(unknown=True)},
+)
 MYSQL_NONE: Final = Setting("", {"": ConnectorModes(time=TimeMode.ADAPTIVE_TIME_MICROSECONDS)})
 MYSQL_TIMES: Final = _setting("time.precision.mode", "time", _MYSQL_TIMES)
 UNSIGNED: Final = _setting("bigint.unsigned.handling.mode", "unsigned", UnsignedMode, **_MYSQL)
@@ -106,9 +111,10 @@ POSTGRES: Final[Sequence[tuple[str, PostgresColumn, Setting]]] = (
     ("numeric(p,s) of more, or with s below 0", numeric(39, 2), DECIMALS),
     ("numeric", column("numeric"), DECIMALS),
     ("money", column("money"), DECIMALS),
-    ("text, varchar, char, name, citext, xml, enumerations", column("text"), NONE),
+    ("text, varchar, char, citext, xml, enumerations", column("text"), NONE),
+    ("name", column("name"), UNKNOWN),
     ("json, jsonb, hstore", column("json"), NONE),
-    ("uuid, inet, cidr, macaddr, macaddr8, ltree, tsvector", column("uuid"), NONE),
+    ("uuid, inet, cidr, macaddr, macaddr8, ltree, tsvector, isbn", column("uuid"), NONE),
     ("bytea", column("bytea"), BINARIES),
     ("bit", column("bit", 1), NONE),
     ("bit(n) up to 63", column("bit", 63), NONE),
@@ -131,7 +137,12 @@ POSTGRES: Final[Sequence[tuple[str, PostgresColumn, Setting]]] = (
     ("money[], bit[], interval[], name[], point[], varbit[], xml[]",
      column("money", is_array=True), NONE),
     ("T[][] and more", column("int4", is_array=True, dimensions=2), NONE),
-    ("other types", column("pg_lsn"), NONE),
+    ("vector (pgvector)", column("vector"), NONE),
+    ("halfvec", column("halfvec"), NONE),
+    ("sparsevec", column("sparsevec"), NONE),
+    ("int2vector, oidvector", column("int2vector"), NONE),
+    ("other types", column("pg_lsn"), UNKNOWN),
+    ("T[] of these", column("pg_lsn", is_array=True), UNKNOWN),
 )  # fmt: skip
 MYSQL: Final[Sequence[tuple[str, str, Setting]]] = (
     ("tinyint(1), bool", "tinyint(1)", MYSQL_NONE),

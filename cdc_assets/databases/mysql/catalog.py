@@ -163,8 +163,11 @@ class CatalogTable:
         """All columns, as a connector with these modes writes them."""
         return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
 
-    def corrected(self, told: Described, names: Collection[str]) -> Described:
+    def corrected(
+        self, told: Described, names: Collection[str], modes: ConnectorModes
+    ) -> Described:
         """With the integers that have no sign, see `with_unsigned`."""
+        del modes
         return with_unsigned(told, (each for each in self.columns if each.name in names))
 
     def described_as_text(self, zone: str | None) -> Described:

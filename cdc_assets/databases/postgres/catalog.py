@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.postgres.types import PostgresColumn, describe_table, without_nested
+from cdc_assets.databases.postgres.types import PostgresColumn, describe_table, without_lost
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
@@ -146,9 +146,11 @@ class CatalogTable:
         """All columns, as a connector with these modes writes them."""
         return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
 
-    def corrected(self, told: Described, names: Collection[str]) -> Described:
-        """With the arrays that arrive without their values, see `without_nested`."""
-        return without_nested(told, (each for each in self.columns if each.name in names))
+    def corrected(
+        self, told: Described, names: Collection[str], modes: ConnectorModes
+    ) -> Described:
+        """Without the columns that arrive without their values, see `without_lost`."""
+        return without_lost(told, (each for each in self.columns if each.name in names), modes)
 
 
 def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
@@ -211,7 +213,7 @@ WITH RECURSIVE wanted AS (
     FROM resolved r
     JOIN pg_attribute a USING (attrelid, attnum)
     JOIN pg_type t ON t.oid = r.type AND t.typtype <> 'd'
-    LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+    LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid  -- int2vector is no array
     GROUP BY a.attrelid
 ), facts AS (  -- attmissingval: an array of one; a table that is rewritten loses it
     SELECT a.attrelid, jsonb_object_agg(a.attname, jsonb_build_object(

@@ -2,14 +2,16 @@
 
 Each rule was read in debezium/debezium 3.x: ``PostgresValueConverter.schemaBuilder`` (which
 schema a type gets, and which types get none and are left out of events),
+``ReplicationMessageColumnValueResolver`` (which values changes have),
 ``JdbcValueConverters.schemaBuilder`` (the rest), ``TemporalPrecisionMode`` (times), and
 ``UnchangedToastedReplicationMessageColumn`` (which values may be a placeholder). A type that
-is not listed here is refused, never guessed.
+is not listed here is unknown to the connector: refused, or with ``include.unknown.datatypes`` the
+bytes of PostgreSQL's text of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -49,6 +51,9 @@ from cdc_assets.schema.types import (
 ENUM: Final = "e"
 """``pg_type.typtype`` of an enumeration."""
 
+_OF_EXTENSIONS: Final = frozenset({"b", "r"})
+"""Likewise of base types and ranges: a composite type or domain is another whatever its name."""
+
 _SIMPLE: Final = {
     "bool": Primitive.BOOLEAN,
     "int2": Primitive.INT,
@@ -64,14 +69,14 @@ _SIMPLE: Final = {
 }
 _TEXT: Final = frozenset({
     "text", "varchar", "bpchar", "char", "name", "citext", "json", "jsonb", "xml", "uuid",
-    "inet", "cidr", "macaddr", "macaddr8", "ltree", "tsvector",
+    "inet", "cidr", "macaddr", "macaddr8", "ltree", "tsvector", "isbn",
 })  # fmt: skip
 _RANGES: Final = frozenset({
     "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
 })  # fmt: skip
 _VARLENA: Final = _RANGES | {
     "text", "varchar", "bpchar", "citext", "json", "jsonb", "xml", "bytea", "ltree", "tsvector",
-    "hstore", "geometry", "geography",
+    "hstore", "geometry", "geography", "vector", "halfvec",
 }  # fmt: skip
 _STAND_INS: Final[dict[str, StoredAs]] = {
     "timetz": stand_ins.ZONED_TIME,
@@ -80,10 +85,22 @@ _STAND_INS: Final[dict[str, StoredAs]] = {
     "geometry": stand_ins.GEOMETRY,
     "geography": stand_ins.GEOMETRY,
     **dict.fromkeys(_RANGES, StoredAs(Primitive.STRING, Wire.STRING)),
+    "vector": StoredAs(ListOf(Primitive.DOUBLE), Wire.LIST, Wire.DOUBLE),
+    "halfvec": StoredAs(ListOf(Primitive.FLOAT), Wire.LIST, Wire.FLOAT),
+    "sparsevec": stand_ins.DOCUMENT,
 }
-_LEFT_OUT: Final = (
-    "the connector leaves this type out of its events (include.unknown.datatypes would send it)"
+_UNLESS_TOLD: Final = (
+    "unless include.unknown.datatypes=true is set there, and connector.include_unknown_datatypes: "
+    "true here"
 )
+_LEFT_OUT: Final = f"the connector leaves this type out of its events, {_UNLESS_TOLD}"
+_NAME: Final = (
+    "the connector sends its values in snapshots only, and NULL or empty text in changes, "
+    f"{_UNLESS_TOLD}"
+)
+_AS_TEXT: Final = "PostgreSQL's text of the value, in UTF-8"
+_EMPTIED: Final = frozenset({"int2vector", "oidvector"})
+_SENT_EMPTY: Final = "the connector sends empty arrays in the place of its values"
 _ARRAYS_LEFT_OUT: Final = frozenset({
     "money", "name", "interval", "varbit", "bit", "xml", "point", "refcursor",
 })  # fmt: skip
@@ -92,6 +109,10 @@ _NESTED: Final = (
     "one, declare the column so (ALTER TABLE … ALTER COLUMN … TYPE {}[])"
 )
 _MONEY: Final = Decimal(19, 2)
+_KNOWN: Final = frozenset({
+    *_SIMPLE, *_TEXT, *_STAND_INS, *_EMPTIED, "numeric", "time", "money", "interval", "bit",
+    "varbit",
+})  # fmt: skip
 _VARBIT: Final = (
     "the connector does not send the zeros that its values begin with; store their number by "
     "configuring bigint, of up to 64 bits decimal(20,0)"
@@ -138,30 +159,64 @@ def describe_table(
     return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
-def without_nested(told: Described, columns: Iterable[PostgresColumn]) -> Described:
-    """What a record's schema tells, with arrays of more than one dimension refused.
+def without_lost(
+    told: Described, columns: Iterable[PostgresColumn], modes: ConnectorModes
+) -> Described:
+    """What a record's schema tells, with columns refused whose values are not in the records.
 
-    The schema is that of an array of one.
+    Their schema is that of others: of text, of an array of one dimension, of bits. A column that
+    arrives in another way is left as it is: a custom converter of the connector writes it.
     """
-    nested = {each.name: each for each in columns if each.dimensions > 1}
+    known = {each.name: each for each in columns}
 
     def corrected(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
-        if column.name not in nested or column.wire not in {Wire.LIST, Wire.JSON}:
+        source = known.get(column.name)
+        lost = _lost(source, modes) if source is not None else None
+        if source is None or lost is None or column.wire not in _sent_as(source):
             return column
-        return as_column(nested[column.name], _nested(nested[column.name]))
+        return as_column(source, lost)
 
     return replace(told, columns=tuple(corrected(each) for each in told.columns))
 
 
+def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
+    """How records' schemas have a column whose values they have not."""
+    if lost.type_name in {"bit", "varbit"}:
+        return {Wire.BITS, Wire.BOOLEAN}
+    return {Wire.LIST, Wire.JSON} if lost.is_array or lost.type_name in _EMPTIED else {Wire.STRING}
+
+
+def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
+    """Why the values of a column that is in the records are not, or not whole."""
+    match column.type_name:
+        case name if name in _EMPTIED:
+            return Refused(_SENT_EMPTY)
+        case name if column.is_array and name in _ARRAYS_LEFT_OUT:
+            return Refused(f"the connector leaves arrays of {name} out of its events")
+        case _ if column.is_array and column.dimensions > 1:
+            return _nested(column)
+        case _ if column.is_array or column.kind not in _OF_EXTENSIONS:
+            return None
+        case "name" if not modes.unknown:
+            return Refused(_NAME)
+        case "varbit":
+            return Refused(_VARBIT, Wire.BITS)
+        case _:
+            return None
+
+
 def map_column(column: PostgresColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
     """The lake column that holds every value of a PostgreSQL column exactly, or why none does."""
-    outcome = _array(column, modes) if column.is_array else _scalar(column, modes)
-    marker = column.is_array or column.type_name in _VARLENA
+    of_type = _array if column.is_array else _scalar
+    outcome = _lost(column, modes) or of_type(column, modes)
+    marker = column.is_array or column.type_name in _VARLENA or _is_unknown(column)
     return as_column(column, outcome, unchanged_marker=marker)
 
 
 def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     name = column.type_name
+    if _is_unknown(column):
+        return _unknown(modes)
     if column.kind == ENUM or name in _TEXT:
         return Mapped(Primitive.STRING, Encoding(Wire.STRING))
     if name in _SIMPLE:
@@ -178,23 +233,32 @@ def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
         case "interval":
             is_text = modes.interval is IntervalMode.STRING
             return stored(stand_ins.INTERVAL if is_text else stand_ins.DURATION)
-        case "bit" | "varbit":
-            return _bits(column)
+        case "bit":
+            return bits(max(column.modifier, 1))
         case _ if name in _STAND_INS:
             return stored(_STAND_INS[name])
         case _:
             return Refused(_LEFT_OUT)
 
 
+def _is_unknown(column: PostgresColumn) -> bool:
+    """Whether the connector takes the type, or that of an array's elements, for an unknown one."""
+    if column.kind == ENUM:
+        return False
+    return column.kind not in _OF_EXTENSIONS or column.type_name not in _KNOWN
+
+
+def _unknown(modes: ConnectorModes) -> Outcome:
+    if not modes.unknown:
+        return Refused(_LEFT_OUT)
+    return usable(Primitive.BINARY, encoding_of(Primitive.BINARY, modes, None), _AS_TEXT)
+
+
 def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
-    if column.type_name in _ARRAYS_LEFT_OUT:
-        return Refused(f"the connector leaves arrays of {column.type_name} out of its events")
-    if column.dimensions > 1:
-        return _nested(column)
     element = _scalar(column, modes)
     if isinstance(element, Refused):
         return Refused(f"elements: {element.reason}")
-    if isinstance(element.type, ListOf | StructOf):
+    if isinstance(element.type, ListOf | StructOf) or element.encoding.wire is Wire.JSON:
         return stored(stand_ins.DOCUMENT)
     encoding = Encoding(Wire.LIST, element.encoding.wire)
     return Mapped(ListOf(element.type), encoding, element.comment, element.detail)
@@ -209,13 +273,6 @@ def _money(modes: ConnectorModes) -> Outcome:
     if modes.decimal is DecimalMode.PRECISE:
         return stored(stand_ins.decimal(None, 2))
     return usable(_MONEY, encoding_of(_MONEY, modes, None))
-
-
-def _bits(column: PostgresColumn) -> Outcome:
-    """As many as declared; the connector does not send the zeros that a ``varbit`` begins with."""
-    if column.type_name == "varbit":
-        return Refused(_VARBIT, Wire.BITS)
-    return bits(max(column.modifier, 1))
 
 
 def _numeric(modifier: int, modes: ConnectorModes) -> Outcome:

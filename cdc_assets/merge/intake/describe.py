@@ -272,7 +272,7 @@ class TypeSource:
         new = set(said.names) - {each.sent_as for each in table.columns}
         catalog = self._catalog_table(entry) if new else None
         said = said.with_unsigned(unsigned)
-        return said if catalog is None else catalog.corrected(said, new)
+        return said if catalog is None else catalog.corrected(said, new, self._source.modes)
 
     def column(self, entry: TableEntry, name: str, table: TableSchema) -> Column | None:
         """A column that the table does not have yet: from the database, or as configured.
@@ -301,7 +301,8 @@ class TypeSource:
         unpublished = self._unpublished(table) if table is not None else {}
         if samples.described is not None:
             told = samples.described
-            told = told if table is None else table.corrected(told, told.names)
+            if table is not None:
+                told = table.corrected(told, told.names, self._source.modes)
             return _keyed(told.without(unpublished), samples.key_names)
         if table is not None:
             described = self._format.of_catalog(table)
