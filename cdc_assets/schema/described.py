@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.types import (
     Column,
+    ColumnType,
     Primitive,
     TableSchema,
     UnmappedColumn,
@@ -59,11 +60,25 @@ class Described:
         warnings = (*self.warnings, *told)
         return replace(self, columns=columns, left_out=left_out, warnings=warnings)
 
-    def with_unsigned(self, names: Collection[str]) -> Described:
-        """With integers of 64 bits as those without a sign: no schema tells these apart."""
+    def with_unsigned(self, types: Mapping[str, ColumnType]) -> Described:
+        """With integers of 64 bits as those without a sign: no schema tells these apart.
+
+        Args:
+            types: that they are stored as, by their names.
+        """
         columns = (
-            replace(each, wire=Wire.UNSIGNED_LONG)
-            if each.name in names and each.wire is Wire.LONG
+            replace(each, type=types[each.name], wire=Wire.UNSIGNED_LONG)
+            if isinstance(each, Column) and each.name in types and each.wire is Wire.LONG
+            else each
+            for each in self.columns
+        )
+        return replace(self, columns=tuple(columns))
+
+    def with_unsigned_as(self, types: Mapping[str, ColumnType]) -> Described:
+        """With integers that are known to have no sign as these types, by their names."""
+        columns = (
+            replace(each, type=types[each.name])
+            if isinstance(each, Column) and each.name in types and each.wire is Wire.UNSIGNED_LONG
             else each
             for each in self.columns
         )

@@ -24,6 +24,7 @@ _NO_TEXT: Final = frozenset({Primitive.BINARY, Primitive.STRING})
 _OF_CATALOGS: Final = frozenset({
     Wire.EPOCH_DAYS, Wire.EPOCH_MILLIS, Wire.EPOCH_MICROS, Wire.EPOCH_NANOS, Wire.MILLIS_OF_DAY,
     Wire.NANOS_OF_DAY, Wire.DECIMAL_BYTES, Wire.BITS, Wire.ENUM_ORDINAL, Wire.SET_BITS,
+    Wire.UNSIGNED_LONG,
 })  # fmt: skip
 """How values arrive that mean nothing without the column's type."""
 

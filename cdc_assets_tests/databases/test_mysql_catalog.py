@@ -76,7 +76,7 @@ def test_a_table_becomes_an_exact_schema(mariadb_dsn, database):
     table = table_of(mariadb_dsn, database, "Orders")
     exact = table.described(MODES).without(table.unpublished(None)).exact()
     assert {c.name: (c.type, c.wire, c.required) for c in exact.columns} == {
-        "id": (Primitive.LONG, Wire.UNSIGNED_LONG, True),
+        "id": (Decimal(20, 0), Wire.UNSIGNED_LONG, True),
         "region": (Primitive.STRING, Wire.STRING, True),
         "total": (Decimal(12, 2), Wire.DECIMAL_BYTES, False),
         "state": (Primitive.STRING, Wire.STRING, True),

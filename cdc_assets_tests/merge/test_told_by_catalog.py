@@ -14,11 +14,12 @@ from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.pipeline import Pipeline
 
 pytestmark = pytest.mark.stack
 
 MYSQL: dict[str, Any] = {"database": {"kind": "mysql", "dsn": {"env": "SHOP_DSN"}}}
-WIDE = {"tables": {TABLE: {"columns": {"id": "decimal(20,0)", "n": "decimal(20,0)"}}}}
+NARROW = {"tables": {TABLE: {"columns": {"id": "bigint", "n": "bigint"}}}}
 
 
 class Catalog:
@@ -36,10 +37,11 @@ def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_assets.merge.intake.describe.catalog_of", lambda _: Catalog())
 
 
-def test_numbers_without_a_sign_are_stored_as_such(pipeline: Make) -> None:
-    first = change("c", {"id": -1, "n": -2}, 10, inline=True)
-    made = start(pipeline, first, change("c", {"id": 1, "n": 2}, 20, inline=True), **MYSQL, **WIDE)
-    made.produce(TABLE, [change("u", {"id": -1, "n": -3}, 30, inline=True)])
+@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+def test_numbers_without_a_sign_are_stored_as_such(pipeline: Make, inline: bool) -> None:
+    first = change("c", {"id": -1, "n": -2}, 10, inline=inline)
+    made = start(pipeline, first, change("c", {"id": 1, "n": 2}, 20, inline=inline), **MYSQL)
+    made.produce(TABLE, [change("u", {"id": -1, "n": -3}, 30, inline=inline)])
     made.merge(TABLE)
     assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {
         2**64 - 1: 2**64 - 3,
@@ -53,6 +55,19 @@ def test_a_column_that_is_new_has_no_sign_either(pipeline: Make) -> None:
     made.produce(TABLE, [change("c", {"id": 2, "n": 3}, 20, inline=True)])
     made.merge(TABLE)
     made.produce(TABLE, [change("c", {"id": 3, "n": -3}, 30, inline=True)])
+    made.merge(TABLE)
+    found = {key: row["n"] for key, row in made.by_key(TABLE).items()}
+    assert found == {1: None, 2: 3, 3: 2**64 - 3}
+
+
+@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+def test_a_table_that_has_them_as_bigint_goes_on_so(pipeline: Make, inline: bool) -> None:
+    first = change("c", {"id": 1, "n": 1}, 10, inline=inline)
+    narrow = start(pipeline, first, **MYSQL, **NARROW)
+    made = Pipeline(narrow.base, narrow.spark, narrow.folder, MYSQL, narrow.prefix)
+    made.produce(TABLE, [change("c", {"id": 2, "n": 2}, 20, inline=inline)])
+    made.merge(TABLE)
+    made.produce(TABLE, [change("c", {"id": 3, "n": -3}, 30, inline=inline)])
     with pytest.raises(RejectedRecordError, match="column 'n'"):
         made.merge(TABLE)
-    assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {1: None, 2: 3}
+    assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {1: 1, 2: 2}

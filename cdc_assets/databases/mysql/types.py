@@ -131,7 +131,8 @@ def with_unsigned(told: Described, columns: Iterable[MysqlColumn]) -> Described:
 
     With ``bigint.unsigned.handling.mode=long`` the schema is that of ``bigint``.
     """
-    return told.with_unsigned({each.name for each in columns if _is_unsigned_long(each)})
+    names = (each.name for each in columns if _is_unsigned_long(each))
+    return told.with_unsigned(dict.fromkeys(names, UNSIGNED_LONG))
 
 
 def _is_unsigned_long(column: MysqlColumn) -> bool:
@@ -203,9 +204,8 @@ def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
         return Mapped(type_, Encoding(Wire.LONG if type_ is Primitive.LONG else Wire.INT))
     if parsed.name == "int":
         return Mapped(Primitive.LONG, Encoding(Wire.LONG))
-    if mode is UnsignedMode.PRECISE:
-        return Mapped(UNSIGNED_LONG, Encoding(Wire.DECIMAL_BYTES))
-    return Mapped(Primitive.LONG, Encoding(Wire.UNSIGNED_LONG))
+    is_precise = mode is UnsignedMode.PRECISE
+    return Mapped(UNSIGNED_LONG, Encoding(Wire.DECIMAL_BYTES if is_precise else Wire.UNSIGNED_LONG))
 
 
 def decimal_as(parsed: MysqlType, encoding: Encoding) -> Outcome:

@@ -34,7 +34,7 @@ from cdc_assets.schema.existing import of_text
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
-from cdc_assets.schema.types import Column, TableSchema, Wire
+from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
 _EXCLUDED: Final = "the configuration excludes it"
 _BY_PARTITION: Final = (
@@ -261,6 +261,7 @@ class TypeSource:
         facts = self.facts(entry) or {}
         mine = {n for n in described.names if n in known or facts[n].number in numbers}
         kept = replace(described, columns=tuple(c for c in described.columns if c.name in mine))
+        kept = kept.with_unsigned_as(_unsigned(table))
         key = self.sent_key(entry, kept.names, table)
         exact = self._exact(entry, replace(kept, key=key), of_record=True)
         columns = (with_number(each, facts.get(each.name)) for each in exact.columns)
@@ -268,10 +269,9 @@ class TypeSource:
 
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
         """With what its schema does not tell: of new columns the database knows it."""
-        unsigned = {each.sent_as for each in table.columns if each.wire is Wire.UNSIGNED_LONG}
         new = set(said.names) - {each.sent_as for each in table.columns}
         catalog = self._catalog_table(entry) if new else None
-        said = said.with_unsigned(unsigned)
+        said = said.with_unsigned(_unsigned(table))
         return said if catalog is None else catalog.corrected(said, new, self._source.modes)
 
     def column(self, entry: TableEntry, name: str, table: TableSchema) -> Column | None:
@@ -489,6 +489,14 @@ def _is_reserved(name: str, *, soft: bool) -> bool:
 def _is_no_text(name: str) -> bool:
     """With U+0000, which ends a name for many readers, or half of a surrogate pair."""
     return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
+
+
+def _unsigned(table: TableSchema) -> dict[str, ColumnType]:
+    """How a table stores integers without a sign, by their names in records.
+
+    Tables from before these were decimals have them as ``bigint``, and keep that.
+    """
+    return {c.sent_as: c.type for c in table.columns if c.wire is Wire.UNSIGNED_LONG}
 
 
 def _keyed(described: Described, names: tuple[str, ...]) -> Described:

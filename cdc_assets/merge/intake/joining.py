@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.intake.describe import FirstSchema
-from cdc_assets.schema.types import Column
+from cdc_assets.schema.types import Column, Wire
 
 
 def require_alike(
@@ -39,4 +39,6 @@ def require_alike(
 
 
 def _arrives(column: Column) -> tuple[object, ...]:
-    return column.type, column.wire, column.element_wire, column.detail
+    """Integers without a sign are stored as the table has them."""
+    type_ = None if column.wire is Wire.UNSIGNED_LONG else column.type
+    return type_, column.wire, column.element_wire, column.detail
