@@ -35,8 +35,8 @@ HEAD: Final = (
     "connector's setting has to be told (`connector:`) where it is not Debezium's default. Where "
     "no setting is named, none matters. Some things no schema tells, and the database is asked for "
     "with schemas too: that a `bigint` of MySQL is unsigned, and which columns of PostgreSQL "
-    "arrive without their values (`name`, `varbit`, `bit[]`, `int2vector`, `oidvector`, arrays of more "
-    "than one dimension).\n\n"
+    "arrive without their values (`name`, `varbit`, `bit[]`, `int2vector`, `oidvector`, arrays of "
+    "more than one dimension).\n\n"
     "The other formats are on [their pages](formats/README.md).\n"
 )
 
