@@ -14,6 +14,7 @@ from cdc_assets.databases.postgres.types import (
     describe_table,
     map_column,
     numeric_digits,
+    toast_warning,
     without_lost,
 )
 from cdc_assets.errors import TerminalError
@@ -165,6 +166,9 @@ def test_a_numeric_with_precision_is_that_decimal(precision, scale, expected):
         (column("text", kind="c"), "leaves this type out"),
         (column("price", kind="d", is_array=True), "elements: the connector leaves this type out"),
         (column("name"), "include.unknown.datatypes=true"),
+        (column("vector", may_be_toasted=True), "REPLICA IDENTITY FULL"),
+        (column("vector", is_array=True, may_be_toasted=True), "REPLICA IDENTITY FULL"),
+        (column("sparsevec", is_array=True), "arrays of sparsevec"),
         (column("int2vector"), "empty arrays"),
         (column("bit", is_array=True), "arrays of bit"),
         (column("money", is_array=True), "arrays of money"),
@@ -189,6 +193,15 @@ def test_only_the_catalog_tells_of_arrays_in_arrays():
     assert found.names == told.names
     assert [each.name for each in found.unmapped] == ["nested"]
     assert "more than one dimension" in found.unmapped[0].reason
+
+
+@pytest.mark.unit
+def test_arrays_that_lose_large_values_are_warned_of():
+    arrays = [column(name, is_array=True, may_be_toasted=True) for name in ("int4", "bool")]
+    whole = column("bool", is_array=True)
+    assert toast_warning([arrays[0], whole, column("text", may_be_toasted=True)]) == ()
+    (warning,) = toast_warning(arrays)
+    assert warning.startswith("columns c: the connector sends NULL")
 
 
 @pytest.mark.unit
@@ -315,7 +328,6 @@ def test_times_as_text_are_stored_as_what_they_are(type_name, type_, wire):
         (column("vector"), {}, ListOf(Primitive.DOUBLE), Wire.LIST),
         (column("halfvec"), {}, ListOf(Primitive.FLOAT), Wire.LIST),
         (column("sparsevec"), {}, Primitive.STRING, Wire.JSON),
-        (column("sparsevec", is_array=True), {}, Primitive.STRING, Wire.JSON),
         (column("numeric", is_array=True), {}, ListOf(Primitive.STRING), Wire.LIST),
         (column("geometry", is_array=True), {}, Primitive.STRING, Wire.JSON),
     ],

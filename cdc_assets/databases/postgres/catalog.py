@@ -12,7 +12,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.postgres.types import PostgresColumn, describe_table, without_lost
+from cdc_assets.databases.postgres.types import (
+    PostgresColumn,
+    describe_table,
+    toast_warning,
+    without_lost,
+)
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
@@ -144,13 +149,16 @@ class CatalogTable:
 
     def described(self, modes: ConnectorModes) -> Described:
         """All columns, as a connector with these modes writes them."""
-        return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
+        told = describe_table(self.columns, self.primary_key, modes, comment=self.comment)
+        return replace(told, warnings=(*told.warnings, *toast_warning(self.columns)))
 
     def corrected(
         self, told: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
         """Without the columns that arrive without their values, see `without_lost`."""
-        return without_lost(told, (each for each in self.columns if each.name in names), modes)
+        mine = [each for each in self.columns if each.name in names]
+        told = replace(told, warnings=(*told.warnings, *toast_warning(mine)))
+        return without_lost(told, mine, modes)
 
 
 def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
@@ -208,9 +216,11 @@ WITH RECURSIVE wanted AS (
         'not_null', r.not_null,
         'comment', coalesce(col_description(a.attrelid, a.attnum), ''),
         'is_generated', a.attgenerated <> '',
-        'dimensions', r.dimensions
+        'dimensions', r.dimensions,
+        'may_be_toasted', a.attstorage <> 'p' AND w.relreplident IN ('d', 'n', 'i')
     ) ORDER BY a.attnum) AS columns
     FROM resolved r
+    JOIN wanted w ON w.oid = r.attrelid
     JOIN pg_attribute a USING (attrelid, attnum)
     JOIN pg_type t ON t.oid = r.type AND t.typtype <> 'd'
     LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid  -- int2vector is no array

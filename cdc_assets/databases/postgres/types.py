@@ -99,10 +99,19 @@ _NAME: Final = (
     f"{_UNLESS_TOLD}"
 )
 _AS_TEXT: Final = "PostgreSQL's text of the value, in UTF-8"
+_VECTORS: Final = frozenset({"vector", "halfvec", "sparsevec"})
+_UNLOGGED: Final = (
+    "the connector sends NULL in the place of large values that an update leaves alone; ALTER "
+    "TABLE … REPLICA IDENTITY FULL, or ALTER COLUMN … SET STORAGE PLAIN"
+)
+_MARKED_IN_ARRAYS: Final = frozenset({
+    "int4", "int8", "date", "uuid", "json", "jsonb", "bytea", "text", "varchar", "bpchar",
+})  # fmt: skip
+"""Elements of arrays in whose place the connector sends a placeholder if they are left alone."""
 _EMPTIED: Final = frozenset({"int2vector", "oidvector"})
 _SENT_EMPTY: Final = "the connector sends empty arrays in the place of its values"
 _ARRAYS_LEFT_OUT: Final = frozenset({
-    "money", "name", "interval", "varbit", "bit", "xml", "point", "refcursor",
+    "money", "name", "interval", "varbit", "bit", "xml", "point", "refcursor", "sparsevec",
 })  # fmt: skip
 _NESTED: Final = (
     "the connector writes arrays of more than one dimension as lists of NULL; if its values have "
@@ -130,6 +139,8 @@ class PostgresColumn:
         modifier: ``atttypmod``; -1 if the type has no number.
         is_array: whether it is an array of ``type_name``.
         dimensions: ``attndims`` of an array, as declared: PostgreSQL does not hold values to it.
+        may_be_toasted: whether updates may leave it out: PostgreSQL does not log large values that
+            did not change, unless the replica identity is FULL.
         kind: ``typtype`` of the type or element: b(ase), e(num), c(omposite), r(ange), ….
         not_null: whether it is declared so.
         comment: from ``COMMENT ON COLUMN``.
@@ -146,6 +157,7 @@ class PostgresColumn:
     comment: str = ""
     is_generated: bool = False
     dimensions: int = 0
+    may_be_toasted: bool = False
 
 
 def describe_table(
@@ -179,11 +191,22 @@ def without_lost(
     return replace(told, columns=tuple(corrected(each) for each in told.columns))
 
 
+def toast_warning(columns: Iterable[PostgresColumn]) -> tuple[str, ...]:
+    """Of arrays that lose large values: nothing tells these from arrays that became NULL."""
+    names = [
+        each.name
+        for each in columns
+        if each.may_be_toasted and each.is_array and each.type_name not in _MARKED_IN_ARRAYS
+    ]
+    return (f"columns {', '.join(names)}: {_UNLOGGED}",) if names else ()
+
+
 def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
     """How records' schemas have a column whose values they have not."""
     if lost.type_name in {"bit", "varbit"}:
         return {Wire.BITS, Wire.BOOLEAN}
-    return {Wire.LIST, Wire.JSON} if lost.is_array or lost.type_name in _EMPTIED else {Wire.STRING}
+    is_list = lost.is_array or lost.type_name in _EMPTIED | _VECTORS
+    return {Wire.LIST, Wire.JSON} if is_list else {Wire.STRING}
 
 
 def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
@@ -195,6 +218,8 @@ def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
             return Refused(f"the connector leaves arrays of {name} out of its events")
         case _ if column.is_array and column.dimensions > 1:
             return _nested(column)
+        case name if name in _VECTORS and column.may_be_toasted:
+            return Refused(_UNLOGGED)
         case _ if column.is_array or column.kind not in _OF_EXTENSIONS:
             return None
         case "name" if not modes.unknown:
