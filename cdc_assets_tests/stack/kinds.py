@@ -26,16 +26,19 @@ POSTGRES_TYPES = (
     "CREATE TYPE mood AS ENUM ('ok', 'not so, \"ok\"', '')",
     "CREATE TYPE pair AS (a int, b text)",
     "CREATE DOMAIN price AS numeric(12,2) CHECK (VALUE > -100)",
+    "CREATE DOMAIN label AS name",
 )
 
 _TEXT = ("''", "'  a '", "'ä\u4e2d\U0001f600'", "repeat('x', 300000)", "'__debezium_unavailable'")
 _TEXT_OF_BYTES = "convert_from({}, 'UTF8')::"
+_TEXTS_OF_BYTES = "(SELECT array_agg(convert_from(each, 'UTF8')::{}) FROM unnest({{}}) AS each)"
 _MICROS = "'00:00'::time + {} * interval '1 microsecond'"
 _SPARSE = (
     "('{' || (SELECT string_agg((each ->> 0) || ':' || (each ->> 1), ',') FROM"
     " jsonb_array_elements({}::jsonb -> 'vector') AS each)"
     " || '}/' || ({}::jsonb ->> 'dimensions'))::sparsevec"
 )
+_LONG_PATH = "polygon(2000, circle '((0,0),5)')::path"
 POSTGRES: Mapping[str, Kind] = {
     "a_bool": Kind("boolean", ("true", "false")),
     "a_small": Kind("smallint", ("-32768", "32767")),
@@ -56,6 +59,7 @@ POSTGRES: Mapping[str, Kind] = {
     "a_varchar": Kind("varchar(9)", ("'a'", "''")),
     "a_char": Kind("char(5)", ("'a'", "'abcde'"), here="{}::text", back="{}::text::char(5)::text"),
     "a_name": Kind("name", ("'a'",)),
+    "a_label": Kind("label", ("'a'", "''")),
     "bytes": Kind("bytea", (r"'\xdeadbeef00'", "''")),
     "a_date": Kind("date", ("'0001-01-01'", "'9999-12-31'", "'1582-10-04'", "'1899-12-31'")),
     "a_time": Kind("time", ("'00:00'", "'23:59:59.999999'"), back=_MICROS),
@@ -100,7 +104,7 @@ POSTGRES: Mapping[str, Kind] = {
     "a_line": Kind("line", ("'{1,2,3}'",), here="{}::text", back=f"({_TEXT_OF_BYTES}line)::text"),
     "a_segment": Kind("lseg", ("'[(0,0),(1,1)]'",), here="{}::text",
                       back=f"({_TEXT_OF_BYTES}lseg)::text"),
-    "a_path": Kind("path", ("'((0,0),(1,1))'",), here="{}::text",
+    "a_path": Kind("path", ("'((0,0),(1,1))'", _LONG_PATH), here="{}::text",
                    back=f"({_TEXT_OF_BYTES}path)::text"),
     "a_polygon": Kind("polygon", ("'((0,0),(1,1),(1,0))'",), here="{}::text",
                       back=f"({_TEXT_OF_BYTES}polygon)::text"),
@@ -109,9 +113,11 @@ POSTGRES: Mapping[str, Kind] = {
     "a_query": Kind("tsquery", ("'fat & (rat | cat)'",), back=f"{_TEXT_OF_BYTES}tsquery"),
     "a_jsonpath": Kind("jsonpath", ("'$.a[*]'",), here="{}::text",
                        back=f"({_TEXT_OF_BYTES}jsonpath)::text"),
-    "a_vector": Kind("vector(3)", ("'[1,2.5,-3]'",), back="{}::real[]::vector"),
-    "a_half": Kind("halfvec(2)", ("'[1,2.5]'",), back="{}::real[]::halfvec"),
-    "a_sparse": Kind("sparsevec(5)", ("'{1:1,3:2.5}/5'",), back=_SPARSE),
+    "a_vector": Kind("vector(3) STORAGE PLAIN", ("'[1,2.5,-3]'",), back="{}::real[]::vector"),
+    "a_half": Kind("halfvec(2) STORAGE PLAIN", ("'[1,2.5]'",), back="{}::real[]::halfvec"),
+    "a_sparse": Kind("sparsevec(5) STORAGE PLAIN", ("'{1:1,3:2.5}/5'",), back=_SPARSE),
+    "lsns": Kind("pg_lsn[]", ("'{0/1,16/B374D848}'",), back=_TEXTS_OF_BYTES.format("pg_lsn")),
+    "labels": Kind("label[]", ("'{a,b}'",), back=_TEXTS_OF_BYTES.format("label")),
     "a_pair": Kind("pair", ("""'(1,"x y")'""",), back=f"{_TEXT_OF_BYTES}pair"),
 }  # fmt: skip
 

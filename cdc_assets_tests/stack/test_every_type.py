@@ -26,6 +26,7 @@ from cdc_assets_tests.stack.kinds import MARIADB, POSTGRES, POSTGRES_TYPES, Kind
 from cdc_assets_tests.stack.mariadb_side import connect
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.side import side_of
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -33,15 +34,17 @@ Kinds = Mapping[str, Kind]
 Ask = Callable[[str, Mapping[str, object]], tuple[object, ...] | None]
 
 
-def test_postgresql(stack: LocalStack, stack_config: ReplicationConfig, spark: Session) -> None:
-    name = "everytype"
+@pytest.mark.parametrize("records", ["schemas", pytest.param("bare", marks=profiles.in_soak)])
+def test_postgresql(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, records: str
+) -> None:
+    name = f"everytype{records}"
     dsn = new_database(stack, name, *POSTGRES_TYPES, table(POSTGRES), *rows(POSTGRES, 0))
-    settings = {
-        **converter_settings(stack.layout, WITH_SCHEMAS),
-        "include.unknown.datatypes": "true",
-        "interval.handling.mode": "string",
-    }
-    with replicated(stack, stack_config, name, dsn, debezium=settings) as database:
+    settings = {"include.unknown.datatypes": "true", "interval.handling.mode": "string"}
+    if records == "schemas":
+        settings |= converter_settings(stack.layout, WITH_SCHEMAS)
+    told = {"include_unknown_datatypes": True, "interval_handling_mode": "string"}
+    with replicated(stack, stack_config, name, dsn, debezium=settings, connector=told) as database:
         require_given_back_twice(database, spark, POSTGRES)
 
 
