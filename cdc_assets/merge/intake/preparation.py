@@ -154,7 +154,8 @@ class Preparation:
     ) -> tuple[str, ...]:
         """Of new columns those that the source has dropped again by now: the lake needs none.
 
-        Of records that tell their schema only those that the lake has had, and dropped.
+        Of records that tell their schema only those that the lake has had, and dropped; and all of
+        them if the source has dropped a column of the lake too, which might be one of them.
 
         Args:
             plan: of the batch.
@@ -173,7 +174,8 @@ class Preparation:
         numbers = {each.identity.number for each in table.columns} - {0}
         strange = [n for n, f in facts.items() if n not in known and f.number not in numbers]
         apart = [n for n in strange if not any({*vanished, n} <= {*each} for each in records)]
-        if apart:
+        is_numbered = any(each.number for each in facts.values())
+        if apart and (is_numbered or not self.has_schemas(plan)):
             what = (
                 f"the records have {', '.join(vanished)}, which the database no longer has, and it "
                 f"has {', '.join(apart)}: whether that is the same column nothing tells"
@@ -182,7 +184,9 @@ class Preparation:
             raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
         once = plan.state.properties if plan.state else {}
         past = vanished
-        if self.has_schemas(plan):
+        there = {each.number for each in facts.values()}
+        is_one_gone = is_numbered and bool(numbers - there)
+        if self.has_schemas(plan) and not is_one_gone:
             past = [name for name in vanished if once.get(DROPPED + name) == "true"]
         for name in past:
             _log.warning("table=%s: %s was dropped at the source", plan.entry.table, name)
