@@ -72,8 +72,9 @@ ifdef STACK
 	  cdc_assets_tests/formats/test_other_keys.py cdc_assets_tests/formats/test_golden_avro.py \
 	  cdc_assets_tests/formats/test_yugabyte_merge.py cdc_assets_tests/merge/test_dialects.py \
 	  cdc_assets_tests/stack/test_altered.py cdc_assets_tests/stack/test_altered_under_load.py \
-	  cdc_assets_tests/merge/test_older_rows.py \
-	  cdc_assets_tests/stack/test_truth_mariadb.py $(PYTEST_ARGS)
+	  cdc_assets_tests/merge/test_older_rows.py cdc_assets_tests/stack/test_every_type.py \
+	  cdc_assets_tests/stack/test_truth_mariadb.py cdc_assets_tests/stack/test_altered_mariadb.py \
+	  $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m property $(PYTEST_ARGS)

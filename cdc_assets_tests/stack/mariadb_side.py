@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from urllib.parse import urlsplit
 
 from cdc_assets.devstack import local_http
@@ -112,5 +113,7 @@ def _plain(value: object, source_type: str) -> object:
             return f"without a zone: {value}"
         case datetime(), "timestamp":
             return value.astimezone(UTC)
+        case Decimal(), "bigint" if value == int(value):  # unsigned ones, in the lake
+            return int(value)
         case _:
             return value
