@@ -146,16 +146,23 @@ def _held_words(failure: Failure | None) -> Iterator[str]:
 
 
 def schema_verdict(table: TableSurvey, drift: Drift) -> Verdict:
-    """Compare with the source's columns: ERROR if the table will stop, WARN if it will follow."""
-    words = [*drift.lines()] or [f"as {drift.by or 'the records'} have them"]
+    """Compare with the source's columns: ERROR if the table will stop, WARN if it will follow.
+
+    Of a table that fails before it is in the lake nothing is known, but why it fails.
+    """
+    differing, held = [*drift.lines()], [*_held_words(table.failure)]
+    is_unknown = table.state is None and bool(held)
+    words = differing or ([] if is_unknown else [f"as {drift.by or 'the records'} have them"])
+    description = "; ".join([*words, *held])
+    passed = drift.is_in_sync and not is_unknown
     return Verdict(
         asset=table_key(table.table),
         check=CHECK_SCHEMA,
-        passed=drift.is_in_sync,
-        severity=ERROR if drift.stops else WARN,
-        description="; ".join(words),
-        reason="" if drift.is_in_sync else "; ".join(words),
-        metadata={"differences": 0 if drift.is_in_sync else len(words)},
+        passed=passed,
+        severity=ERROR if drift.stops or is_unknown else WARN,
+        description=description,
+        reason="" if passed else description,
+        metadata={"differences": len(differing)},
     )
 
 
