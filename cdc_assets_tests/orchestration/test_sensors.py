@@ -233,6 +233,10 @@ def add_run(
     return run
 
 
+CHECKS = 3
+"""Of each table."""
+
+
 @pytest.mark.stack
 class TestReplicationSlo:
     def test_checks_of_all_tables_are_written_without_a_run(
@@ -298,11 +302,11 @@ class TestReplicationSlo:
         sensor = promise(world, world.discover())
 
         first = tick(sensor, instance)
-        assert len(first.asset_events) == 2
+        assert len(first.asset_events) == CHECKS
         world.now = NOW + timedelta(minutes=1)
         assert not tick(sensor, instance, first.cursor).asset_events
         world.now = NOW + timedelta(minutes=15)
-        assert len(tick(sensor, instance, first.cursor).asset_events) == 2
+        assert len(tick(sensor, instance, first.cursor).asset_events) == CHECKS
 
     def test_hours_that_are_over_and_read_are_closed_before_the_checks(
         self, world: World, instance: dg.DagsterInstance
@@ -314,7 +318,7 @@ class TestReplicationSlo:
         sensor = promise(world, loaded)
 
         first = tick(sensor, instance)
-        assert kinds(first) == ["AssetMaterialization", *["AssetCheckEvaluation"] * 2]
+        assert kinds(first) == ["AssetMaterialization", *["AssetCheckEvaluation"] * CHECKS]
         assert closed(first) == ["2026-03-04-11:00"]
         world.now = NOW + 3 * HOUR
         later = tick(sensor, instance, first.cursor)
@@ -335,7 +339,7 @@ class TestReplicationSlo:
         sensor = promise(world, world.discover())
 
         once, again = tick(sensor, instance), tick(sensor, instance)
-        assert len(once.asset_events) == len(again.asset_events) == 2
+        assert len(once.asset_events) == len(again.asset_events) == CHECKS
         assert json.loads(again.cursor or "") == json.loads(once.cursor or "")
 
 
