@@ -224,6 +224,7 @@ NEWEST, FORMER = Batch((0,), None), Batch((1,), None)
 @example([RENAMED, RENAMED, FORMER, NEWEST])
 @example([ADDED, Change("rename", 3), FORMER, NEWEST])
 @example([RENAMED, Change("rename back", 0), FORMER, NEWEST])
+@example([ADDED, Batch((0,), 1), Change("rename", 3), NEWEST])
 @example([Change("drop", 2), RENAMED, Batch((2,), None), NEWEST, ADDED, NEWEST])
 @given(st.lists(CHANGES | BATCHES, max_size=14))
 def test_a_lake_that_lags_behind_mixes_no_columns_up(story) -> None:

@@ -250,4 +250,4 @@ def test_columns_may_differ_in_case_only(pipeline: Make) -> None:
     made = start(pipeline, event("c", row, 10, commit=5))
     made.produce(TABLE, [event("u", {**row, "Name": "c"}, 20, commit=15)])
     made.merge(TABLE)
-    assert made.rows(TABLE) == [{**row, "Name": "c"}]
+    assert made.rows(TABLE) == [{"id": 1, "ID__2": 2, "name": "a", "Name__2": "c"}]

@@ -236,8 +236,8 @@ def plan_columns(
 ) -> ColumnPlan:
     """What the table lacks.
 
-    A column that is described and not there was left out by a run that died: it is added, or
-    another one renamed. One that is there and not described is somebody else's, until records have
+    A column that is described and not there was left out by a run that died: it is added, by the
+    name that it has by now, or another one renamed. One that is there and not described is somebody else's, until records have
     it: then it is adopted, if its type fits.
 
     Args:
@@ -265,8 +265,9 @@ def plan_columns(
     made = tuple(each for each in plans if not each.is_empty)
     changes = [change for each in made for change in each.changes]
     after = replace(table, columns=tuple(_ours(table, stored, changes, arriving)))
-    renames = [*renamed.items(), *_renames(changes)]
-    steps = _column_steps(after, _renamed(actual, changes), stored, renames)
+    renames = {was: name for was, name in _renames(changes) if was in actual}
+    actual = {renames.get(name, name): type_ for name, type_ in actual.items()}
+    steps = _column_steps(after, actual, stored, [*renamed.items(), *renames.items()])
     there = () if columns is None else tuple(c.name for c in columns if c.name in dropped)
     ended = (DropColumns(there),) if there else ()
     left = tuple(each.name for each in changes if isinstance(each, LeftOut))
@@ -289,13 +290,6 @@ def _renames(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:
     for each in changes:
         if isinstance(each, Renamed) and each.was != each.column.name:
             yield each.was, each.column.name
-
-
-def _renamed(
-    actual: Mapping[str, ColumnType | None], changes: Sequence[Change]
-) -> dict[str, ColumnType | None]:
-    names = dict(_renames(changes))
-    return {names.get(name, name): type_ for name, type_ in actual.items()}
 
 
 def _ours(
