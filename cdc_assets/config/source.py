@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -17,6 +18,7 @@ from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, fields_of, require_fields
 from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse, require_pattern
 from cdc_assets.errors import TerminalError
+from cdc_assets.schema.described import Described
 from cdc_assets.schema.evolution import Policy, Reaction
 from cdc_assets.schema.modes import (
     BinaryMode,
@@ -26,6 +28,7 @@ from cdc_assets.schema.modes import (
     TimeMode,
     UnsignedMode,
 )
+from cdc_assets.schema.overrides import apply_overrides, with_bounds
 from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
 from cdc_assets.schema.types import ColumnType, Decimal
 
@@ -462,6 +465,35 @@ class SourceConfig(Strict):
             names=own.renames,
             drops_columns=(own.dropped_columns or self.dropped_columns) == "drop",
         )
+
+    def laid_over(
+        self,
+        table: TableName,
+        described: Described,
+        key: Sequence[str] = (),
+        *,
+        whole: bool,
+        where: str = "",
+    ) -> Described:
+        """A table's columns with the types, masks and key that are configured.
+
+        Args:
+            table: whose columns they are.
+            described: as their source tells them.
+            key: the configured one.
+            whole: these are all columns: another that is configured is mistyped.
+            where: coordinates for the error.
+
+        Raises:
+            ConfigError: if a name or a type does not fit.
+        """
+        overrides = self.overrides(table)
+        types, masked = overrides.column_types, overrides.masked
+        if not whole:
+            types = {name: types[name] for name in types if name in described.names}
+            masked &= set(described.names)
+        bounded = with_bounds(described, self.unbounded)
+        return apply_overrides(bounded, types, key, self.modes, masked=masked, where=where)
 
     def lake_name(self, table: TableName) -> LakeName:
         """The Iceberg table of a source table.

@@ -408,11 +408,12 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
         images.append(before)
         reason = "no row image before the change: without a key it needs REPLICA IDENTITY FULL"
         shape = shape.when(op.isin("u", "d") & ~before.is_there, reason)
+    targets = {way.name: target for target, ways in spec.pairs for way in ways}
     values = [
         F.when(bad, f"column {column.name!r}: its value does not fit {type_}")
         for image in images
         for column in spec.schema.columns
-        for bad, type_ in _unfit(image, column, envelope, spec)
+        for bad, type_ in _unfit(image, column, envelope, targets.get(column.name))
     ]
     return F.coalesce(shape, *values) if values else shape
 
@@ -427,10 +428,10 @@ def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:
 
 
 def _unfit(
-    image: Image, column: Column, envelope: Envelope, spec: ReadSpec
+    image: Image, column: Column, envelope: Envelope, target: Column | None
 ) -> Iterator[tuple[Expression, ColumnType]]:
     """Whether its value is none of its own type, or none of the lake's."""
-    value, target = image.value(column), spec.target_of(column)
+    value = image.value(column)
     held = envelope.left_out(column) if image is envelope.after else None
     bad = unfit(value, column)
     if bad is not None:

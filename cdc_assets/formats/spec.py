@@ -71,8 +71,8 @@ class ReadSpec:
     def expected(self) -> tuple[str, ...]:
         """Columns of the target that every row image must have, by their names in records."""
         pardoned = self.may_lack - set(self.older)
-        names = (name for name in self.target.expected if name not in pardoned)
-        return tuple(self.target.column(name).sent_as for name in names)
+        sent = {each.name: each.sent_as for each in self.target.columns}
+        return tuple(sent[name] for name in self.target.expected if name not in pardoned)
 
     @property
     def older(self) -> tuple[str, ...]:
@@ -91,11 +91,6 @@ class ReadSpec:
         """Without a key, rows are told apart by all their columns."""
         return not self.schema.key
 
-    def ways(self, target: Column) -> tuple[Column, ...]:
-        """The record's columns that one of the lake's may come in; () if the record has none."""
-        columns = self.schema.columns
-        return tuple(c for c in columns if self.homes.get(c.name, c.name) == target.name)
-
     @property
     def pairs(self) -> tuple[tuple[Column, tuple[Column, ...]], ...]:
         """Each of the lake's columns with the ways it may come."""
@@ -104,16 +99,11 @@ class ReadSpec:
             arriving.setdefault(self.homes.get(each.name, each.name), []).append(each)
         return tuple((c, tuple(arriving.get(c.name, ()))) for c in self.target.columns)
 
-    def target_of(self, column: Column) -> Column | None:
-        """The lake's column that one of the record's is; None if it has none."""
-        name = self.homes.get(column.name, column.name)
-        return next((each for each in self.target.columns if each.name == name), None)
-
     @property
     def key_pairs(self) -> tuple[tuple[Column, tuple[Column, ...]], ...]:
         """The same of the key's columns, in key order."""
-        columns = (self.target.column(name) for name in self.target.key)
-        return tuple((column, self.ways(column)) for column in columns)
+        found = {column.name: (column, ways) for column, ways in self.pairs}
+        return tuple(found[name] for name in self.target.key)
 
     @property
     def key_columns(self) -> tuple[Column, ...]:

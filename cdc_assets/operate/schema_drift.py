@@ -119,6 +119,7 @@ def _by_catalog(
         return Drift(is_gone=True, by=BY_CATALOG)
     source = services.config.source(entry.table.source)
     described = services.formats[entry.table.source].of_catalog(table)
+    described = source.laid_over(entry.table, described, whole=False)
     hidden = {*table.unpublished(source.database.publication if source.database else None)}
     overrides = source.overrides(entry.table)
     mine = stored.of_source
@@ -163,8 +164,6 @@ def _numbered(
     wider = home is not None and isinstance(column, Column) and fits(home.type, column.type)
     if home is not None and not (isinstance(column, Column) and (tells_types or wider)):
         return replace(found, type=home.type, wire=home.wire, detail=home.detail)
-    if home is not None and home.detail is not None and home.detail.mask:
-        return replace(found, type=home.type)
     return found if isinstance(column, Column) else column
 
 
@@ -204,7 +203,7 @@ def _by_records(services: Services, entry: TableEntry, state: TableState) -> Dri
                 continue
             source = services.config.source(entry.table.source)
             left = dict.fromkeys((*stored.left_out, *source.overrides(entry.table).excluded), "")
-            given = written.described.without(left)
+            given = source.laid_over(entry.table, written.described.without(left), whole=False)
             seen = TableSchema(tuple(c for c in given.columns if isinstance(c, Column)))
             mine = stored.of_source
             plan = plan_evolution(mine, seen, source.policy(entry.table))

@@ -33,7 +33,7 @@ from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
-from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
+from cdc_assets.schema.overrides import require_column
 from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
 _EXCLUDED: Final = "the configuration excludes it"
@@ -290,7 +290,7 @@ class TypeSource:
             described = self._format.unseen(name)
             if name not in self._source.overrides(entry.table).column_types:
                 return None
-        given = self._configured(entry, described, whole=False)
+        given = self._source.laid_over(entry.table, described, whole=False)
         only = replace(given, columns=tuple(c for c in given.columns if c.name == name))
         return only.exact(f"table={entry.table}").columns[0]
 
@@ -408,32 +408,9 @@ class TypeSource:
         if not of_record:
             self._require_excludable(described, overrides.excluded, where)
         left = described.without(dict.fromkeys(overrides.excluded, _EXCLUDED))
-        given = self._configured(entry, left, overrides.primary_key, whole=not of_record)
+        key = overrides.primary_key
+        given = self._source.laid_over(entry.table, left, key, whole=not of_record, where=where)
         return given.exact(where)
-
-    def _configured(
-        self, entry: TableEntry, described: Described, key: Sequence[str] = (), *, whole: bool
-    ) -> Described:
-        """With the types, masks and key that are configured.
-
-        Args:
-            entry: the table.
-            described: its columns.
-            key: the configured one.
-            whole: these are all columns: another that is configured is mistyped.
-
-        Raises:
-            ConfigError: if a name or a type does not fit.
-        """
-        overrides = self._source.overrides(entry.table)
-        types, masked = overrides.column_types, overrides.masked
-        if not whole:
-            types = {name: types[name] for name in types if name in described.names}
-            masked &= set(described.names)
-        bounded = with_bounds(described, self._source.unbounded)
-        where = f"table={entry.table} topic={entry.topic}"
-        modes = self._source.modes
-        return apply_overrides(bounded, types, key, modes, masked=masked, where=where)
 
     @staticmethod
     def _require_excludable(described: Described, names: Sequence[str], where: str) -> None:

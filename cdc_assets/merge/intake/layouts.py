@@ -124,7 +124,12 @@ class LakeTables:
         Raises:
             TerminalError: if that would lose something, or the configuration forbids changes.
         """
-        plan = self.evolution(stored, state, records, by_catalog=by_catalog)
+        own = sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS
+        columns = [each for each in state.columns if each.name not in own] if state else None
+        at = state.snapshot_id if state else None
+        named = [_with_ids(each, f"{at or ''}") for each in records]
+        gone = dropped(state) if state else ()
+        plan = plan_columns(stored, columns, named, self._policy, gone, by_catalog=by_catalog)
         for change in plan.changes:
             if change.refused:
                 what = f"the source's columns have changed: {'; '.join(change.refused)}"
@@ -132,22 +137,6 @@ class LakeTables:
         if plan.changes:
             self._types.require_usable(self._entry, plan.schema)
         return plan
-
-    def evolution(
-        self,
-        stored: TableSchema,
-        state: TableState | None,
-        records: Sequence[TableSchema],
-        *,
-        by_catalog: bool = False,
-    ) -> ColumnPlan:
-        """The same, with what is refused: see `EvolutionPlan.refused`."""
-        own = sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS
-        columns = [each for each in state.columns if each.name not in own] if state else None
-        at = state.snapshot_id if state else None
-        named = [_with_ids(each, f"{at or ''}") for each in records]
-        gone = dropped(state) if state else ()
-        return plan_columns(stored, columns, named, self._policy, gone, by_catalog=by_catalog)
 
     def with_absent(
         self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]

@@ -108,7 +108,8 @@ class Preparation:
             _log.warning("table=%s: column %s is left out: %s", plan.entry.table, name, why)
         past = self._past(plan, [n for n in new if n not in gone], [r.names for r in readable])
         schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
-        records = [self._told(plan, each) for each in readable]
+        facts = self._facts(plan, must=bool(new)) if readable else {}
+        records = [self._told(plan, each, facts) for each in readable]
         by_catalog = not self.has_schemas(plan)
         if by_catalog:
             records = self._by_catalog(plan, [u for u in unknown if u.name not in {*gone, *past}])
@@ -192,9 +193,11 @@ class Preparation:
             _log.warning("table=%s: %s was dropped at the source", plan.entry.table, name)
         return tuple(past)
 
-    def _told(self, plan: BatchPlan, record: TableSchema) -> TableSchema:
+    def _told(
+        self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, Facts]
+    ) -> TableSchema:
         """With what the database knows of the columns."""
-        table, facts = plan.schema.of_source, self._facts(plan, record)
+        table = plan.schema.of_source
         columns = (
             self.types.told(plan.entry, each, plan.layout.scheme)
             if home_of(table, each, record.names) is None
@@ -203,13 +206,12 @@ class Preparation:
         )
         return replace(record, columns=tuple(columns))
 
-    def _facts(self, plan: BatchPlan, record: TableSchema) -> Mapping[str, Facts]:
-        """Of a record's columns; where none is new, records can be read without them."""
+    def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, Facts]:
+        """Of the columns, asked for once; where none is new, records can be read without them."""
         try:
             return self.types.facts(plan.entry) or {}
         except UnreachableError:
-            table = plan.schema.of_source
-            if any(home_of(table, each, record.names) is None for each in record.columns):
+            if must:
                 raise
             _log.warning("table=%s: its database does not answer", plan.entry.table)
             return {}

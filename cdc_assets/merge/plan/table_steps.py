@@ -237,8 +237,8 @@ def plan_columns(
     """What the table lacks.
 
     A column that is described and not there was left out by a run that died: it is added, by the
-    name that it has by now, or another one renamed. One that is there and not described is somebody else's, until records have
-    it: then it is adopted, if its type fits.
+    name that it has by now, or another one renamed. One that is there and not described is
+    somebody else's, until records have it: then it is adopted, if its type fits.
 
     Args:
         stored: of `described`: the columns whose form on the wire is known.
