@@ -65,12 +65,14 @@ class TopicsConfig(Strict):
     ``prefix`` is the connector's ``topic.prefix``. It is only needed when a schema or table
     name holds a dot; without it, the last two parts of a topic's name are schema and table.
     ``transaction`` is its ``topic.transaction``: the metadata topic's name after the prefix.
+    ``schema_changes`` is the topic of its schema changes, where that is not the prefix.
     """
 
     include: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     exclude: Patterns = ()
     prefix: str | None = None
     transaction: str = Field(default="transaction", min_length=1)
+    schema_changes: str | None = Field(default=None, min_length=1)
 
     def matches(self, topic: str) -> bool:
         """Whole names are matched; ``exclude`` wins."""

@@ -24,6 +24,7 @@ from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.types import Column, Primitive, Wire
 
@@ -125,6 +126,14 @@ class Format(ABC):
 
     def ended(self, raw: RawRecord) -> Ended | None:
         """The end of a transaction, by a record of the source's transaction topic."""
+        return None
+
+    def ddl(self, raw: RawRecord) -> Ddl | None:
+        """The statement that a record of the source's topic of schema changes tells of.
+
+        Raises:
+            CdcError: if the place where schemas are kept does not answer, or not as it should.
+        """
         return None
 
     # ── what a table is like ─────────────────────────────────────────────────────────────

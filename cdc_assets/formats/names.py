@@ -34,6 +34,10 @@ class TopicNames(Protocol):
         """The topics that may hold the transaction metadata of a table's topic, best first."""
         ...
 
+    def schema_change_topics(self, topic: str, qualified: str) -> tuple[str, ...]:
+        """The topics that may hold statements on a topic's table, whether they exist or not."""
+        ...
+
 
 class PlainTopics:
     """Topics whose last two parts are schema and table, with nothing beside them."""
@@ -56,6 +60,10 @@ class PlainTopics:
     def transaction_topics(
         self, topic: str, qualified: str, topics: Iterable[str]
     ) -> tuple[str, ...]:
+        """None are known."""
+        return ()
+
+    def schema_change_topics(self, topic: str, qualified: str) -> tuple[str, ...]:
         """None are known."""
         return ()
 

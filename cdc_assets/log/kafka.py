@@ -222,6 +222,14 @@ class KafkaLog:
                 found[record.coordinate.topic][record.coordinate] = record
         return {topic: tuple(records.values()) for topic, records in found.items()}
 
+    def part(self, spans: Mapping[Place, Span]) -> tuple[RawRecord, ...]:
+        """The records in these spans, each partition's in order.
+
+        Args:
+            spans: within what the topics hold; small, as all is kept in memory.
+        """
+        return tuple(self._reader().spans(spans))
+
     def first_of(self, topic: str, ranges: Iterable[OffsetRange]) -> tuple[RawRecord, ...]:
         """The first record at or after the start of each range, where there is one."""
         starts = OffsetVector.of({each.partition: each.start for each in ranges})

@@ -14,6 +14,7 @@ from cdc_assets.orchestration.jobs import housekeeping_schedule
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors import (
     alert_sensor,
+    ddl_sensor,
     discover_sensor,
     promise_sensor,
     replicate_sensor,
@@ -45,6 +46,7 @@ def _sensors(config: ReplicationConfig, registry: Registry) -> Sequence[dg.Senso
         discover_sensor(config, registry),
         replicate_sensor(config, registry),
         promise_sensor(config, registry),
+        ddl_sensor(config, registry),
         alert_sensor(config),
     ]
 

@@ -18,6 +18,7 @@ from cdc_assets.formats.debezium.avro_events import AvroSchemas
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
+from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.key_form import KeyForm, are_numbers
@@ -37,6 +38,7 @@ from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.connect import describe_envelope, describe_row, is_envelope_schema
+from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.described import Described
 
 if TYPE_CHECKING:
@@ -83,6 +85,10 @@ class DebeziumAvro(Format):
         """By the decoded record."""
         event = self._schemas.event(record)
         return TopicKind.UNREADABLE if event is None else kind_of_event(event)
+
+    def ddl(self, raw: RawRecord) -> Ddl | None:
+        """Of Debezium's schema change event."""
+        return read_ddl(self._schemas.event(raw) or {}, raw.coordinate)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """The framing is that of all of them.

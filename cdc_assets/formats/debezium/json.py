@@ -19,6 +19,7 @@ from cdc_assets.formats.debezium.dialects.dialect import is_object, opened, unwr
 from cdc_assets.formats.debezium.inline import known_text
 from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
+from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import TopicNames
@@ -27,6 +28,7 @@ from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.ddl import Ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -86,6 +88,10 @@ class DebeziumJson(Format):
         if is_cloud_event(body) or self._flat.is_marked(body):
             return TopicKind.CHANGES
         return kind_of_row(body) if self.source.connector.flattened else kind_of_event(body)
+
+    def ddl(self, raw: RawRecord) -> Ddl | None:
+        """Of Debezium's schema change event."""
+        return read_ddl(unwrapped(raw.value), raw.coordinate)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """The dialect is that of the first event; events of others count for nothing."""

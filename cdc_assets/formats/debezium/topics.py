@@ -27,6 +27,7 @@ class DebeziumTopics(PlainTopics):
         super().__init__(topics)
         self._prefix = topics.prefix
         self._transaction = topics.transaction
+        self._schema_changes = topics.schema_changes
 
     def looks_like_side_topic(self, topic: str) -> bool:
         """Whether it has a name that Debezium reserves."""
@@ -46,9 +47,17 @@ class DebeziumTopics(PlainTopics):
             topics: every topic of the cluster.
         """
         present, suffix = frozenset(topics), f".{self._transaction}"
-        if self._prefix is not None:
-            prefixes = [self._prefix]
-        else:
-            parts = topic.removesuffix(f".{qualified}").split(".")
-            prefixes = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+        prefixes = self._prefixes(topic, qualified)
         return tuple(prefix + suffix for prefix in prefixes if prefix + suffix in present)
+
+    def schema_change_topics(self, topic: str, qualified: str) -> tuple[str, ...]:
+        """The configured one, or else the connector's ``topic.prefix``, as above."""
+        if self._schema_changes is not None:
+            return (self._schema_changes,)
+        return tuple(each for each in self._prefixes(topic, qualified) if each != topic)
+
+    def _prefixes(self, topic: str, qualified: str) -> list[str]:
+        if self._prefix is not None:
+            return [self._prefix]
+        parts = topic.removesuffix(f".{qualified}").split(".")
+        return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]

@@ -1,0 +1,150 @@
+"""Reads statements that change tables: by sqlglot, in the dialect of their database.
+
+What sqlglot has no tree for is said to be unread, so that nobody takes the tables that it names
+for unchanged. https://sqlglot.com/sqlglot.html
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from cdc_assets.schema.ddl import (
+    ColumnChange,
+    ColumnChangeKind,
+    Relation,
+    Statement,
+    TableChange,
+    TableChangeKind,
+)
+
+_NAMES: Final = re.compile(r'`([^`]+)`|"([^"]+)"|\[([^\]]+)\]|([\w$#]+)')
+_MAY_CHANGE: Final = frozenset({"alter", "create", "drop", "exec", "execute", "rename", "truncate"})
+
+
+class _UnreadError(Exception):
+    """A statement that sqlglot has no tree for, or one that is not known here."""
+
+
+def read_statement(text: str, dialect: str, schema: str) -> Statement:
+    """Says what a text of one or more statements does to tables. Never raises for a text.
+
+    Args:
+        text: as the source's event has it.
+        dialect: sqlglot's name of it.
+        schema: of tables that are named without one (MySQL: the database).
+    """
+    parts = [next(filter(None, found)) for found in _NAMES.findall(text)]
+    words = frozenset(name.casefold() for part in parts for name in (part, *part.split(".")))
+    try:
+        with _quiet():
+            trees = sqlglot.parse(text, read=dialect)
+        changes = tuple(c for tree in trees if tree is not None for c in _changes(tree, schema))
+    except (_UnreadError, SqlglotError, RecursionError):
+        return Statement((), words, is_read=False)
+    return Statement(changes, words)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Sqlglot prints the statement where it has no tree; a default may be a secret."""
+    logger = logging.getLogger("sqlglot")
+    was, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was
+
+
+def _changes(tree: exp.Expr, schema: str) -> Iterator[TableChange]:
+    match tree:
+        case exp.Alter() if tree.args.get("kind") == "TABLE":
+            yield _altered(tree, schema)
+        case exp.Create() if tree.args.get("kind") == "TABLE":
+            table = tree.find(exp.Table)
+            yield TableChange(TableChangeKind.CREATED, _relation(table, schema))
+        case exp.Drop() if tree.args.get("kind") == "TABLE":
+            for each in tree.args["tables"]:
+                yield TableChange(TableChangeKind.DROPPED, _relation(each, schema))
+        case exp.Drop() if tree.args.get("kind") in {"DATABASE", "SCHEMA"}:
+            for each in tree.args["tables"]:
+                yield TableChange(TableChangeKind.DROPPED, Relation(each.name, ""))
+        case exp.TruncateTable():
+            for each in tree.expressions:
+                yield TableChange(TableChangeKind.TRUNCATED, _relation(each, schema))
+        case exp.Command() if tree.name.casefold() == "rename":
+            yield from _renamed(tree.expression.name, schema)
+        case exp.Command() if tree.name.casefold() not in _MAY_CHANGE:
+            pass
+        case exp.Command() | exp.Execute():
+            raise _UnreadError
+        case _:
+            pass
+
+
+def _relation(table: Any, schema: str) -> Relation:
+    if not isinstance(table, exp.Table) or not table.name:
+        raise _UnreadError
+    return Relation(table.db or schema, table.name)
+
+
+def _altered(tree: exp.Alter, schema: str) -> TableChange:
+    table, renamed = _relation(tree.this, schema), None
+    columns: list[ColumnChange] = []
+    for action in tree.args["actions"]:
+        match action:
+            case exp.AlterRename():
+                renamed = _relation(action.this, table.schema)
+            case _:
+                columns += _columns(action)
+    kind = TableChangeKind.RENAMED if renamed else TableChangeKind.ALTERED
+    return TableChange(kind, table, renamed, tuple(columns))
+
+
+def _columns(action: exp.Expr) -> Iterator[ColumnChange]:
+    match action:
+        case exp.ColumnDef():
+            yield ColumnChange(ColumnChangeKind.ADDED, action.name)
+        case exp.Schema():
+            for each in action.expressions:
+                yield from _columns(each)
+        case exp.RenameColumn():
+            name = action.args["to"].name
+            yield ColumnChange(ColumnChangeKind.RENAMED, action.this.name, name)
+        case exp.ModifyColumn():
+            name, was = action.this.name, action.args.get("rename_from")
+            if was is not None and was.name != name:
+                yield ColumnChange(ColumnChangeKind.RENAMED, was.name, name)
+            yield ColumnChange(ColumnChangeKind.RETYPED, name)
+        case exp.Drop() if action.args.get("kind") == "COLUMN":
+            for each in action.args["tables"]:
+                yield ColumnChange(ColumnChangeKind.DROPPED, each.name)
+        case exp.AlterColumn():
+            if action.args.get("dtype") is not None:
+                yield ColumnChange(ColumnChangeKind.RETYPED, action.name)
+        case exp.Drop() | exp.AddConstraint() | exp.DropPrimaryKey():
+            pass
+        case _:
+            raise _UnreadError
+
+
+def _renamed(pairs: str, schema: str) -> Iterator[TableChange]:
+    """``TABLE a TO b, c TO s.d``: MySQL's, which renames one after the other."""
+    rest = re.sub(r"(?is)^\s*tables?\s+(if\s+exists\s+)?", "", pairs)
+    if rest == pairs:  # RENAME USER, RENAME SEQUENCE
+        return
+    for pair in rest.split(","):
+        found = re.fullmatch(
+            r"(?is)\s*(.+?)(?:\s+(?:wait\s+\d+|nowait))?\s+to\s+(.+?)\s*;?\s*", pair
+        )
+        if found is None:
+            raise _UnreadError
+        was, now = (exp.to_table(part.strip(), dialect="mysql") for part in found.groups())
+        yield TableChange(TableChangeKind.RENAMED, _relation(was, schema), _relation(now, schema))

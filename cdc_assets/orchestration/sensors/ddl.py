@@ -1,0 +1,74 @@
+"""`schema_changes`: statements on replicated tables appear on their assets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.ddl import Followed, TableStatement, Told, follow
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.registry import Registry
+
+INTERVAL_SECONDS: Final = 30
+_LONGEST: Final = 10_000
+
+
+def ddl_sensor(
+    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
+) -> dg.SensorDefinition:
+    """Follow the topics of schema changes: each statement is an observation of its table."""
+    services = Services(config, clock)
+    entries = replicated(config, loaded)
+
+    @skipping_when_unreachable
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        followed = Followed.of(context.cursor)
+        told = follow(services, entries, followed)
+        return dg.SensorResult(
+            asset_events=[_observation(each) for each in told.statements],
+            cursor=followed.to_cursor(),
+            skip_reason=" ".join(_said(told)),
+        )
+
+    return dg.SensorDefinition(
+        name="schema_changes",
+        evaluation_fn=evaluate,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Shows statements that change replicated tables, where a source tells them.",
+    )
+
+
+def _said(told: Told) -> Iterator[str]:
+    where = f" in {', '.join(told.topics)}" if told.topics else ": no source tells of any"
+    yield f"{len(told.statements)} new statements{where}."
+    for topic, count in told.expired.items():
+        yield f"{count} records of {topic} were deleted before they were read."
+    if told.unreadable:
+        yield f"Not readable: {', '.join(map(str, told.unreadable))}."
+
+
+def _observation(found: TableStatement) -> dg.AssetObservation:
+    ddl, at = found.ddl, found.ddl.at
+    does = "; ".join(each.describe() for each in found.changes)
+    hidden = "not shown: it names a column that is excluded or masked"
+    return dg.AssetObservation(
+        table_key(found.entry.table),
+        description=f"{found.entry.table.qualified} at its source: {does}",
+        metadata={
+            "statement": dg.MetadataValue.text((found.text or hidden)[:_LONGEST]),
+            "does": does,
+            "plan": "\n".join(found.plan),
+            "position": ddl.position,
+            "topic": ddl.coordinate.topic,
+            "partition": ddl.coordinate.partition,
+            "offset": ddl.coordinate.offset,
+            **({"executed": dg.MetadataValue.timestamp(at)} if at else {}),
+        },
+    )

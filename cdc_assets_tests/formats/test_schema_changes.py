@@ -1,0 +1,89 @@
+"""Debezium's schema change events: as 3.5 wrote them for MariaDB, and as others may be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.formats.debezium.schema_changes import read_ddl
+from cdc_assets.schema.ddl import Relation
+
+pytestmark = pytest.mark.unit
+
+RECORDED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "golden" / "mariadb_schema_changes.json").read_text()
+)
+PEOPLE = Relation("shop", "people")
+AT = Coordinate("shop", 0, 7)
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    return {**RECORDED[4], **fields}
+
+
+def said(event: dict[str, Any]) -> list[str]:
+    found = read_ddl(event, AT)
+    return [] if found is None else [each.describe() for each in found.statement.of(PEOPLE)]
+
+
+def test_recorded_events_are_read() -> None:
+    assert [said(each) for each in RECORDED] == [
+        *([[]] * 4),  # the connector's snapshot, and a table of another database
+        ["add city; change age"],
+        ["rename name to called; change called"],
+        ["the statement cannot be read"],
+        ["the table is called shop.persons now"],
+        [],
+        ["the table was created"],
+    ]
+    found = read_ddl(RECORDED[4], AT)
+    assert found is not None
+    assert (found.position, found.coordinate) == ("file=binlog.000001 pos=2958 gtid=0-7-13", AT)
+    assert found.at is not None
+    assert found.at.timestamp() == RECORDED[4]["source"]["ts_ms"] / 1000
+
+
+@pytest.mark.parametrize("snapshot", ["true", "first", "last", True])
+def test_what_a_snapshot_tells_is_no_statement(snapshot: object) -> None:
+    source = {**RECORDED[4]["source"], "snapshot": snapshot}
+    assert read_ddl(changed(source=source), AT) is None
+
+
+def test_other_databases_and_other_events_say_nothing() -> None:
+    assert said(changed(databaseName="other", tableChanges=[])) == []
+    assert read_ddl({"op": "c", "after": {"ddl": "DROP TABLE people"}}, AT) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ddl": "ALTER TABLE people (("},
+        {"ddl": None},
+        {"ddl": ""},
+        {"source": {**RECORDED[4]["source"], "connector": "informix"}},
+        {"ddl": "ALTER TABLE ((", "tableChanges": [{"type": "ALTER", "id": '"shop"."people"'}]},
+    ],
+)
+def test_what_cannot_be_read_is_told_of_the_tables_that_it_names(fields: dict[str, Any]) -> None:
+    assert "the statement cannot be read" in said(changed(**fields))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"source": None},
+        {"source": "x"},
+        {"source": {"ts_ms": "now", "connector": ["mysql"], "snapshot": {}}},
+        {"source": {"ts_ms": 10**18}},
+        {"databaseName": 7, "schemaName": []},
+        {"tableChanges": 5},
+        {"tableChanges": [None, "x", {"id": 5}, {"id": ""}]},
+        {"ddl": {"a": 1}},
+    ],
+)
+def test_hostile_events_raise_nothing(fields: dict[str, Any]) -> None:
+    said(changed(**fields))
