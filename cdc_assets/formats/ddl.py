@@ -26,6 +26,9 @@ from cdc_assets.schema.ddl import (
 )
 
 _NAMES: Final = re.compile(r'`([^`]+)`|"([^"]+)"|\[([^\]]+)\]|([\w$#]+)')
+_ALTER: Final = re.compile(r"(?i)^(\s*alter)\s+(?:online\s+|ignore\s+)+(?=table\b)")
+"""MariaDB's; sqlglot does not know the two words, which change nothing about the columns."""
+
 _MAY_CHANGE: Final = frozenset({"alter", "create", "drop", "exec", "execute", "rename", "truncate"})
 
 
@@ -45,7 +48,7 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
     words = frozenset(name.casefold() for part in parts for name in (part, *part.split(".")))
     try:
         with _quiet():
-            trees = sqlglot.parse(text, read=dialect)
+            trees = sqlglot.parse(_ALTER.sub(r"\1 ", text), read=dialect)
         changes = tuple(c for tree in trees if tree is not None for c in _changes(tree, schema))
     except (_UnreadError, SqlglotError, RecursionError):
         return Statement((), words, is_read=False)
@@ -129,7 +132,7 @@ def _columns(action: exp.Expr) -> Iterator[ColumnChange]:
         case exp.AlterColumn():
             if action.args.get("dtype") is not None:
                 yield ColumnChange(ColumnChangeKind.RETYPED, action.name)
-        case exp.Drop() | exp.AddConstraint() | exp.DropPrimaryKey():
+        case exp.Drop() | exp.AddConstraint() | exp.DropPrimaryKey() | exp.RenameIndex():
             pass
         case _:
             raise _UnreadError

@@ -24,6 +24,19 @@ SAID = [
         ["shop.t: change y; drop z"],
     ),
     ("mysql", "ALTER TABLE t CHANGE a a int", ["shop.t: change a"]),
+    ("mysql", "ALTER ONLINE TABLE t ADD COLUMN IF NOT EXISTS a int", ["shop.t: add a"]),
+    (
+        "mysql",
+        "alter online ignore table t drop foreign key x, rename index a to b, drop if exists c,"
+        " ALGORITHM=INSTANT",
+        ["shop.t: drop c"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t ADD a enum('x','y)') CHARACTER SET utf8mb4 NOT NULL DEFAULT 'x' COMMENT 'c',"
+        " ADD b datetime(6) ON UPDATE CURRENT_TIMESTAMP(6), ADD c int AS (b + 1) STORED",
+        ["shop.t: add a; add b; add c"],
+    ),
     (
         "mysql",
         "ALTER TABLE t ENGINE=InnoDB",
@@ -80,8 +93,10 @@ def test_what_a_statement_does_is_told(dialect: str, text: str, said: list[str])
 @pytest.mark.parametrize(
     ("dialect", "text"),
     [
-        ("mysql", "ALTER ONLINE TABLE t ADD COLUMN IF NOT EXISTS a int"),
+        ("mysql", "ALTER TABLE t ADD COLUMN (a int, b int)"),
         ("mysql", "ALTER TABLE t PARTITION BY HASH(id)"),
+        ("mysql", "ALTER TABLE t DROP PARTITION p"),
+        ("mysql", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u"),
         ("mysql", "ALTER TABLE `t` not sql at all (("),
         ("oracle", "ALTER TABLE T MODIFY (A NUMBER(9))"),
         ("tsql", "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'"),

@@ -26,7 +26,7 @@ EVENTS: list[dict[str, Any]] = json.loads(GOLDEN.read_text())
 SHOWN = [
     "add city; change age",
     "rename name to called; change called",
-    "the statement cannot be read",
+    "add more",
     "the table is called shop.persons now",
     "the table was created",
 ]
