@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import CdcError
+from cdc_assets.lake.state import TableState
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord, Watermarks
-from cdc_assets.operate.schema_drift import newest_drift
+from cdc_assets.operate.schema_drift import Drift, drifts, newest_drift
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation, TableChange, TableChangeKind
@@ -109,27 +110,26 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: Followed
         return Told()
     marks = services.log.watermarks(tables)
     _look(services, tables, marks, followed)
-    spans: dict[tuple[str, int], tuple[int, int]] = {}
-    expired: dict[str, int] = {}
-    for topic in sorted(followed.next):
-        for each in marks[topic].begin.ranges_to(marks[topic].end):
-            begun = followed.next[topic].get(each.partition)
-            start = max(each.start, begun or 0)
-            if begun is not None and begun < each.start:
-                expired[topic] = expired.get(topic, 0) + each.start - begun
-            spans[topic, each.partition] = start, min(each.end, start + _AT_ONCE)
-    statements: list[TableStatement] = []
+    spans, expired = _spans(marks, followed)
+    found: list[tuple[TableEntry, Ddl, tuple[TableChange, ...]]] = []
     unreadable: list[Coordinate] = []
-    plans: dict[TableEntry, tuple[str, ...]] = {}
-    read = services.log.part({place: span for place, span in spans.items() if span[0] < span[1]})
-    for record in sorted(read, key=lambda each: (each.timestamp, each.coordinate)):
+    for record in sorted(
+        services.log.part(spans), key=lambda each: (each.timestamp, each.coordinate)
+    ):
         mine = tables[record.coordinate.topic]
         if record.value is not None and _kind(services, mine, record) is TopicKind.UNREADABLE:
             unreadable.append(record.coordinate)
-        statements += _of_tables(services, mine, record, plans)
+        found += _of_tables(services, mine, record)
     for (topic, partition), (_, end) in spans.items():
         followed.next[topic][partition] = end
-    return Told(tuple(statements), tuple(unreadable), expired, tuple(sorted(followed.next)))
+    lacks = _lacks(services, [entry for entry, _, changes in found if _may_lack(changes)])
+    statements = tuple(
+        TableStatement(
+            entry, ddl, _shown(services, entry, ddl), changes, _plan(changes, lacks.get(entry, ()))
+        )
+        for entry, ddl, changes in found
+    )
+    return Told(statements, tuple(unreadable), expired, tuple(sorted(followed.next)))
 
 
 def _tables_by_topic(
@@ -155,9 +155,7 @@ def _look(
 ) -> None:
     """Into topics that are new: another topic may have the name that one of statements has."""
     ids = {topic: each.topic_id for topic, each in services.log.identity(marks).items()}
-    for topic in {*followed.ids} - {
-        t for t, number in ids.items() if followed.ids.get(t) == number
-    }:
+    for topic in [topic for topic, number in followed.ids.items() if ids.get(topic) != number]:
         followed.ids.pop(topic)
         followed.next.pop(topic, None)
     for topic in sorted(ids.keys() - followed.ids.keys()):
@@ -169,16 +167,31 @@ def _look(
             followed.next[topic] = {}
 
 
+def _spans(
+    marks: Mapping[str, Watermarks], followed: Followed
+) -> tuple[dict[tuple[str, int], tuple[int, int]], dict[str, int]]:
+    """What is to be read next, and how much of each topic was deleted before it was read."""
+    spans: dict[tuple[str, int], tuple[int, int]] = {}
+    expired: dict[str, int] = {}
+    for topic in sorted(followed.next):
+        for each in marks[topic].begin.ranges_to(marks[topic].end):
+            begun = followed.next[topic].get(each.partition, each.start)
+            if begun < each.start:
+                expired[topic] = expired.get(topic, 0) + each.start - begun
+            start = max(each.start, begun)
+            if start < each.end:
+                spans[topic, each.partition] = start, min(each.end, start + _AT_ONCE)
+    return spans, expired
+
+
 def _kind(services: Services, tables: Sequence[TableEntry], record: RawRecord) -> TopicKind:
     return services.formats[tables[0].table.source].kind(record)
 
 
 def _of_tables(
-    services: Services,
-    tables: Iterable[TableEntry],
-    record: RawRecord,
-    plans: dict[TableEntry, tuple[str, ...]],
-) -> Iterator[TableStatement]:
+    services: Services, tables: Iterable[TableEntry], record: RawRecord
+) -> Iterator[tuple[TableEntry, Ddl, tuple[TableChange, ...]]]:
+    """The tables that a record's statement changes. Each source's format reads it once."""
     by_source: dict[str, Ddl | None] = {}
     for entry in tables:
         source = entry.table.source
@@ -188,34 +201,50 @@ def _of_tables(
         if ddl is None:
             continue
         changes = tuple(ddl.statement.of(Relation(entry.table.schema, entry.table.name)))
-        if not changes:
-            continue
-        hidden = services.config.source(source).overrides(entry.table)
-        names = {name.casefold() for name in (*hidden.excluded, *hidden.masked)}
-        text = None if names & ddl.statement.words else ddl.text
-        yield TableStatement(entry, ddl, text, changes, _plan(services, entry, changes, plans))
+        if changes:
+            yield entry, ddl, changes
 
 
-def _plan(
-    services: Services,
-    entry: TableEntry,
-    changes: Iterable[TableChange],
-    plans: dict[TableEntry, tuple[str, ...]],
-) -> tuple[str, ...]:
+def _shown(services: Services, entry: TableEntry, ddl: Ddl) -> str | None:
+    """A default of a column that the lake is not to have may be a secret like its values."""
+    overrides = services.config.source(entry.table.source).overrides(entry.table)
+    hidden = {name.casefold() for name in (*overrides.excluded, *overrides.masked)}
+    return None if hidden & ddl.statement.words else ddl.text
+
+
+def _may_lack(changes: Iterable[TableChange]) -> bool:
+    ends = {TableChangeKind.TRUNCATED, TableChangeKind.DROPPED}
+    return any(each.kind not in ends for each in changes)
+
+
+def _plan(changes: Iterable[TableChange], lacks: Sequence[str]) -> tuple[str, ...]:
     kinds = dict.fromkeys(each.kind for each in changes)
     said = tuple(_PLANS[kind] for kind in kinds if kind in _PLANS)
-    if {*kinds} <= {TableChangeKind.TRUNCATED, TableChangeKind.DROPPED}:
-        return said
-    if entry not in plans:
-        plans[entry] = _drift(services, entry)
-    return (*said, *plans[entry])
+    return (*said, *lacks) if _may_lack(changes) else said
 
 
-def _drift(services: Services, entry: TableEntry) -> tuple[str, ...]:
-    """What the columns lack by now; that of a later statement too."""
-    try:
-        state = services.lake.state(entry.target, entry.shard_value)
-        lines = tuple(newest_drift(services, entry, state).lines()) if state else ("not made yet",)
-    except CdcError as error:
-        return (f"not known: {error}",)
-    return lines or ("the lake has the source's columns already",)
+def _lacks(services: Services, entries: Iterable[TableEntry]) -> dict[TableEntry, tuple[str, ...]]:
+    """What the lake's columns lack by now, of later statements too.
+
+    A database is asked once for all of its tables, so that one which does not answer cannot hold
+    up what is told of the others.
+    """
+    found: dict[TableEntry, tuple[str, ...]] = {}
+    asked: list[tuple[TableEntry, TableState]] = []
+    for entry in dict.fromkeys(entries):
+        try:
+            state = services.lake.state(entry.target, entry.shard_value)
+            if state is None:
+                found[entry] = ("not made yet",)
+            elif services.config.source(entry.table.source).database is not None:
+                asked.append((entry, state))
+            else:
+                found[entry] = _lines(newest_drift(services, entry, state))
+        except CdcError as error:
+            found[entry] = (f"not known: {error}",)
+    told = drifts(services, asked)
+    return found | {entry: _lines(told[entry.table]) for entry, _ in asked}
+
+
+def _lines(drift: Drift) -> tuple[str, ...]:
+    return tuple(drift.lines()) or ("the lake has the source's columns already",)
