@@ -118,6 +118,7 @@ def test_decimals_of_more_digits_than_the_lake_has_are_text(
         (2046, 12300 * 10**2046 + 1, f"12300.{'1'.zfill(2046)}"),
         (1000, 10**1000, f"1.{'0' * 1000}"),
     ],
+    ids=["12300", "-12300", "0", "a digit of 2046 places", "a scale above 0"],
 )
 def test_a_scale_below_0_comes_without_its_sign(
     spark: Spark, scale: int, number: int, text: str
