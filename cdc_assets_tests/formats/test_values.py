@@ -445,8 +445,8 @@ INSERTED = {
 }  # fmt: skip
 LATER = {
     # Zero dates were inserted into the first of these rows, the year 50 and others into the second.
-    "id": ["refused", 3],
-    "biu": ["refused", 2**63 - 1],
+    "id": [Number(2**64 - 1), Number(3)],
+    "biu": [Number(2**63), Number(2**63 - 1)],
     "da": [None, date(50, 3, 4)],
     "dn": [date(2000, 1, 1), date(50, 3, 4)],
     "dt0": [None, at("0070-03-04 01:02:03")],
