@@ -145,11 +145,11 @@ def rebuild(table: str, **wishes: bool) -> None:
 @click.argument("table")
 @click.option("--dry-run", is_flag=True, help="Only print what would be accepted.")
 def accept_restart(table: str, *, dry_run: bool) -> None:
-    """Go on where the source's positions went back: restored, upgraded by dump, RESETLOGS.
+    """Go on where the source began again: restored, upgraded by dump, RESETLOGS, or made anew.
 
     TABLE is [source.][schema.]table, as the error that stopped it names it. What follows counts as
-    newer than what came before, once: a second restart stops the table again. Rows that the source
-    no longer has stay unless it sends their deletes.
+    newer than what came before, once: a second restart stops the table again. So does another table
+    of its name. Rows that the source no longer has stay unless it sends their deletes.
     """
     from cdc_assets.orchestration.restarted import run_accept_restart
 

@@ -20,6 +20,7 @@ from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse, r
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.evolution import Policy, Reaction
+from cdc_assets.schema.history import OnBreak
 from cdc_assets.schema.modes import (
     BinaryMode,
     ConnectorModes,
@@ -210,8 +211,8 @@ class TableOverrides(Strict):
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` takes a table of which the publication filters rows.
-    ``schema_changes``, ``on_incompatible`` and ``dropped_columns`` as of the source, which they go
-    before.
+    ``schema_changes``, ``on_incompatible``, ``dropped_columns`` and ``recreated_table`` as of the
+    source, which they go before.
     """
 
     primary_key: Names = ()
@@ -222,6 +223,7 @@ class TableOverrides(Strict):
     schema_changes: SchemaChangesOrMode | None = None
     on_incompatible: Literal["stop", "new_column"] | None = None
     dropped_columns: Literal["keep", "drop"] | None = None
+    recreated_table: Literal["stop", "truncate", "keep"] | None = None
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -401,6 +403,7 @@ class SourceConfig(Strict):
     schema_changes: SchemaChangesOrMode = SchemaChanges()
     on_incompatible: Literal["stop", "new_column"] = "stop"
     dropped_columns: Literal["keep", "drop"] = "keep"
+    recreated_table: Literal["stop", "truncate", "keep"] = "stop"
     unbounded_numeric: str | None = None
     bad_records: Literal["fail", "quarantine"] = "fail"
     quarantine: QuarantineConfig = QuarantineConfig()
@@ -467,6 +470,10 @@ class SourceConfig(Strict):
             names=own.renames,
             drops_columns=(own.dropped_columns or self.dropped_columns) == "drop",
         )
+
+    def recreated(self, table: TableName) -> OnBreak:
+        """What becomes of rows when another table has got a table's name."""
+        return OnBreak(self.overrides(table).recreated_table or self.recreated_table)
 
     def laid_over(
         self,

@@ -41,6 +41,11 @@ class SourceTable(Protocol):
         ...
 
     @property
+    def identity(self) -> str:
+        """What another table of its name has not; empty of databases that do not tell."""
+        ...
+
+    @property
     def facts(self) -> Mapping[str, Facts]:
         """Of all columns, by their names."""
         ...

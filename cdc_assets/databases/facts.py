@@ -20,18 +20,27 @@ class Facts:
             they have none, or nothing tells it.
         is_untold: older rows may have a value, and nothing tells which.
         is_implied: older rows have the value that the type implies.
+        tells_rows: something of this is known; false where there is only the number.
     """
 
     number: int = 0
     existing: str | None = None
     is_untold: bool = False
     is_implied: bool = False
+    tells_rows: bool = True
 
 
 def with_number(column: Column, facts: Facts | None) -> Column:
     """With its number in the database's catalog."""
     number = facts.number if facts is not None else 0
     return replace(column, identity=replace(column.identity, number=number))
+
+
+def numbered(facts: Mapping[str, Facts], numbers: Mapping[str, int]) -> dict[str, Facts]:
+    """With the numbers of columns, by all names that they ever had."""
+    nothing = Facts(tells_rows=False)
+    more = {name: replace(facts.get(name, nothing), number=n) for name, n in numbers.items()}
+    return {**facts, **more}
 
 
 def told(
@@ -56,7 +65,7 @@ def told(
         text = texts[column.name]
         return replace(column, existing=None if text is None else of_text(text, column))
     existing = column.existing
-    if facts is not None:
+    if facts is not None and facts.tells_rows:
         existing = _existing(facts, column)
     elif existing is None and column.required and implies:
         existing = UNTOLD  # it may have a default, which records do not always tell

@@ -26,8 +26,22 @@ from cdc_assets.schema.ddl import (
 )
 
 _NAMES: Final = re.compile(r'`([^`]+)`|"([^"]+)"|\[([^\]]+)\]|([\w$#]+)')
+_COMMENTS: Final = re.compile(r"(?s)^(?:\s*/\*.*?\*/)+")
+_STRINGS: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 _ALTER: Final = re.compile(r"(?i)^(\s*alter)\s+(?:online\s+|ignore\s+)+(?=table\b)")
 """MariaDB's; sqlglot does not know the two words, which change nothing about the columns."""
+
+_NAME: Final = r'(?:`[^`]+`|"[^"]+"|\[[^\]]+\]|[\w$#]+)'
+_THINNED: Final = re.compile(
+    rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s.*?"
+    r"\b(?:(?:drop|truncate|exchange|convert|switch|discard|import)\s+(?:sub)?partition|"
+    r"convert\s+table|switch\s+to|(?:discard|import)\s+tablespace)\b"
+)
+"""Rows that go or come with a whole partition, or file."""
+
+_OTHER: Final = re.compile(rf"(?i)\b(?:with|to|convert)\s+table\s+({_NAME}(?:\s*\.\s*{_NAME})*)")
+
+_PAIRS: Final = re.compile(r'(?:`[^`]*`|"[^"]*"|[^,`"])+')
 
 _MAY_CHANGE: Final = frozenset({"alter", "create", "drop", "exec", "execute", "rename", "truncate"})
 
@@ -46,9 +60,15 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
     """
     parts = [next(filter(None, found)) for found in _NAMES.findall(text)]
     words = frozenset(name.casefold() for part in parts for name in (part, *part.split(".")))
+    plain = _ALTER.sub(r"\1 ", _COMMENTS.sub("", text))
     try:
+        if thinned := _THINNED.match(_STRINGS.sub("''", plain)):
+            names = (thinned[1], *_OTHER.findall(plain))
+            tables = (_relation(exp.to_table(each, dialect=dialect), schema) for each in names)
+            changes = tuple(TableChange(TableChangeKind.THINNED, each) for each in tables)
+            return Statement(changes, words)
         with _quiet():
-            trees = sqlglot.parse(_ALTER.sub(r"\1 ", text), read=dialect)
+            trees = sqlglot.parse(plain, read=dialect)
         changes = tuple(c for tree in trees if tree is not None for c in _changes(tree, schema))
     except (_UnreadError, SqlglotError, RecursionError):
         return Statement((), words, is_read=False)
@@ -71,8 +91,9 @@ def _changes(tree: exp.Expr, schema: str) -> Iterator[TableChange]:
         case exp.Alter() if tree.args.get("kind") == "TABLE":
             yield _altered(tree, schema)
         case exp.Create() if tree.args.get("kind") == "TABLE":
-            table = tree.find(exp.Table)
-            yield TableChange(TableChangeKind.CREATED, _relation(table, schema))
+            table = _relation(tree.find(exp.Table), schema)
+            conditional = bool(tree.args.get("exists"))
+            yield TableChange(TableChangeKind.CREATED, table, is_conditional=conditional)
         case exp.Drop() if tree.args.get("kind") == "TABLE":
             for each in tree.args["tables"]:
                 yield TableChange(TableChangeKind.DROPPED, _relation(each, schema))
@@ -143,7 +164,7 @@ def _renamed(pairs: str, schema: str) -> Iterator[TableChange]:
     rest = re.sub(r"(?is)^\s*tables?\s+(if\s+exists\s+)?", "", pairs)
     if rest == pairs:  # RENAME USER, RENAME SEQUENCE
         return
-    for pair in rest.split(","):
+    for pair in _PAIRS.findall(rest):
         found = re.fullmatch(
             r"(?is)\s*(.+?)(?:\s+(?:wait\s+\d+|nowait))?\s+to\s+(.+?)\s*;?\s*", pair
         )

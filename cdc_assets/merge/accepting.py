@@ -1,14 +1,17 @@
-"""Which restart of a source's numbering a table stops at, and a person's permission to go on.
+"""Where a source began again, which a table stops at, and a person's permission to go on.
 
-The permission is a property of the table that names the restart and the epoch that it raises to
-(`cdc_assets.changes.restarts.Permit`). The batch that is merged across the restart records both
-with its publish; from then on the property means nothing, so that a second restart stops the
-table again. Until then it may be given as often as one likes.
+Its numbering may begin again, or the table itself be another one.
+
+For a numbering the permission is a property of the table that names the restart and the epoch that
+it raises to (`cdc_assets.changes.restarts.Permit`). The batch that is merged across the restart
+records both with its publish; from then on the property means nothing, so that a second restart
+stops the table again. Until then it may be given as often as one likes. Another table
+is from then on the one that the lake's rows are of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -18,17 +21,21 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import Permit, Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
+from cdc_assets.formats.histories import Histories
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
 from cdc_assets.merge.fold.restarts import RestartError, RestartWatch
+from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Pending, Planner
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
+from cdc_assets.merge.intake.same_table import break_of
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
@@ -37,6 +44,7 @@ from cdc_assets.merge.tables.known import Known
 from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.history import Break
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +89,11 @@ class RestartDesk:
         Raises:
             CdcError: if the table cannot be read on for another reason.
         """
-        if self._lake.state(entry.target, entry.shard_value) is None:
+        found = self._plan(entry)
+        if found is None:
             return None
-        pending = self._planner.tail(entry, None, "accept-restart")
-        if not isinstance(pending, Pending):
-            return None
-        epochs = Restarts.from_json(pending.plan.numbering).epochs
-        plan = replace(pending.plan, epochs=epochs, permit="")
+        epochs = Restarts.from_json(found.numbering).epochs
+        plan = replace(found, epochs=epochs, permit="")
         watch = RestartWatch.of(plan)
         if watch is None:
             return None
@@ -131,10 +137,45 @@ class RestartDesk:
         side = SideTable(spark, catalog, self._lake, plan.entry.stem, plan.published)
         return Known(spark, catalog, plan, (), Tombstones(side, plan.schema))
 
+    def another_table(self, entry: TableEntry) -> Break | None:
+        """Why the source's table is not the one that the lake's rows are of; None if it is.
+
+        Raises:
+            CdcError: if the table cannot be looked at.
+        """
+        plan = self._plan(entry)
+        return break_of(plan, self._asked(plan)) if plan is not None else None
+
+    def accept_table(self, entry: TableEntry) -> None:
+        """Record that the lake's rows are those of the table that the source has now."""
+        plan = self._plan(entry)
+        if plan is None:
+            return
+        shard, asked = entry.shard_value, self._asked(plan)
+        said = AtSource.of(plan.state, shard)
+        now = replace(said, identity=asked.identity(entry), history=asked.history)
+        self._record(entry, "accept table", now.to_properties(shard))
+
+    def _plan(self, entry: TableEntry) -> BatchPlan | None:
+        """Of the batch that the table stops at; None if there is nothing to merge."""
+        if self._lake.state(entry.target, entry.shard_value) is None:
+            return None
+        pending = self._planner.tail(entry, None, "accept-restart")
+        return pending.plan if isinstance(pending, Pending) else None
+
+    def _asked(self, plan: BatchPlan) -> Asked:
+        fmt = self._planner.format(plan.entry)
+        stored = AtSource.of(plan.state, plan.entry.shard_value).history
+        history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
+        return Asked(self._config.source(plan.entry.table.source), history)
+
     def accept(self, entry: TableEntry, found: Acceptable) -> None:
         """Record the permission; the next batches are merged across this restart."""
         said = {accepted_restart(entry.shard_value): found.permit.to_json()}
+        self._record(entry, "accept restart", said)
+
+    def _record(self, entry: TableEntry, what: str, said: Mapping[str, str]) -> None:
         catalog = self._config.lake.catalog.name
         where = f"table={entry.table} lake={entry.target}"
-        with translated("accept restart", where), effect("spark: accept restart"):
+        with translated(what, where), effect(f"spark: {what}"):
             self._spark().sql(sql.set_properties(catalog, entry.target, said))

@@ -17,7 +17,10 @@ from cdc_assets.changes.offsets import Coordinate, OffsetRange, total_length
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError, CutShortError
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.histories import Histories
 from cdc_assets.lake import Lake
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.multiset import MissingRowError
@@ -40,6 +43,7 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.history import History
 
 _OVERTAKEN = "overtaken by newer changes of its row, which may have left columns of it unchanged"
 
@@ -84,6 +88,7 @@ class Attempts:
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
+        self._histories = Histories(log)
         self.planner = Planner(config, lake, log, clock)
 
     def watch(self, entry: TableEntry) -> Watch:
@@ -233,12 +238,21 @@ class Attempts:
     ) -> tuple[BatchPlan, BatchDecoder]:
         entry, plan = request.entry, pending.plan
         fmt, tables = self.planner.format(entry), self.planner.tables(entry)
-        types = TypeSource(self._source(entry), self._log, fmt)
+        types = TypeSource(self._source(entry), self._log, fmt, self._history(plan, fmt))
         catalog = self._config.lake.catalog.name
         all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
         written = partial(self._written, all_of_them=all_of_them)
         preparation = Preparation(self.session, catalog, types, tables, fmt, written)
         return preparation.of(plan, records, request.columns, request.lacking)
+
+    def _history(self, plan: BatchPlan, fmt: Format) -> History | None:
+        """What statements have made of the table.
+
+        They are looked at after the log's end was: what the batch holds was told by then, but for
+        a topic that lags behind. The next batch finds what comes late.
+        """
+        stored = AtSource.of(plan.state, plan.entry.shard_value).history
+        return self._histories.of(plan.entry, fmt, plan.layout.scheme, stored)
 
     def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
         """The schemas of the records; those of a few of them as long as that may do."""

@@ -319,9 +319,11 @@ class BatchExecution:
         self, folded: Folded, figures: BatchFigures, knowledge: Knowledge
     ) -> tuple[Part, ...]:
         truncates: tuple[Truncate, ...] = ()
+        if self.plan.barrier and not self.plan.replay:
+            truncates = (Truncate(self.plan.barrier, None),)
         if figures.by_op["t"]:
             with self.steps.step("read barriers"):
-                truncates = self._changes.truncates(knowledge)
+                truncates = (*truncates, *self._changes.truncates(knowledge))
         if not self.plan.schema.key and figures.by_op["r"]:
             with self.steps.step("read barriers"):
                 read = highest_read(folded.frame)

@@ -32,6 +32,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.lake.side import side_of
@@ -279,10 +280,20 @@ class Rebuild:
     # ── 4. tidy, forget ──────────────────────────────────────────────────────────────────
 
     def tidy(self) -> None:
-        """Drops the table beside of a rebuild that was swapped in."""
+        """Drops the table beside of a rebuild that was swapped in.
+
+        What it remembers of the source's table is the table's own from now on.
+        """
         standing = self.standing()
-        if standing.swapped:
-            self._drop(self._beside(standing.generation - 1).target)
+        if not standing.swapped:
+            return
+        beside = self._beside(standing.generation - 1)
+        state, shard = self._state(beside), self._entry.shard_value
+        if said := AtSource.of(state, shard).to_properties(shard):
+            statement = sql.set_properties(self._catalog, self._entry.target, said)
+            with translated("remember the source's table", self._where), effect("spark: remember"):
+                self._spark().sql(statement)
+        self._drop(beside.target)
 
     def abandon(self) -> bool:
         """Drops the tables beside of a rebuild that was not; whether there were any.
@@ -382,7 +393,7 @@ def _shape(state: TableState) -> tuple[object, ...]:
 
 
 def _is_layout(name: str) -> bool:
-    return name.startswith(_OURS) and name != BEGIN
+    return name.startswith(_OURS) and name != BEGIN and not name.startswith(AT_SOURCE)
 
 
 def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Statements that change replicated tables, as their sources' topics of schema changes tell them.
 
-They are shown. What becomes of columns is decided by the records and the catalog, at each batch.
+They are shown here, with what becomes of them. Batches follow them by themselves, each as far as
+its records go (`cdc_assets.formats.histories`).
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from cdc_assets.operate.schema_drift import Drift, drifts, newest_drift
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation, TableChange, TableChangeKind
+from cdc_assets.schema.history import OnBreak
 
-_AT_ONCE: Final = 200
+_AT_ONCE: Final = 100
 _PLANS: Final = {
-    TableChangeKind.CREATED: "rows go on in the same lake table: rebuild it if this is another one",
     TableChangeKind.RENAMED: "a topic of the new name becomes a new table; this one stays as it is",
     TableChangeKind.TRUNCATED: "emptied by the topic's truncate event, which the connector sends "
     "with skipped.operations: none",
     TableChangeKind.DROPPED: "the lake keeps its rows",
+}
+_BREAKS: Final = {
+    OnBreak.STOP: "if the lake has rows of the one before, the table stops (recreated_table)",
+    OnBreak.TRUNCATE: "rows of the one before go (recreated_table: truncate)",
+    OnBreak.KEEP: "rows stay (recreated_table: keep)",
 }
 
 
@@ -117,15 +123,21 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: Followed
         services.log.part(spans), key=lambda each: (each.timestamp, each.coordinate)
     ):
         mine = tables[record.coordinate.topic]
-        if record.value is not None and _kind(services, mine, record) is TopicKind.UNREADABLE:
+        ddls = {e.table.source: services.formats[e.table.source].ddl(record) for e in mine}
+        is_told = any(ddls.values()) or record.value is None
+        if not is_told and _kind(services, mine, record) is TopicKind.UNREADABLE:
             unreadable.append(record.coordinate)
-        found += _of_tables(services, mine, record)
+        found += _of_tables(mine, ddls)
     for (topic, partition), (_, end) in spans.items():
         followed.next[topic][partition] = end
     lacks = _lacks(services, [entry for entry, _, changes in found if _may_lack(changes)])
     statements = tuple(
         TableStatement(
-            entry, ddl, _shown(services, entry, ddl), changes, _plan(changes, lacks.get(entry, ()))
+            entry,
+            ddl,
+            _shown(services, entry, ddl),
+            changes,
+            _plan(services, entry, changes, lacks.get(entry, ())),
         )
         for entry, ddl, changes in found
     )
@@ -189,16 +201,12 @@ def _kind(services: Services, tables: Sequence[TableEntry], record: RawRecord) -
 
 
 def _of_tables(
-    services: Services, tables: Iterable[TableEntry], record: RawRecord
+    tables: Iterable[TableEntry], by_source: Mapping[str, Ddl | None]
 ) -> Iterator[tuple[TableEntry, Ddl, tuple[TableChange, ...]]]:
-    """The tables that a record's statement changes. Each source's format reads it once."""
-    by_source: dict[str, Ddl | None] = {}
+    """The tables that a record's statement changes."""
     for entry in tables:
-        source = entry.table.source
-        if source not in by_source:
-            by_source[source] = services.formats[source].ddl(record)
-        ddl = by_source[source]
-        if ddl is None:
+        ddl = by_source[entry.table.source]
+        if ddl is None or ddl.is_of_snapshot:
             continue
         changes = tuple(ddl.statement.of(Relation(entry.table.schema, entry.table.name)))
         if changes:
@@ -217,10 +225,24 @@ def _may_lack(changes: Iterable[TableChange]) -> bool:
     return any(each.kind not in ends for each in changes)
 
 
-def _plan(changes: Iterable[TableChange], lacks: Sequence[str]) -> tuple[str, ...]:
-    kinds = dict.fromkeys(each.kind for each in changes)
-    said = tuple(_PLANS[kind] for kind in kinds if kind in _PLANS)
-    return (*said, *lacks) if _may_lack(changes) else said
+def _plan(
+    services: Services, entry: TableEntry, changes: Sequence[TableChange], lacks: Sequence[str]
+) -> tuple[str, ...]:
+    said = dict.fromkeys(_outcome(services, entry, each) for each in changes)
+    plan = tuple(each for each in said if each)
+    return (*plan, *lacks) if _may_lack(changes) else plan
+
+
+def _outcome(services: Services, entry: TableEntry, change: TableChange) -> str:
+    """What becomes of the rows; empty if nothing does."""
+    mine = Relation(entry.table.schema, entry.table.name)
+    policy = services.config.source(entry.table.source).recreated(entry.table)
+    is_taken = change.kind is TableChangeKind.RENAMED and not change.table.includes(mine)
+    if change.kind is TableChangeKind.CREATED:
+        return _BREAKS[policy]
+    if change.kind is TableChangeKind.THINNED or is_taken:
+        return _BREAKS[OnBreak.KEEP if policy is OnBreak.KEEP else OnBreak.STOP]
+    return _PLANS.get(change.kind, "")
 
 
 def _lacks(services: Services, entries: Iterable[TableEntry]) -> dict[TableEntry, tuple[str, ...]]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cdc_assets.changes.names import TableName
 
 
-def restart_words(table: TableName, restart: str | None, *, dry_run: bool) -> str:
+def restart_words(table: TableName, found: Sequence[str], *, dry_run: bool) -> str:
     """What was found, and what was done.
 
     Args:
-        table: whose positions went back.
-        restart: where, and both positions; None if nothing shows that they did.
+        table: whose source may have begun again.
+        found: that another table has its name, and where its positions went back, with both.
         dry_run: nothing was recorded.
     """
-    if restart is None:
+    if not found:
         return f"{table}: no restart in what is not merged yet"
-    if dry_run:
-        return f"{table}: {restart}\n{table}: would be accepted"
     done = f"accepted; `cdc-assets replicate --table {table}` merges what follows as newer"
-    return f"{table}: {restart}\n{table}: {done}"
+    lines = [*found, "would be accepted" if dry_run else done]
+    return "\n".join(f"{table}: {line}" for line in lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.facts import Facts, told, with_number
+from cdc_assets.databases.facts import Facts, numbered, told, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -22,7 +22,9 @@ from cdc_assets.schema.types import Column, TableSchema, UnmappedColumn
 
 if TYPE_CHECKING:
     from cdc_assets.databases.catalog import SourceTable
+    from cdc_assets.formats.histories import Histories
     from cdc_assets.lake import TableState
+    from cdc_assets.schema.history import History
 
 BY_CATALOG: Final = "the database's catalog"
 BY_RECORDS: Final = "the newest records"
@@ -36,6 +38,7 @@ class Drift:
         plan: what the table goes through when such records come; what of it is refused stops it.
         dropped: columns that the source no longer has.
         is_gone: the source no longer has the table.
+        is_another: the source's table is not the one that the lake's rows are of; why.
         by: what tells the newest columns; empty if nothing does.
         untold: why nothing is known, if the database did not answer.
     """
@@ -43,18 +46,20 @@ class Drift:
     plan: EvolutionPlan = field(default_factory=EvolutionPlan)
     dropped: tuple[str, ...] = ()
     is_gone: bool = False
+    is_another: str = ""
     by: str = ""
     untold: str = ""
 
     @property
     def is_in_sync(self) -> bool:
         """Whether nothing differs."""
-        return not (self.untold or self.is_gone or self.dropped) and self.plan.is_empty
+        differs = self.untold or self.is_gone or self.is_another or self.dropped
+        return not differs and self.plan.is_empty
 
     @property
     def stops(self) -> bool:
         """Whether the table stops when such records come."""
-        return bool(self.plan.refused)
+        return bool(self.plan.refused or self.is_another)
 
     def lines(self) -> Iterator[str]:
         """What differs, for people."""
@@ -62,6 +67,8 @@ class Drift:
             yield f"not known: {self.untold}"
         if self.is_gone:
             yield "the source no longer has the table; its rows stay"
+        if self.is_another:
+            yield f"the lake's rows are of another table: {self.is_another}"
         yield from self.plan.lines()
         for name in self.dropped:
             yield f"{name} was dropped at the source: emptied in the rows that change"
@@ -76,7 +83,9 @@ def drifts(
     records.
     """
     from cdc_assets.databases.catalog import catalog_of
+    from cdc_assets.formats.histories import Histories
 
+    histories = Histories(services.log, looks_once=True)
     found: dict[TableName, Drift] = {}
     by_source: dict[str, list[tuple[TableEntry, TableState]]] = {}
     for entry, state in tables:
@@ -92,7 +101,9 @@ def drifts(
             found |= {entry.table: Drift(untold=str(error)) for entry, _ in mine}
             continue
         for entry, state in mine:
-            found[entry.table] = _by_catalog(services, entry, state, there.get(entry.table))
+            history = _history(services, histories, entry, state)
+            drift = _by_catalog(services, entry, state, there.get(entry.table), history)
+            found[entry.table] = drift
     return found
 
 
@@ -104,15 +115,61 @@ def newest_drift(services: Services, entry: TableEntry, state: TableState) -> Dr
     """
     if services.config.source(entry.table.source).database is not None:
         return drifts(services, [(entry, state)])[entry.table]
-    return _by_records(services, entry, state)
+    from cdc_assets.formats.histories import Histories
+
+    history = _history(services, Histories(services.log), entry, state)
+    return _by_records(services, entry, state, history)
 
 
-def _by_catalog(
-    services: Services, entry: TableEntry, state: TableState, table: SourceTable | None
-) -> Drift:
+def _history(
+    services: Services, histories: Histories, entry: TableEntry, state: TableState
+) -> History | None:
+    """What statements have made of the table by now, as the next batch will take it."""
+    from cdc_assets.lake.at_source import AtSource
+    from cdc_assets.lake.columns import columns_of
+    from cdc_assets.merge.intake.layouts import layout_of
+
+    if columns_of(state) is None:
+        return None
+    stored = AtSource.of(state, entry.shard_value).history
+    fmt, scheme = services.formats[entry.table.source], layout_of(state.properties).scheme
+    return histories.of(entry, fmt, scheme, stored)
+
+
+def _stored(entry: TableEntry, state: TableState, history: History | None) -> TableSchema | None:
+    """The lake's columns, with what statements tell of them."""
     from cdc_assets.lake.columns import columns_of
 
     stored = columns_of(state)
+    if stored is None or history is None or entry.shard is not None:
+        return stored
+    return history.taught(stored)
+
+
+def _another(
+    entry: TableEntry, state: TableState, table: SourceTable | None, history: History | None
+) -> str:
+    """Why the source's table is another one than the lake's rows are of; empty if it is not."""
+    from cdc_assets.lake.at_source import AtSource
+
+    before = AtSource.of(state, entry.shard_value).identity
+    broken = history.broken if history else None
+    if before is None or (broken is not None and broken.at == before):
+        return ""
+    now = table.identity if table is not None else ""
+    if broken is not None:
+        return broken.why
+    return f"{before} is {now} now" if now and now != before else ""
+
+
+def _by_catalog(
+    services: Services,
+    entry: TableEntry,
+    state: TableState,
+    table: SourceTable | None,
+    history: History | None,
+) -> Drift:
+    stored = _stored(entry, state, history)
     if stored is None:
         return Drift()
     if table is None:
@@ -124,9 +181,8 @@ def _by_catalog(
     overrides = source.overrides(entry.table)
     mine = stored.of_source
     tells_types = described.origin == stored.origin
-    facts = {
-        name: replace(each, number=0) if entry.shard else each for name, each in table.facts.items()
-    }
+    known = numbered(table.facts, history.known if history else {})
+    facts = {name: replace(each, number=0) if entry.shard else each for name, each in known.items()}
     columns = tuple(
         _numbered(each, mine, described.names, facts, tells_types=tells_types)
         for each in described.columns
@@ -145,7 +201,8 @@ def _by_catalog(
     )
     plan = plan_evolution(mine, seen, source.policy(entry.table), by_catalog=tells_types)
     plan = replace(plan, refused=(*plan.refused, *refused))
-    return _with_dropped(mine, seen, plan, BY_CATALOG)
+    drift = _with_dropped(mine, seen, plan, BY_CATALOG)
+    return replace(drift, is_another=_another(entry, state, table, history))
 
 
 def _numbered(
@@ -187,11 +244,13 @@ def _by_number(table: TableSchema, column: Column) -> Column | None:
     return next((c for c in table.columns if number and c.identity.number == number), None)
 
 
-def _by_records(services: Services, entry: TableEntry, state: TableState) -> Drift:
-    from cdc_assets.lake.columns import columns_of
+def _by_records(
+    services: Services, entry: TableEntry, state: TableState, history: History | None
+) -> Drift:
     from cdc_assets.merge.intake.layouts import layout_of
 
-    stored = columns_of(state)
+    stored, another = _stored(entry, state, history), _another(entry, state, None, history)
+    numbers = numbered({}, history.known if history and not entry.shard else {})
     fmt = services.formats[entry.table.source]
     records = services.log.edges([entry.topic]).get(entry.topic, ())
     newest = sorted(records, key=lambda each: (each.timestamp, each.coordinate), reverse=True)
@@ -204,11 +263,12 @@ def _by_records(services: Services, entry: TableEntry, state: TableState) -> Dri
             source = services.config.source(entry.table.source)
             left = dict.fromkeys((*stored.left_out, *source.overrides(entry.table).excluded), "")
             given = source.laid_over(entry.table, written.described.without(left), whole=False)
-            seen = TableSchema(tuple(c for c in given.columns if isinstance(c, Column)))
+            columns = (c for c in given.columns if isinstance(c, Column))
+            seen = TableSchema(tuple(with_number(c, numbers.get(c.name)) for c in columns))
             mine = stored.of_source
             plan = plan_evolution(mine, seen, source.policy(entry.table))
-            return _with_dropped(mine, seen, plan, BY_RECORDS)
-    return Drift()
+            return replace(_with_dropped(mine, seen, plan, BY_RECORDS), is_another=another)
+    return Drift(is_another=another)
 
 
 def _with_dropped(table: TableSchema, seen: TableSchema, plan: EvolutionPlan, by: str) -> Drift:

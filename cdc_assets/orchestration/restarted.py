@@ -1,4 +1,4 @@
-"""`cdc-assets accept-restart`: a person takes one restart of a source's numbering as newer."""
+"""`cdc-assets accept-restart`: a person says that a source that began again may be followed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from cdc_assets.orchestration.resources import spark_resource
 
 
 def run_accept_restart(config: ReplicationConfig, table: str, *, dry_run: bool) -> str:
-    """Look for the restart that the table stops at, and record that it is accepted.
+    """Look for what the table stops at, and record that it is accepted.
 
-    It can be repeated: the permission names the restart, and is spent by the first batch that
-    is merged across it. Nothing is merged here.
+    That is another table of its name, or a restart of the numbering, or both. It can be repeated:
+    the permission names the restart, and is spent by the first batch that is merged across it.
+    Nothing is merged here.
 
     Args:
         config: the configuration.
@@ -33,9 +34,12 @@ def run_accept_restart(config: ReplicationConfig, table: str, *, dry_run: bool) 
         from cdc_assets.merge.accepting import RestartDesk
 
         desk = RestartDesk(config, spark.session, clock=services.clock)
-        found = desk.restart(entry)
+        another, found = desk.another_table(entry), desk.restart(entry)
+        if another is not None and not dry_run:
+            desk.accept_table(entry)
         if found is not None and not dry_run:
             desk.accept(entry, found)
-        return restart_words(entry.table, found.text if found else None, dry_run=dry_run)
+        told = [*([another.why] if another else []), *([found.text] if found else [])]
+        return restart_words(entry.table, told, dry_run=dry_run)
     finally:
         spark.forget()

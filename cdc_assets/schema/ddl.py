@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
@@ -19,6 +19,7 @@ class TableChangeKind(StrEnum):
     RENAMED = "renamed"
     TRUNCATED = "truncated"
     DROPPED = "dropped"
+    THINNED = "thinned"  # rows of whole partitions go or come, of which no event tells
     UNREAD = "unread"  # the statement names it, and cannot be parsed
 
 
@@ -73,12 +74,14 @@ class TableChange:
         renamed_to: by which it is called afterwards.
         columns: those that change, in the statement's order. What else is altered (keys, indexes,
             defaults, comments) changes no rows.
+        is_conditional: a table that is there already is not made (``IF NOT EXISTS``).
     """
 
     kind: TableChangeKind
     table: Relation
     renamed_to: Relation | None = None
     columns: tuple[ColumnChange, ...] = ()
+    is_conditional: bool = False
 
     def describe(self) -> str:
         """One line for people."""
@@ -88,6 +91,8 @@ class TableChange:
                 return columns or "no column is added, dropped, renamed or retyped"
             case TableChangeKind.RENAMED:
                 return f"the table is called {self.renamed_to} now" + (columns and f"; {columns}")
+            case TableChangeKind.THINNED:
+                return "rows of whole partitions went or came, without a change for each"
             case TableChangeKind.UNREAD:
                 return "the statement cannot be read"
             case TableChangeKind.CREATED | TableChangeKind.TRUNCATED | TableChangeKind.DROPPED:
@@ -129,6 +134,12 @@ class Ddl:
         position: in the source's log, in the source's own terms.
         at: when the source executed it, aware; None if it does not tell.
         coordinate: of the record.
+        tells_tables: the event names the tables that the statement changes, whether it can be read
+            here or not.
+        after: the columns that tables have afterwards, in order, as far as the event tells; none of
+            a table that is dropped.
+        place: number of the binlog's file, and position in it; None of another log.
+        is_of_snapshot: nobody has executed it just then: the connector says how tables are made.
     """
 
     text: str
@@ -136,3 +147,13 @@ class Ddl:
     position: str
     at: datetime | None
     coordinate: Coordinate
+    tells_tables: bool = False
+    after: Mapping[Relation, tuple[str, ...]] = field(
+        default_factory=dict[Relation, tuple[str, ...]]
+    )
+    place: tuple[int, int] | None = None
+    is_of_snapshot: bool = False
+
+    def columns_of(self, table: Relation) -> tuple[str, ...] | None:
+        """What a table has afterwards; None if the event does not tell."""
+        return next((names for each, names in self.after.items() if each.includes(table)), None)

@@ -95,8 +95,6 @@ def test_what_a_statement_does_is_told(dialect: str, text: str, said: list[str])
     [
         ("mysql", "ALTER TABLE t ADD COLUMN (a int, b int)"),
         ("mysql", "ALTER TABLE t PARTITION BY HASH(id)"),
-        ("mysql", "ALTER TABLE t DROP PARTITION p"),
-        ("mysql", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u"),
         ("mysql", "ALTER TABLE `t` not sql at all (("),
         ("oracle", "ALTER TABLE T MODIFY (A NUMBER(9))"),
         ("tsql", "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'"),
@@ -107,6 +105,48 @@ def test_what_cannot_be_read_concerns_the_tables_that_it_names(dialect: str, tex
     assert not found.is_read
     assert [each.kind for each in found.of(Relation("shop", "t"))] == [TableChangeKind.UNREAD]
     assert [*found.of(Relation("shop", "other"))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t DROP PARTITION p",
+        "ALTER TABLE shop.t TRUNCATE PARTITION p, q",
+        "/* by hand */ alter online table `t` discard partition p tablespace",
+        "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
+        "ALTER TABLE u EXCHANGE PARTITION p WITH TABLE `shop`.`t` WITHOUT VALIDATION",
+        "ALTER TABLE t IMPORT TABLESPACE",
+        "ALTER TABLE t CONVERT PARTITION p TO TABLE u",
+        "ALTER TABLE u CONVERT TABLE t TO PARTITION p VALUES LESS THAN (5)",
+    ],
+)
+def test_rows_that_go_with_their_partition_are_told(text: str) -> None:
+    found = read_statement(text, "mysql", "shop")
+    assert found.is_read
+    assert [each.kind for each in found.of(Relation("shop", "t"))] == [TableChangeKind.THINNED]
+    assert [*found.of(Relation("shop", "other"))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t COMMENT 'drop partition p'",
+        "ALTER TABLE t ADD COLUMN note text DEFAULT 'x'' truncate partition'",
+        "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))",
+        "ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (9))",
+    ],
+)
+def test_partitions_that_keep_their_rows_are_not(text: str) -> None:
+    changes = read_statement(text, "mysql", "shop").of(Relation("shop", "t"))
+    assert TableChangeKind.THINNED not in [each.kind for each in changes]
+
+
+def test_names_of_renamed_tables_may_hold_commas() -> None:
+    found = read_statement("RENAME TABLE `a,b` TO c, d TO `e,f`", "mysql", "shop")
+    assert [(each.table.name, each.renamed_to) for each in found.changes] == [
+        ("a,b", Relation("shop", "c")),
+        ("d", Relation("shop", "e,f")),
+    ]
 
 
 def test_a_renamed_table_is_told_by_either_name_and_a_dropped_database_by_each_table() -> None:

@@ -48,9 +48,27 @@ def test_recorded_events_are_read() -> None:
 
 
 @pytest.mark.parametrize("snapshot", ["true", "first", "last", True])
-def test_what_a_snapshot_tells_is_no_statement(snapshot: object) -> None:
+def test_a_snapshot_tells_columns_and_no_statement(snapshot: object) -> None:
     source = {**RECORDED[4]["source"], "snapshot": snapshot}
-    assert read_ddl(changed(source=source), AT) is None
+    found = read_ddl(changed(source=source), AT)
+    assert found is not None
+    assert found.is_of_snapshot
+    assert [*found.statement.of(PEOPLE)] == []
+    assert found.columns_of(PEOPLE) == ("id", "name", "age", "pass", "city")
+
+
+def test_columns_afterwards_and_the_place_in_the_binlog_are_read() -> None:
+    found = [read_ddl(each, AT) for each in RECORDED[4:]]
+    assert [each and each.columns_of(PEOPLE) for each in found] == [
+        ("id", "name", "age", "pass", "city"),
+        ("id", "called", "age", "pass", "city"),
+        ("id", "called", "age", "pass", "city", "more"),
+        None,
+        None,
+        ("id",),
+    ]
+    places = [each and each.place for each in found]
+    assert places == [(1, each["source"]["pos"]) for each in RECORDED[4:]]
 
 
 def test_other_databases_and_other_events_say_nothing() -> None:

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry
-from cdc_assets_tests.lake_view import read_table
+from cdc_assets_tests.lake_view import read_rows, read_table
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.replicated import Replicated
 
@@ -73,6 +73,10 @@ class Merging:
         different = self.database.differences(*tables)
         assert not different, different
         return batches
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """As the lake has them now."""
+        return read_rows(self.database.config, self.database.entry(table).target)
 
     def records(self, table: str) -> list[Record]:
         """All of the table's topic, partition by partition."""

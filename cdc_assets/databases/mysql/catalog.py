@@ -105,6 +105,7 @@ class CatalogTable:
         is_versioned: a system-versioned table of MariaDB.
         binlog: what the server writes of its changes.
         facts: of its columns.
+        identity: none: the catalog has no number of a table that every ALTER leaves alone.
     """
 
     columns: tuple[MysqlColumn, ...]
@@ -115,6 +116,7 @@ class CatalogTable:
     root: tuple[str, str] | None = None
     partitions: tuple[tuple[str, str], ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
+    identity: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

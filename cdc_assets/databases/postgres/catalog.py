@@ -72,6 +72,7 @@ class CatalogTable:
         partitions: likewise its own partitions, those that hold rows.
         by_partition: publications that send its changes under the partitions' names.
         facts: of its columns.
+        identity: its ``oid``, which a table that is made anew, or restored from a dump, has not.
     """
 
     columns: tuple[PostgresColumn, ...]
@@ -85,6 +86,7 @@ class CatalogTable:
     partitions: tuple[tuple[str, str], ...] = ()
     by_partition: tuple[str, ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
+    identity: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -272,7 +274,7 @@ SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
        obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false),
        p.publications, l.leaves, b.names,
        CASE WHEN w.relispartition THEN jsonb_build_array(rn.nspname, root.relname) END,
-       f.facts
+       f.facts, w.oid::text
 FROM wanted w
 JOIN columns c ON c.attrelid = w.oid
 JOIN facts f ON f.attrelid = w.oid
@@ -288,7 +290,7 @@ LEFT JOIN keys r ON r.indrelid = w.oid AND r.indisreplident
 
 def _table(facts: Sequence[Any]) -> CatalogTable:
     columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
-    publications, partitions, by_partition, root, told = publishing
+    publications, partitions, by_partition, root, told, oid = publishing
     return CatalogTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
@@ -301,6 +303,7 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
         tuple((schema, name) for schema, name in partitions or ()),
         tuple(by_partition or ()),
         _facts({column["name"]: column["type_name"] for column in columns}, told),
+        f"oid {oid}",
     )
 
 

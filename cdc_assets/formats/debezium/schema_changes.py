@@ -7,18 +7,19 @@ are afterwards. https://debezium.io/documentation/reference/3.6/connectors/mysql
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from cdc_assets.changes.json_text import mapping
+from cdc_assets.changes.json_text import mapping, natural
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.schema.ddl import Ddl, Statement
+from cdc_assets.schema.ddl import Ddl, Relation, Statement
 
 _DIALECTS: Final = {
     "mysql": "mysql",
@@ -27,14 +28,14 @@ _DIALECTS: Final = {
     "oracle": "oracle",
 }
 _PLACES: Final = ("file", "pos", "gtid", "scn", "commit_scn", "commit_lsn", "change_lsn")
+_OF_BINLOGS: Final = ("mysql", "mariadb")
+_FILE: Final = re.compile(r"(?s).+\.([0-9]{1,10})")
 _NO_SNAPSHOT: Final = (None, False, "false")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
-    """The statement of an event; None for another event, or for one of a connector's snapshot.
-
-    In a snapshot the connector tells how tables are made, which nobody has done just then.
+    """The statement of an event; None for another event.
 
     Args:
         event: without a schema around it.
@@ -42,10 +43,12 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
     """
     text, source = event.get("ddl"), mapping(event.get("source")) or {}
     is_change = kind_of_event(event) is TopicKind.SCHEMA_CHANGES
-    if not is_change or source.get("snapshot") not in _NO_SNAPSHOT:
+    if not is_change:
         return None
-    tables = frozenset(_tables(event))
-    if not isinstance(text, str) or not text:
+    tables, is_of_snapshot = frozenset(_names(event)), source.get("snapshot") not in _NO_SNAPSHOT
+    if is_of_snapshot:  # thousands of tables are made there, and nobody asks how
+        statement = Statement((), tables)
+    elif not isinstance(text, str) or not text:
         statement = Statement((), tables, is_read=not tables)
     else:
         dialect = _DIALECTS.get(str(source.get("connector")))
@@ -60,17 +63,51 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
         position=" ".join(f"{n}={source[n]}" for n in _PLACES if source.get(n) is not None),
         at=_time(source.get("ts_ms")),
         coordinate=coordinate,
+        tells_tables=isinstance(event.get("tableChanges"), list),
+        after=dict(_after(event)),
+        place=_place(source),
+        is_of_snapshot=is_of_snapshot,
     )
 
 
-def _tables(event: JsonObject) -> Iterator[str]:
-    """The tables' names: of ``"db"."table"`` the last part."""
+def _tables(event: JsonObject) -> Iterator[JsonObject]:
     changes = event.get("tableChanges")
-    for change in changes if isinstance(changes, list) else ():
+    yield from map(mapping, changes if isinstance(changes, list) else ())
+
+
+def _names(event: JsonObject) -> Iterator[str]:
+    """Of the tables, in lower case."""
+    for change in _tables(event):
         for name in ("id", "previousId"):
-            told = (mapping(change) or {}).get(name)
-            if isinstance(told, str):
-                yield told.removesuffix('"').rsplit('"', 1)[-1].casefold()
+            if found := _parts(change.get(name)):
+                yield found[-1].casefold()
+
+
+def _after(event: JsonObject) -> Iterator[tuple[Relation, tuple[str, ...]]]:
+    """What tables are like afterwards, by what Debezium's own parser made of the statement."""
+    for change in _tables(event):
+        parts = _parts(change.get("id"))
+        columns = mapping(change.get("table")).get("columns")
+        if len(parts) < 2 or not isinstance(columns, list):
+            continue
+        names = [mapping(each).get("name") for each in columns]
+        if all(isinstance(name, str) for name in names):
+            yield Relation(parts[-2], parts[-1]), tuple(map(str, names))
+
+
+def _parts(told: object) -> list[str]:
+    """Of ``"db"."table"``, or ``"db"."schema"."table"``."""
+    text = told.strip('"') if isinstance(told, str) else ""
+    return text.split('"."') if text else []
+
+
+def _place(source: JsonObject) -> tuple[int, int] | None:
+    """Number of a binlog's file, and position in it, as positions of changes have them."""
+    file, position = source.get("file"), natural(source.get("pos"))
+    found = _FILE.fullmatch(file) if isinstance(file, str) else None
+    if source.get("connector") not in _OF_BINLOGS or found is None or not position:
+        return None
+    return int(found[1]), position
 
 
 def _time(millis: object) -> datetime | None:

@@ -62,7 +62,7 @@ class AbsentColumns:
         plan = decoder.plan
         schema = plan.schema
         called = {schema.column(name).sent_as: name for name in names}
-        verdict = self.types.absence(plan.entry, [*called])
+        verdict = self.types.asked.absence(plan.entry, [*called])
         if verdict.unpublished:
             raise _not_published(plan, verdict.unpublished)
         dropped, given_up = (
@@ -74,7 +74,7 @@ class AbsentColumns:
             with translated("look for values that would be lost", plan.where):
                 lost = self._first_lost(decoder, [schema.column(name) for name in doubtful])
             if lost is not None:
-                raise _would_be_lost(plan, *lost, known=verdict.by_catalog)
+                raise _would_be_lost(plan, *lost, known=verdict.is_known)
         schema = self.tables.with_absent(schema, dropped, given_up)
         if gone:
             _log.warning(

@@ -12,10 +12,9 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
@@ -26,11 +25,13 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.sampled import sample
 from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text
+from cdc_assets.schema.history import History, OnBreak
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import require_column
@@ -51,23 +52,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Absence:
-    """What has become of columns that records lack.
-
-    Attributes:
-        given_up: by the configuration.
-        dropped: at the source.
-        unpublished: are there, but no event holds them; and why.
-        by_catalog: the database was asked: the others are there and published.
-    """
-
-    given_up: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    unpublished: dict[str, str] = field(default_factory=dict)
-    by_catalog: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class FirstSchema:
     """A table's columns and key, and what its records are like."""
 
@@ -76,13 +60,19 @@ class FirstSchema:
 
 
 class TypeSource:
-    """Finds the schema of tables of one source, whose database is asked once for each table."""
+    """Finds the schema of tables of one source.
 
-    def __init__(self, source: SourceConfig, log: KafkaLog, fmt: Format) -> None:
+    Attributes:
+        asked: what else is known of them.
+    """
+
+    def __init__(
+        self, source: SourceConfig, log: KafkaLog, fmt: Format, history: History | None = None
+    ) -> None:
+        self.asked = Asked(source, history)
         self._source = source
         self._format = fmt
         self._log = log
-        self._read: dict[TableName, SourceTable | None] = {}
 
     def first_schema(self, entry: TableEntry) -> FirstSchema:
         """The schema of a table that the lake does not have yet.
@@ -94,7 +84,7 @@ class TypeSource:
         """
         samples = sample(self._log, entry, self._format)
         self._require_told(entry, samples.refusal)
-        table = self._catalog_table(entry)
+        table = self.asked.table(entry)
         if table is not None:
             self._require_sent(entry, table)
         described = self._described(entry, samples, table)
@@ -116,7 +106,7 @@ class TypeSource:
 
     def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
         """A new table's columns, with what the catalog knows for certain of older rows."""
-        facts = self.facts(entry) or {}
+        facts = self.asked.facts(entry) or {}
         columns = (self._with_facts(each, facts.get(each.name), entry) for each in schema.columns)
         return replace(schema, columns=tuple(columns))
 
@@ -137,6 +127,10 @@ class TypeSource:
         """
         soft = self._source.overrides(entry.table).deletes == "soft"
         _require_usable(schema, f"table={entry.table} topic={entry.topic}", soft=soft)
+
+    def recreated(self, entry: TableEntry) -> OnBreak:
+        """What is to become of another table of its name."""
+        return self._source.recreated(entry.table)
 
     def has_schemas(self, entry: TableEntry, layout: Layout) -> bool:
         """Whether each record tells its own schema."""
@@ -212,22 +206,8 @@ class TypeSource:
     def _renamed(self, entry: TableEntry, column: Column, names: Collection[str]) -> str | None:
         """Its new name, by its number in the catalog."""
         number = column.identity.number
-        facts = (self.facts(entry) or {}) if number else {}
+        facts = (self.asked.facts(entry) or {}) if number else {}
         return next((n for n, f in facts.items() if f.number == number and n in names), None)
-
-    def facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
-        """What the database's catalog knows of columns; None without one, or without the table.
-
-        Tables that are merged into one have numbers of their own each: these tell nothing there.
-        """
-        table = self._catalog_table(entry)
-        if table is None or entry.shard is None:
-            return None if table is None else table.facts
-        return {name: replace(each, number=0) for name, each in table.facts.items()}
-
-    def known_facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
-        """The same if the database was asked already."""
-        return self.facts(entry) if entry.table in self._read else None
 
     def told(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
         """A new column, with its number and what older rows have in it.
@@ -239,7 +219,7 @@ class TypeSource:
         """
         return told(
             column,
-            (self.facts(entry) or {}).get(column.name),
+            (self.asked.facts(entry) or {}).get(column.name),
             self._source.overrides(entry.table).existing,
             is_merged=entry.shard is not None,
             implies=scheme in OF_BINLOGS,
@@ -252,14 +232,14 @@ class TypeSource:
             None if it is another place that does. Columns that the table does not have are left
             out, unless their number says that they are renamed ones.
         """
-        found = self._catalog_table(entry)
+        found = self.asked.table(entry)
         described = self._format.of_catalog(found) if found is not None else None
         if found is None or described is None or described.origin != table.origin:
             return None
         known = {each.sent_as for each in table.columns}
         numbers = {c.identity.number for c in table.columns if c.identity.number}
-        facts = self.facts(entry) or {}
-        mine = {n for n in described.names if n in known or facts[n].number in numbers}
+        facts = self.asked.facts(entry) or {}
+        mine = {n for n in described.names if n in known or _number(facts, n) in numbers}
         kept = replace(described, columns=tuple(c for c in described.columns if c.name in mine))
         kept = kept.with_unsigned_as(_unsigned(table))
         key = self.sent_key(entry, kept.names, table)
@@ -270,7 +250,7 @@ class TypeSource:
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
         """With what its schema does not tell: of new columns the database knows it."""
         new = set(said.names) - {each.sent_as for each in table.columns}
-        catalog = self._catalog_table(entry) if new else None
+        catalog = self.asked.table(entry) if new else None
         said = said.with_unsigned(_unsigned(table))
         return said if catalog is None else catalog.corrected(said, new, self._source.modes)
 
@@ -298,7 +278,7 @@ class TypeSource:
         self, entry: TableEntry, samples: Sample, table: SourceTable | None
     ) -> Described:
         """By the best source; what the database does not publish is left out."""
-        unpublished = self._unpublished(table) if table is not None else {}
+        unpublished = table.unpublished(self.asked.publication) if table is not None else {}
         if samples.described is not None:
             told = samples.described
             if table is not None:
@@ -331,34 +311,8 @@ class TypeSource:
             raise TransientError(what, where=where, remedy=remedy)
         return guessed
 
-    def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
-        """What has become of columns that records lack."""
-        given_up = tuple(name for name in names if name in self._given_up(entry))
-        asked = [name for name in names if name not in given_up]
-        table = self._catalog_table(entry) if asked else None
-        if table is None:
-            return Absence(given_up)
-        dropped = tuple(name for name in asked if name not in table.names)
-        why = self._unpublished(table)
-        unpublished = {name: why[name] for name in asked if name in why}
-        return Absence(given_up, dropped, unpublished, by_catalog=True)
-
-    def unpublished(self, entry: TableEntry, names: Sequence[str]) -> dict[str, str]:
-        """Which of these columns no change holds, and why; {} without a database to ask."""
-        table = self._catalog_table(entry) if names else None
-        found = self._unpublished(table) if table is not None else {}
-        return {name: why for name, why in found.items() if name in names}
-
     def _given_up(self, entry: TableEntry) -> tuple[str, ...]:
         return self._source.overrides(entry.table).absent_columns
-
-    def _unpublished(self, table: SourceTable) -> dict[str, str]:
-        return table.unpublished(self._publication)
-
-    @property
-    def _publication(self) -> str | None:
-        database = self._source.database
-        return database.publication if database is not None else None
 
     def _require_sent(self, entry: TableEntry, table: SourceTable) -> None:
         """Refuse a table whose topic does not hold all of its rows and their changes.
@@ -367,7 +321,7 @@ class TypeSource:
             TerminalError: if it is one.
         """
         where = f"table={entry.table} topic={entry.topic}"
-        if table.sent_by_partition(self._publication):
+        if table.sent_by_partition(self.asked.publication):
             raise TerminalError(_BY_PARTITION, where=where, remedy=_BY_ROOT)
         related = (*([table.root] if table.root is not None else []), *table.partitions)
         prefix, topics = entry.topic.removesuffix(entry.table.qualified), self._log.topics()
@@ -379,7 +333,7 @@ class TypeSource:
             )
             raise TerminalError(what, where=where, remedy=_BY_ROOT)
         overrides = self._source.overrides(entry.table)
-        if table.filters_rows(self._publication) and overrides.row_filter == "fail":
+        if table.filters_rows(self.asked.publication) and overrides.row_filter == "fail":
             what = "its publication leaves rows out (WHERE): those of a snapshot would never change"
             remedy = (
                 "drop the row filter; or if the connector's snapshot leaves the same rows out "
@@ -388,16 +342,8 @@ class TypeSource:
             raise TerminalError(what, where=where, remedy=remedy)
 
     def _catalog(self, entry: TableEntry) -> Described | None:
-        found = self._catalog_table(entry)
+        found = self.asked.table(entry)
         return self._format.of_catalog(found) if found else None
-
-    def _catalog_table(self, entry: TableEntry) -> SourceTable | None:
-        database = self._source.database
-        if database is None:
-            return None
-        if entry.table not in self._read:
-            self._read[entry.table] = catalog_of(database).read([entry.table]).get(entry.table)
-        return self._read[entry.table]
 
     def _exact(
         self, entry: TableEntry, described: Described, *, of_record: bool = False
@@ -466,6 +412,10 @@ def _is_reserved(name: str, *, soft: bool) -> bool:
 def _is_no_text(name: str) -> bool:
     """With U+0000, which ends a name for many readers, or half of a surrogate pair."""
     return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
+
+
+def _number(facts: Mapping[str, Facts], name: str) -> int:
+    return facts[name].number if name in facts else 0
 
 
 def _unsigned(table: TableSchema) -> dict[str, ColumnType]:

@@ -24,6 +24,7 @@ from cdc_assets.merge.intake.absent import AbsentColumns
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
+from cdc_assets.merge.intake.same_table import settled
 from cdc_assets.merge.intake.written import Schemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
@@ -84,6 +85,9 @@ class Preparation:
         """
         writers = self.writers(plan, raw)
         plan = self._numbered(plan, raw, writers)
+        if not plan.replay:
+            plan = settled(plan, self.types.asked, self.types.recreated(plan.entry))
+        plan = self._taught(plan)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         before = plan.schema
         plan = self._widened(plan, readable, unknown)
@@ -95,6 +99,18 @@ class Preparation:
         lacked = (called.get(name, name) for name in lacks)
         return self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
 
+    def _taught(self, plan: BatchPlan) -> BatchPlan:
+        """With what statements tell of the lake's columns; shards have numbers of their own."""
+        history = self.types.asked.history
+        if history is None or plan.entry.shard is not None:
+            return plan
+        schema = history.taught(plan.schema)
+        told = tuple(
+            c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was
+        )
+        steps = (DescribeColumns(told),) if told else ()
+        return replace(plan, schema=schema, steps=(*plan.steps, *steps))
+
     def _widened(
         self, plan: BatchPlan, readable: Sequence[TableSchema], unknown: Sequence[UnknownColumn]
     ) -> BatchPlan:
@@ -103,13 +119,13 @@ class Preparation:
         shown = [*(n for each in readable for n in each.names), *(each.name for each in unknown)]
         known = {*table.by_any_name, *table.left_out}
         new = tuple(dict.fromkeys(name for name in shown if name not in known))
-        gone = self.types.unpublished(plan.entry, new) if new else {}
+        gone = self.types.asked.unpublished(plan.entry, new) if new else {}
         for name, why in gone.items():
             _log.warning("table=%s: column %s is left out: %s", plan.entry.table, name, why)
         past = self._past(plan, [n for n in new if n not in gone], [r.names for r in readable])
         schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
         facts = self._facts(plan, must=bool(new)) if readable else {}
-        records = [self._told(plan, each, facts) for each in readable]
+        records = [self._told(plan, each, facts) for each in self._oldest_first(readable)]
         by_catalog = not self.has_schemas(plan)
         if by_catalog:
             records = self._by_catalog(plan, [u for u in unknown if u.name not in {*gone, *past}])
@@ -131,7 +147,7 @@ class Preparation:
         new -= self.tables.withheld
         told = [*(names for names in records if names)]
         if not told and new:
-            told = [[*(self.types.facts(plan.entry) or self.tables.withheld), *new]]
+            told = [[*(self.types.asked.names(plan.entry) or self.tables.withheld), *new]]
         for names in told:
             gone = sorted(self.tables.withheld - {*names})
             shown = sorted(new & {*names})
@@ -166,12 +182,17 @@ class Preparation:
         Raises:
             TerminalError: if one may have been renamed since: its values are another column's then.
         """
-        facts = self.types.facts(plan.entry) if names else None
+        is_asked = names and self.types.asked.table(plan.entry) is not None
+        facts = self.types.asked.facts(plan.entry) if is_asked else None
         vanished = [name for name in names if facts is not None and name not in facts]
         if facts is None or not vanished:
             return ()
         table = plan.schema.of_source
-        known = {*table.by_any_name, *table.left_out, *self.types.unpublished(plan.entry, [*facts])}
+        known = {
+            *table.by_any_name,
+            *table.left_out,
+            *self.types.asked.unpublished(plan.entry, [*facts]),
+        }
         numbers = {each.identity.number for each in table.columns} - {0}
         strange = [n for n, f in facts.items() if n not in known and f.number not in numbers]
         apart = [n for n in strange if not any({*vanished, n} <= {*each} for each in records)]
@@ -193,11 +214,23 @@ class Preparation:
             _log.warning("table=%s: %s was dropped at the source", plan.entry.table, name)
         return tuple(past)
 
+    def _oldest_first(self, records: Sequence[TableSchema]) -> Sequence[TableSchema]:
+        """Those with former names first: the columns are to be called as they are now."""
+        history = self.types.asked.history
+        former = frozenset(history.former) if history else frozenset[str]()
+        return sorted(records, key=lambda each: former.isdisjoint(each.names))
+
     def _told(
         self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, Facts]
     ) -> TableSchema:
-        """With what the database knows of the columns."""
-        table = plan.schema.of_source
+        """With what the database knows of the columns.
+
+        A former name of a column of the lake is no reason to call it so again.
+        """
+        table, history = plan.schema.of_source, self.types.asked.history
+        facts = {
+            name: each for name, each in facts.items() if not (history and name in history.former)
+        }
         columns = (
             self.types.told(plan.entry, each, plan.layout.scheme)
             if home_of(table, each, record.names) is None
@@ -209,7 +242,7 @@ class Preparation:
     def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, Facts]:
         """Of the columns, asked for once; where none is new, records can be read without them."""
         try:
-            return self.types.facts(plan.entry) or {}
+            return self.types.asked.facts(plan.entry) or {}
         except UnreachableError:
             if must:
                 raise
@@ -233,7 +266,7 @@ class Preparation:
     def _with_numbers(self, plan: BatchPlan, columns: ColumnPlan) -> ColumnPlan:
         """With the numbers in the catalog of columns that were described without."""
         lacking = [c for c in columns.schema.columns if not c.identity.number and not c.absent]
-        facts = (self.types.known_facts(plan.entry) or {}) if lacking and plan.state else {}
+        facts = (self.types.asked.known_facts(plan.entry) or {}) if lacking and plan.state else {}
         found = {c.name: facts[c.sent_as].number for c in lacking if c.sent_as in facts}
         if not any(found.values()):
             return columns

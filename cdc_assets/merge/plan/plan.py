@@ -61,6 +61,8 @@ class BatchPlan:
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: the ranges were merged before; committed offsets stay.
         is_behind: the log goes on beyond the hour that the batch stays within.
+        barrier: position that all rows older than it are another table's, hexadecimal; empty
+            without one.
         unread: all that the log held beyond ``start``; empty for what was merged before.
         attempt: unique.
     """
@@ -88,6 +90,7 @@ class BatchPlan:
     steps: tuple[TableStep, ...] = ()
     numbering: str = ""
     permit: str = ""
+    barrier: str = ""
     unread: tuple[OffsetRange, ...] = ()
     epochs: Epochs = field(default_factory=dict)
 

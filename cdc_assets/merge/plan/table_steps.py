@@ -70,6 +70,13 @@ class DescribeColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberSource:
+    """What the source's table was like when it was last looked at, as properties."""
+
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveOut:
     """Columns of the source that the table is not to have, though records may."""
 
@@ -114,6 +121,7 @@ TableStep = (
     | SetIdentifier
     | CreateSide
     | DescribeColumns
+    | RememberSource
     | LeaveOut
     | AddColumns
     | WidenColumn
@@ -135,6 +143,8 @@ def describe(step: TableStep) -> str:
             return f"create the side table {name}"
         case DescribeColumns(columns):
             return f"record how {_names(columns)} arrive"
+        case RememberSource():
+            return "remember what the source's table is like"
         case LeaveOut(names):
             return f"leave out {', '.join(names)}"
         case AddColumns(columns):
@@ -165,6 +175,8 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
             said = {COLUMN + each.name: column_to_json(each) for each in columns}
             again = {DROPPED + each.name: "false" for each in columns}
             yield sql.set_properties(catalog, target, said | again)
+        case RememberSource(properties):
+            yield sql.set_properties(catalog, target, properties)
         case LeaveOut(names):
             yield sql.set_properties(catalog, target, {LEFT_OUT + name: "true" for name in names})
         case AddColumns(columns):

@@ -1,0 +1,67 @@
+"""What a lake table remembers of its source's table: properties of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cdc_assets.lake.properties import PREFIX
+from cdc_assets.lake.state import TableState
+from cdc_assets.schema.history import History
+
+AT_SOURCE: Final = PREFIX + "at-source."
+"""Start of the properties' names."""
+
+_MANY: Final = 100
+"""So many statements on other tables may be read again by each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtSource:
+    """One table, or one shard, as the source had it when it was last looked at.
+
+    Attributes:
+        identity: tells it from another table of its name; None if it was never looked at.
+        history: what statements have made of it; None where none are sent.
+        barrier: position of the newest place where all older rows were another table's,
+            hexadecimal; empty without one.
+    """
+
+    identity: str | None = None
+    history: History | None = None
+    barrier: str = ""
+
+    @classmethod
+    def of(cls, state: TableState | None, shard: str) -> AtSource:
+        """Read from the table's properties."""
+        said = state.properties if state else {}
+        history = said.get(_name("history", shard))
+        return cls(
+            identity=said.get(_name("identity", shard)),
+            history=History.from_json(history) if history else None,
+            barrier=said.get(_name("barrier", shard), ""),
+        )
+
+    def to_properties(self, shard: str) -> dict[str, str]:
+        """What `of` reads."""
+        said = {"barrier": self.barrier}
+        if self.identity is not None:
+            said["identity"] = self.identity
+        if self.history is not None:
+            said["history"] = self.history.to_json()
+        return {_name(name, shard): text for name, text in said.items()}
+
+    def is_to_follow(self, before: AtSource) -> bool:
+        """Whether it is worth to be written: the reading of other tables' statements is not."""
+        if replace(self, history=None) != replace(before, history=None):
+            return True
+        if self.history is None or before.history is None:
+            return self.history is not before.history
+        if self.history.told != before.history.told:
+            return True
+        ends = before.history.next
+        return any(at - ends.get(p, 0) >= _MANY for p, at in self.history.next.items())
+
+
+def _name(what: str, shard: str) -> str:
+    return f"{AT_SOURCE}{what}{'.' if shard else ''}{shard}"

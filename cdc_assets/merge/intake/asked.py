@@ -1,0 +1,129 @@
+"""What is known of a table at its source beside its records: by its database, and by statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import SourceConfig
+from cdc_assets.databases.catalog import SourceTable, catalog_of
+from cdc_assets.databases.facts import Facts, numbered
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """What has become of columns that records lack.
+
+    Attributes:
+        given_up: by the configuration.
+        dropped: at the source.
+        unpublished: are there, but no event holds them; and why.
+        is_known: of the others that they are there and published.
+    """
+
+    given_up: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    unpublished: dict[str, str] = field(default_factory=dict)
+    is_known: bool = False
+
+
+class Asked:
+    """Of tables of one source, whose database is asked once for each.
+
+    Args:
+        source: the configuration.
+        history: of the one table that batches are prepared for; None where no statements are sent.
+    """
+
+    def __init__(self, source: SourceConfig, history: History | None = None) -> None:
+        self.history = history
+        self._source = source
+        self._read: dict[TableName, SourceTable | None] = {}
+
+    def table(self, entry: TableEntry) -> SourceTable | None:
+        """As its database has it; None without ``database:``, or if it has not.
+
+        Raises:
+            CdcError: if the database does not answer.
+        """
+        database = self._source.database
+        if database is None:
+            return None
+        if entry.table not in self._read:
+            self._read[entry.table] = catalog_of(database).read([entry.table]).get(entry.table)
+        return self._read[entry.table]
+
+    def identity(self, entry: TableEntry) -> str | None:
+        """What another table of its name has not; None if nothing tells it."""
+        if self.history is not None:
+            return self.history.broken.at if self.history.broken else ""
+        table = self.table(entry)
+        return (table.identity or None) if table is not None else None
+
+    def facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
+        """What is known of columns, by their names; None if nothing is.
+
+        Where statements tell the numbers of columns, those of former names are among them. Tables
+        that are merged into one have numbers of their own each: these tell nothing there.
+        """
+        table = self.table(entry)
+        numbers = self.history.known if self.history else {}
+        if table is None and not numbers:
+            return None
+        found = numbered(table.facts if table is not None else {}, numbers)
+        if entry.shard is not None:
+            return {name: replace(each, number=0) for name, each in found.items()}
+        return found
+
+    def known_facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
+        """The same if nobody need be asked for it."""
+        is_asked = entry.table in self._read or self._source.database is None
+        return self.facts(entry) if is_asked else None
+
+    def names(self, entry: TableEntry) -> tuple[str, ...] | None:
+        """The columns that it has now; None if nothing tells it."""
+        if self.history is not None and self.history.numbers:
+            return tuple(self.history.numbers)
+        table = self.table(entry)
+        return table.names if table is not None else None
+
+    def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
+        """What has become of columns that records lack."""
+        given_up = tuple(
+            n for n in names if n in self._source.overrides(entry.table).absent_columns
+        )
+        asked = [name for name in names if name not in given_up]
+        table = self.table(entry) if asked else None
+        if table is None:
+            return Absence(given_up, tuple(name for name in asked if self._is_dropped(name)))
+        gone = tuple(n for n in asked if n not in table.names and not self._is_renamed(n))
+        why = self._unpublished(table)
+        unpublished = {name: why[name] for name in asked if name in why}
+        return Absence(given_up, gone, unpublished, is_known=True)
+
+    def unpublished(self, entry: TableEntry, names: Sequence[str]) -> dict[str, str]:
+        """Which of these columns no change holds, and why; {} without a database to ask."""
+        table = self.table(entry) if names else None
+        found = self._unpublished(table) if table is not None else {}
+        return {name: why for name, why in found.items() if name in names}
+
+    def _is_dropped(self, name: str) -> bool:
+        """By statements."""
+        number = self.history.former.get(name) if self.history else None
+        return number is not None and not self._is_renamed(name)
+
+    def _is_renamed(self, name: str) -> bool:
+        history = self.history
+        return history is not None and history.former.get(name) in history.numbers.values()
+
+    def _unpublished(self, table: SourceTable) -> dict[str, str]:
+        return table.unpublished(self.publication)
+
+    @property
+    def publication(self) -> str | None:
+        """The connector's, if it is configured."""
+        database = self._source.database
+        return database.publication if database is not None else None

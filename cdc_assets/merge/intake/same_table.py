@@ -1,0 +1,93 @@
+"""Whether the source's table is still the one that the lake's rows are of.
+
+A table that is dropped and made anew, or another one that gets its name, sends changes under the
+same name, and no deletes of the rows that are gone with the old one. PostgreSQL's catalog tells it
+by the table's number, other databases by their statements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cdc_assets.changes.numbering import Numbering
+from cdc_assets.changes.position import Scheme, encode
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake.at_source import AtSource
+from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.table_steps import RememberSource
+from cdc_assets.schema.history import Break, OnBreak
+
+_BY_NUMBER: Final = (
+    "the table was dropped and made anew at its source, or its database restored from a dump"
+)
+_KEEP: Final = "if its rows are the same: cdc-assets accept-restart, or recreated_table: keep"
+_REBUILD: Final = "cdc-assets rebuild --from-snapshot, then a new snapshot of the table"
+
+
+class AnotherTableError(TerminalError):
+    """The source's table is not the one that the lake's rows are of."""
+
+
+def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
+    """What has happened to the table since it was last looked at; None if nothing has.
+
+    What happened before a table was looked at for the first time is of no account, unless its
+    first batch is still to come: that reads all that the log holds.
+    """
+    said = AtSource.of(plan.state, plan.entry.shard_value)
+    identity = asked.identity(plan.entry)
+    told = asked.history.broken if asked.history else None
+    if identity is None or identity == said.identity:
+        return None
+    if said.identity is None:
+        return told if plan.published is None else None
+    return told or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
+
+
+def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
+    """The plan, with what is to be remembered of the source's table, and where older rows end.
+
+    Args:
+        plan: of the log and the lake, with the numbering of its positions.
+        asked: what is known of the source's table.
+        policy: what is to become of another table of its name.
+
+    Raises:
+        AnotherTableError: if it is another one, and nothing says what is to become of its rows.
+    """
+    said = AtSource.of(plan.state, plan.entry.shard_value)
+    found, barrier = break_of(plan, asked), said.barrier
+    if found is not None and policy is not OnBreak.KEEP:
+        place = _position(plan, found)
+        if not place or (policy is OnBreak.STOP and plan.published is not None):
+            raise _another(plan, found, may_truncate=bool(place))
+        barrier = max(barrier, place)
+    identity = asked.identity(plan.entry)
+    now = AtSource(said.identity if identity is None else identity, asked.history, barrier)
+    steps = plan.steps
+    if now.is_to_follow(said):
+        steps = (*steps, RememberSource(now.to_properties(plan.entry.shard_value)))
+    return replace(plan, steps=steps, barrier=barrier)
+
+
+def _position(plan: BatchPlan, found: Break) -> str:
+    """Of the first change that may be of the new table, hexadecimal; empty if nothing tells.
+
+    Once files were numbered anew, nothing tells of which numbering a statement is.
+    """
+    scheme = plan.layout.scheme
+    if found.place is None or scheme not in {Scheme.BINLOG, Scheme.MARIADB}:
+        return ""
+    if Numbering.from_json(plan.numbering).begins:
+        return ""
+    numbers = [*found.place, 0, 0]
+    return encode(numbers[: scheme.numbers]).hex().upper()
+
+
+def _another(plan: BatchPlan, found: Break, *, may_truncate: bool) -> AnotherTableError:
+    ways = [_KEEP, f"else: {_REBUILD}"]
+    if may_truncate:
+        ways.insert(1, "if older rows are gone with the old table: recreated_table: truncate")
+    return AnotherTableError(found.why, where=f"table={plan.entry.table}", remedy="; ".join(ways))

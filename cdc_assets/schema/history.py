@@ -1,0 +1,263 @@
+"""What statements have made of one table, told in their order.
+
+A database that sends its statements (MySQL, MariaDB, SQL Server, Oracle) has no lasting numbers of
+columns in its catalog, as PostgreSQL has (``attnum``). They are given here: a column gets a number
+when it first appears, keeps it when it is renamed, and no other column of the table ever gets it.
+Which columns there are after a statement is what the event tells; the statement itself is asked
+which of them were renamed.
+
+Some statements change rows without an event for each. They are remembered as a `Break`: whoever
+merges on behind one without doing something about it has other rows than the source.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, assert_never
+
+from cdc_assets.schema.ddl import (
+    ColumnChange,
+    ColumnChangeKind,
+    Ddl,
+    Relation,
+    TableChange,
+    TableChangeKind,
+)
+from cdc_assets.schema.types import Column, TableSchema
+
+_COPIES: Final = re.compile(r"_(.+)_(?:gho|new)")
+"""What gh-ost and pt-online-schema-change call the copy that takes a table's name."""
+
+
+class OnBreak(StrEnum):
+    """What becomes of a table whose rows are others than its changes make them."""
+
+    STOP = "stop"
+    TRUNCATE = "truncate"  # rows of the table that had the name before go, where that can be told
+    KEEP = "keep"  # it is the same table, with the same rows
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Rows of the table are others than its changes make them.
+
+    Attributes:
+        at: tells it from any other break of the table.
+        why: for people.
+        place: where the table was made anew, all older rows being of another one: number of the
+            binlog's file, and position. None if that is not known, or not all of them are.
+    """
+
+    at: str
+    why: str
+    place: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Of one table, up to some record of the topic that tells statements.
+
+    Attributes:
+        topic: its identity; empty before anything was read.
+        next: by partition, the first offset that was not looked at.
+        numbers: of the columns that the table has, by name.
+        former: of names that columns had before, and of columns that were dropped.
+        last: the highest number given.
+        is_there: false once the table was dropped, or is called otherwise.
+        broken: the newest break; None without any.
+    """
+
+    topic: str = ""
+    next: Mapping[int, int] = field(default_factory=dict[int, int])
+    numbers: Mapping[str, int] = field(default_factory=dict[str, int])
+    former: Mapping[str, int] = field(default_factory=dict[str, int])
+    last: int = 0
+    is_there: bool = True
+    broken: Break | None = None
+
+    @property
+    def known(self) -> dict[str, int]:
+        """The numbers of all names, as they are used now."""
+        return {**self.former, **self.numbers}
+
+    @property
+    def told(self) -> History:
+        """Without how far the topic was looked at."""
+        return replace(self, next={})
+
+    def after(self, ddl: Ddl, table: Relation) -> History:
+        """Once a statement was executed.
+
+        Args:
+            ddl: the next event of the topic.
+            table: whose history this is.
+        """
+        names = ddl.columns_of(table)
+        if ddl.is_of_snapshot:
+            return self if names is None else self.with_columns((), names)
+        found = self
+        for change in ddl.statement.of(table):
+            found = _after(found, change, ddl, table)
+        return found
+
+    def taught(self, table: TableSchema) -> TableSchema:
+        """A lake table's columns with their numbers, and with all names that they had in records.
+
+        Args:
+            table: its columns by the names that they have in records, whatever these are by now.
+        """
+        known, there = self.known, {each.sent_as for each in table.columns}
+        by_number: dict[int, list[str]] = {}
+        for name, number in self.former.items():
+            by_number.setdefault(number, []).append(name)
+        columns: list[Column] = []
+        for each in table.columns:
+            was = each.identity
+            number = was.number or known.get(each.sent_as, 0)
+            names = (n for n in by_number.get(number, ()) if n not in {*there, *was.formerly})
+            told = replace(was, number=number, formerly=(*was.formerly, *names))
+            columns.append(each if told == was else replace(each, identity=told))
+        return replace(table, columns=tuple(columns))
+
+    def to_json(self) -> str:
+        """Canonical text."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> History:
+        """Read what `to_json` wrote."""
+        said: dict[str, Any] = json.loads(text)
+        broken = said.pop("broken")
+        offsets = {int(partition): offset for partition, offset in said.pop("next").items()}
+        if broken is not None:
+            place = broken["place"]
+            broken = Break(broken["at"], broken["why"], place and (place[0], place[1]))
+        return cls(**said, next=offsets, broken=broken)
+
+    def with_columns(
+        self,
+        changes: Iterable[ColumnChange],
+        names: tuple[str, ...] | None,
+        *,
+        are_new: bool = False,
+    ) -> History:
+        """With other columns.
+
+        Args:
+            changes: what the statement says of them.
+            names: all that there are afterwards; None if the event does not tell.
+            are_new: columns that were not there before are new ones, even if others are gone.
+                Otherwise nothing tells whether they are these by another name, and they get no
+                number.
+        """
+        columns = _Columns(dict(self.numbers), dict(self.former), self.last)
+        for change in changes:
+            columns.apply(change)
+        if names is not None:
+            columns.settle(names, are_new=are_new)
+        former = {name: n for name, n in columns.former.items() if name not in columns.numbers}
+        return replace(self, numbers=columns.numbers, former=former, last=columns.last)
+
+    def with_break(self, ddl: Ddl, why: str, place: tuple[int, int] | None = None) -> History:
+        """With a statement that no change of a row tells of."""
+        at = f"{self.topic}:{ddl.coordinate.partition}:{ddl.coordinate.offset}"
+        return replace(self, broken=Break(at, f"{why} ({ddl.coordinate})", place))
+
+
+def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> History:
+    names = ddl.columns_of(table)
+    match change.kind:
+        case TableChangeKind.CREATED if change.is_conditional and _is_known(history):
+            return history
+        case TableChangeKind.CREATED:
+            made = replace(history, is_there=True).with_columns((), names, are_new=True)
+            return made.with_break(ddl, "the table was dropped and made anew", ddl.place)
+        case TableChangeKind.RENAMED if not change.table.includes(table):
+            found = replace(history, is_there=True).with_columns(change.columns, names)
+            if _is_copy(change.table, table):
+                return found
+            return found.with_break(ddl, f"another table was given its name: {change.table} before")
+        case TableChangeKind.DROPPED | TableChangeKind.RENAMED:
+            return replace(history, is_there=False)
+        case TableChangeKind.ALTERED:
+            return history.with_columns(change.columns, names)
+        case TableChangeKind.THINNED:
+            return history.with_break(ddl, change.describe())
+        case TableChangeKind.TRUNCATED:  # an event of the table's own topic tells it
+            return history
+        case TableChangeKind.UNREAD:
+            return _after_unread(history, ddl, names)
+        case _:
+            assert_never(change.kind)
+
+
+def _after_unread(history: History, ddl: Ddl, names: tuple[str, ...] | None) -> History:
+    """Behind a statement that only the database, and the connector, could read."""
+    if names is None and ddl.tells_tables:  # that it names the table is all that it has of it
+        return history
+    found = history.with_columns((), names)
+    if names is not None and {*names} <= {*found.numbers}:
+        return found
+    return found.with_break(ddl, "a statement cannot be read, which may have renamed columns")
+
+
+def _is_known(history: History) -> bool:
+    return history.is_there and bool(history.numbers)
+
+
+def _is_copy(other: Relation, table: Relation) -> bool:
+    """Whether it is by its name a copy of the table that a tool has made to alter it."""
+    found = _COPIES.fullmatch(other.name)
+    return found is not None and found[1].casefold() == table.name.casefold()
+
+
+@dataclass
+class _Columns:
+    """Columns while a statement changes them; their names have no case."""
+
+    numbers: dict[str, int]
+    former: dict[str, int]
+    last: int
+
+    def apply(self, change: ColumnChange) -> None:
+        """A column that is not known was there before anything was told."""
+        match change.kind:
+            case ColumnChangeKind.ADDED:
+                if self._taken(change.name) is None:
+                    self.numbers[change.name] = self._number()
+            case ColumnChangeKind.DROPPED:
+                self._end(change.name)
+            case ColumnChangeKind.RENAMED if change.renamed_to is not None:
+                self.numbers[change.renamed_to] = self._end(change.name)
+            case ColumnChangeKind.RENAMED | ColumnChangeKind.RETYPED:
+                pass
+            case _:
+                assert_never(change.kind)
+
+    def settle(self, names: tuple[str, ...], *, are_new: bool) -> None:
+        """These are all, and spelt like this."""
+        spelt = {name.casefold(): name for name in names}
+        self.numbers = {spelt.get(name.casefold(), name): n for name, n in self.numbers.items()}
+        gone = [name for name in self.numbers if name not in names]
+        for name in gone:
+            self._end(name)
+        for name in names:
+            if name not in self.numbers and (are_new or not gone):
+                self.numbers[name] = self._number()
+
+    def _taken(self, name: str) -> str | None:
+        return next((each for each in self.numbers if each.casefold() == name.casefold()), None)
+
+    def _end(self, name: str) -> int:
+        known = self._taken(name)
+        number = self._number() if known is None else self.numbers.pop(known)
+        self.former[known or name] = number
+        return number
+
+    def _number(self) -> int:
+        self.last += 1
+        return self.last

@@ -1,0 +1,220 @@
+"""What statements make of a table: numbers of columns, and breaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.formats.ddl import read_statement
+from cdc_assets.schema.ddl import Ddl, Relation
+from cdc_assets.schema.history import Break, History
+from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
+from cdc_assets_tests.toy.profiles import examples
+
+TABLE, OTHER = Relation("shop", "people"), Relation("shop", "orders")
+
+
+def event(
+    text: str,
+    *names: str,
+    offset: int = 0,
+    of: Relation = TABLE,
+    place: tuple[int, int] | None = None,
+    is_of_snapshot: bool = False,
+) -> Ddl:
+    """One that tells the columns of a table afterwards, if any are given."""
+    return Ddl(
+        text,
+        read_statement(text, "mysql", "shop"),
+        "",
+        None,
+        Coordinate("shop", 0, offset),
+        tells_tables=True,
+        after={of: names} if names else {},
+        place=place,
+        is_of_snapshot=is_of_snapshot,
+    )
+
+
+def told(*events: Ddl, history: History | None = None) -> History:
+    found = history or History(topic="t")
+    for each in events:
+        found = found.after(each, TABLE)
+    return found
+
+
+MADE = event("", "id", "name", "age", is_of_snapshot=True)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("statement", "names", "numbers", "former"),
+    [
+        ("ALTER TABLE people ADD x int", "id name age x", [1, 2, 3, 4], {}),
+        ("ALTER TABLE people ADD x int FIRST", "x id name age", [4, 1, 2, 3], {}),
+        ("ALTER TABLE people DROP age", "id name", [1, 2], {"age": 3}),
+        ("ALTER TABLE people CHANGE name called int", "id called age", [1, 2, 3], {"name": 2}),
+        ("ALTER TABLE people RENAME COLUMN AGE TO x", "id name x", [1, 2, 3], {"age": 3}),
+        (
+            "ALTER TABLE people RENAME COLUMN name TO a, RENAME COLUMN age TO name",
+            "id a name", [1, 2, 3], {"age": 3},
+        ),
+        ("ALTER TABLE people DROP age, ADD age text", "id name age", [1, 2, 4], {}),
+        ("ALTER TABLE people CHANGE name NAME int", "id NAME age", [1, 2, 3], {"name": 2}),
+        ("ALTER TABLE people ADD (a int, b int)", "id name age a b", [1, 2, 3, 4, 5], {}),
+        ("ALTER TABLE people (( DROP age", "id name", [1, 2], {"age": 3}),
+        ("ALTER TABLE orders DROP name", "", [1, 2, 3], {}),
+        ("CREATE TRIGGER a BEFORE INSERT ON people FOR EACH ROW SET @a = 1", "", [1, 2, 3], {}),
+        ("TRUNCATE TABLE people", "", [1, 2, 3], {}),
+        ("CREATE TABLE IF NOT EXISTS people (x int)", "", [1, 2, 3], {}),
+        ("DROP TABLE people", "", [1, 2, 3], {}),
+    ],
+)  # fmt: skip
+def test_a_column_keeps_its_number(
+    statement: str, names: str, numbers: list[int], former: dict[str, int]
+) -> None:
+    found = told(MADE, event(statement, *names.split()))
+    order = names.split() or [*found.numbers]
+    assert [found.numbers[each] for each in order] == numbers
+    assert found.former == former
+    assert found.broken is None
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("statements", "why", "place"),
+    [
+        (["DROP TABLE people", "CREATE TABLE people (id int)"], "made anew", (3, 9)),
+        (["CREATE OR REPLACE TABLE people (id int)"], "made anew", (3, 9)),
+        (["DROP TABLE people", "CREATE TABLE IF NOT EXISTS people (id int)"], "made anew", (3, 9)),
+        (["RENAME TABLE people TO a, b TO people"], "was given its name: shop.b before", None),
+        (["ALTER TABLE b RENAME TO people"], "was given its name", None),
+        (["ALTER TABLE people TRUNCATE PARTITION p"], "whole partitions", None),
+        (["ALTER TABLE orders EXCHANGE PARTITION p WITH TABLE people"], "whole partitions", None),
+    ],
+)
+def test_statements_that_no_change_tells_of_are_breaks(
+    statements: list[str], why: str, place: tuple[int, int] | None
+) -> None:
+    events = [event(each, offset=n, place=(3, 9)) for n, each in enumerate(statements)]
+    found = told(MADE, *events).broken
+    assert found is not None
+    assert why in found.why
+    assert found.place == place
+    assert found.at == f"t:0:{len(statements) - 1}"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("copy", ["_people_gho", "_people_new", "`_People_new`"])
+def test_a_copy_that_a_tool_has_made_is_the_table(copy: str) -> None:
+    swap = event(f"RENAME TABLE people TO _people_old, {copy} TO people", "id", "name", "age", "x")
+    found = told(MADE, swap)
+    assert found.broken is None
+    assert found.is_there
+    assert found.numbers == {"id": 1, "name": 2, "age": 3, "x": 4}
+
+
+@pytest.mark.unit
+def test_what_may_be_a_rename_gets_no_number() -> None:
+    unread = event("ALTER TABLE people ((", "id", "called", "age")
+    found = told(MADE, unread)
+    assert found.numbers == {"id": 1, "age": 3}
+    assert found.broken is not None
+    assert "cannot be read" in found.broken.why
+    again = event("", "id", "other", "age", is_of_snapshot=True)
+    assert told(MADE, again).numbers == {"id": 1, "age": 3}
+    assert told(MADE, again).broken is None
+
+
+@pytest.mark.unit
+def test_a_history_is_read_as_it_was_written() -> None:
+    full = History("t", {0: 7, 2: 1}, {"a": 1}, {"b": 2}, 2, is_there=False, broken=Break("x", "y"))
+    placed = History("t", broken=Break("x", "y", (3, 9)))
+    for each in (History(), full, placed):
+        assert History.from_json(each.to_json()) == each
+
+
+@pytest.mark.unit
+def test_the_lakes_columns_are_taught_their_numbers_and_names() -> None:
+    history = told(
+        MADE,
+        event("ALTER TABLE people CHANGE name called int", "id", "called", "age"),
+        event("ALTER TABLE people CHANGE called named int", "id", "named", "age"),
+    )
+    table = TableSchema(
+        (
+            Column("id", Primitive.INT, Wire.LONG, required=True),
+            Column("label", Primitive.INT, Wire.LONG, identity=Identity(name="name")),
+            Column("strange", Primitive.INT, Wire.LONG),
+        ),
+        ("id",),
+    )
+    found = history.taught(table)
+    assert [each.identity.number for each in found.columns] == [1, 2, 0]
+    assert found.columns[1].identity.formerly == ("called",)
+    assert history.taught(found) == found
+
+
+# ── any chain of statements ──────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Source:
+    """A table whose columns have true identities; names are few, so that they are used again."""
+
+    columns: dict[str, int] = field(default_factory=lambda: {"id": 1, "a": 2})
+    count: int = 2
+    names: dict[int, set[str]] = field(default_factory=lambda: {1: {"id"}, 2: {"a"}})
+
+    def execute(self, kind: str, first: str, second: str) -> str:
+        """The statement; empty if the database would refuse it."""
+        match kind:
+            case "add" if first not in self.columns:
+                self.count += 1
+                self.columns[first] = self.count
+                self.names[self.count] = {first}
+                return f"ALTER TABLE people ADD COLUMN {first} int"
+            case "drop" if first in self.columns and len(self.columns) > 1:
+                del self.columns[first]
+                return f"ALTER TABLE people DROP COLUMN {first}"
+            case "rename" if first in self.columns and second not in self.columns:
+                number = self.columns.pop(first)
+                self.columns[second] = number
+                self.names[number].add(second)
+                return f"ALTER TABLE people RENAME COLUMN {first} TO {second}"
+            case _:
+                return ""
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+STATEMENTS = st.lists(st.tuples(st.sampled_from(["add", "drop", "rename"]), NAMES, NAMES))
+
+
+@pytest.mark.property
+@examples(300)
+@given(STATEMENTS, st.booleans(), st.integers(0, 5))
+def test_numbers_are_those_of_the_columns_whatever_is_altered(
+    statements: list[tuple[str, str, str]], tells: bool, begun: int
+) -> None:
+    source = Source()
+    history, known = History(topic="t"), dict[int, int]()
+    for place, (kind, first, second) in enumerate(statements):
+        if place == begun % (len(statements) + 1):
+            start = event("", *source.columns, is_of_snapshot=True)
+            history = history.after(start, TABLE)
+        if not (text := source.execute(kind, first, second)):
+            continue
+        names = tuple(source.columns) if tells else ()
+        history = History.from_json(history.after(event(text, *names), TABLE).to_json())
+        if not history.numbers or not tells:
+            continue
+        assert {*history.numbers} == {*source.columns}
+        for name, number in history.numbers.items():
+            assert known.setdefault(number, source.columns[name]) == source.columns[name]
+        assert len({*history.numbers.values()}) == len(history.numbers)
+        for name, number in history.former.items():
+            assert number not in known or name in source.names[known[number]]
