@@ -18,7 +18,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.changes.restarts import Permit, Restarts
+from cdc_assets.changes.restarts import COMMIT_NUMBERS, Permit, Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.formats.histories import Histories
@@ -90,7 +90,7 @@ class RestartDesk:
             CdcError: if the table cannot be read on for another reason.
         """
         found = self._plan(entry)
-        if found is None:
+        if found is None or found.layout.scheme not in COMMIT_NUMBERS:
             return None
         epochs = Restarts.from_json(found.numbering).epochs
         plan = replace(found, epochs=epochs, permit="")

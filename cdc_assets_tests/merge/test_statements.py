@@ -1,0 +1,292 @@
+"""Statements of MariaDB, in a topic of their own: rows go, columns are renamed, tables stop."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake.at_source import AtSource
+from cdc_assets.merge.intake.same_table import AnotherTableError
+from cdc_assets.merge.statements import sql
+from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
+from cdc_assets.orchestration.restarted import run_accept_restart
+from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.faults import Death, Fault, How, faults
+from cdc_assets_tests.merge.inline import in_schema
+from cdc_assets_tests.merge.one_table import Make
+from cdc_assets_tests.pipeline import Message, Pipeline
+
+pytestmark = pytest.mark.stack
+
+TABLE = "shop.t"
+TRUNCATING = {"recreated_table": "truncate"}
+
+
+def source(pos: int, server: int = 7) -> dict[str, Any]:
+    return {
+        "connector": "mariadb",
+        "ts_ms": 1_760_000_000_000 + (server - 7) * 3_600_000 + pos * 1000,
+        "snapshot": "false",
+        "server_id": server,
+        "gtid": f"0-{server}-{pos}",
+        "file": "binlog.000001",
+        "pos": pos,
+        "row": 0,
+    }
+
+
+def change(op: str, pos: int, row: dict[str, Any], **at: int) -> Message:
+    """Of a table with a key ``id``."""
+    images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+    value = json.dumps({**images, "source": source(pos, **at), "op": op}, separators=(",", ":"))
+    key = json.dumps({"id": row["id"]}, separators=(",", ":"))
+    return Message(key.encode(), value.encode())
+
+
+def counted(op: str, pos: int, word: str) -> Message:
+    """Of a table without a key."""
+    plain = change(op, pos, {"id": 1, "word": word})
+    return Message(None, plain.value)
+
+
+def with_schema(message: Message, *names: str) -> Message:
+    """With a schema of the row; ``id`` is a number and the others are texts."""
+    fields = [
+        {"field": n, "type": "int32" if n == "id" else "string", "optional": n != "id"}
+        for n in names
+    ]
+    row = {"type": "struct", "optional": True, "fields": fields}
+    images = [{**row, "field": "before"}, {**row, "field": "after"}]
+    made = in_schema(message, {"type": "struct", "fields": images})
+    key = {"type": "struct", "fields": fields[:1]}
+    return Message(in_schema(Message(None, message.key), key).value, made.value)
+
+
+def statement(pos: int, text: str, *names: str) -> Message:
+    table = {"columns": [{"name": each} for each in names]} if names else None
+    told = {
+        "source": source(pos),
+        "ts_ms": 1_760_000_000_000,
+        "databaseName": "shop",
+        "ddl": text,
+        "tableChanges": [{"type": "ALTER", "id": '"shop"."t"', "table": table}],
+    }
+    return Message(None, json.dumps(told).encode())
+
+
+MADE = [
+    statement(1, "CREATE TABLE t (id int PRIMARY KEY, name text)", "id", "name"),
+]
+ANEW = [
+    statement(600, "DROP TABLE t"),
+    statement(700, "CREATE TABLE t (id int PRIMARY KEY, name text)", "id", "name"),
+]
+OLD = [change("c", 100, {"id": 1, "name": "old"}), change("c", 200, {"id": 2, "name": "old"})]
+LAST = change("u", 500, {"id": 1, "name": "last"})
+NEW = change("c", 800, {"id": 2, "name": "new"})
+
+
+def started(pipeline: Make, **of_source: object) -> Pipeline:
+    """With a topic of statements, which is called as the prefix."""
+    made = pipeline(**of_source)
+    made.create_topic(TABLE)
+    for future in made.admin.create_topics([NewTopic(made.prefix, 1, 1)]).values():
+        future.result(30)
+    return made
+
+
+def tell(made: Pipeline, *statements: Message) -> None:
+    for each in statements:
+        made.producer.produce(made.prefix, value=each.value, partition=0)
+    assert made.producer.flush(30) == 0
+
+
+def begun(pipeline: Make, *messages: Message, **of_source: object) -> Pipeline:
+    made = started(pipeline, **of_source)
+    tell(made, *MADE)
+    made.produce(TABLE, messages or OLD)
+    made.merge(TABLE)
+    return made
+
+
+def names(made: Pipeline) -> dict[object, object]:
+    return {row["id"]: row["name"] for row in made.rows(TABLE)}
+
+
+def at_source(made: Pipeline) -> AtSource:
+    return AtSource.of(made.lake.state(made.entry(TABLE).target), "")
+
+
+# ── a table that is made anew ────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        None,
+        Fault("spark: RememberSource", How.BEFORE),
+        Fault("spark: RememberSource", How.DEATH),
+        Fault("spark: fast-forward main", How.BEFORE),
+        Fault("spark: fast-forward main", How.DEATH),
+    ],
+    ids=str,
+)
+def test_older_rows_go_where_the_new_table_begins(pipeline: Make, fault: Fault | None) -> None:
+    made = begun(pipeline, **TRUNCATING)
+    assert names(made) == {1: "old", 2: "old"}
+    tell(made, *ANEW)
+    made.produce(TABLE, [LAST, NEW])
+    if fault is not None:
+        with faults(fault) as hook:
+            try:
+                made.merge(TABLE)
+            except (Death, Exception):
+                assert hook.happened
+        assert hook.happened, [*hook.seen]
+    made.merge(TABLE)
+    assert names(made) == {2: "new"}
+    made.produce(TABLE, [LAST, change("c", 900, {"id": 3, "name": "next"})])
+    made.merge(TABLE)
+    assert names(made) == {2: "new", 3: "next"}, "what is sent again is older than the table"
+
+
+def test_a_statement_that_is_read_late_takes_the_same_rows(pipeline: Make) -> None:
+    made = begun(pipeline, **TRUNCATING)
+    made.produce(TABLE, [LAST, NEW])
+    made.merge(TABLE)
+    assert names(made) == {1: "last", 2: "new"}
+    tell(made, *ANEW)
+    made.produce(TABLE, [change("c", 900, {"id": 3, "name": "next"})])
+    made.merge(TABLE)
+    assert names(made) == {2: "new", 3: "next"}
+
+
+def test_a_first_batch_takes_no_rows_of_the_table_before(pipeline: Make) -> None:
+    made = started(pipeline)
+    tell(made, *MADE, *ANEW)
+    made.produce(TABLE, [*OLD, LAST, NEW])
+    made.merge(TABLE)
+    assert names(made) == {2: "new"}
+
+
+def test_rows_that_are_kept_are_marked_and_rows_without_a_key_go(pipeline: Make) -> None:
+    soft = begun(pipeline, tables={TABLE: {"deletes": "soft"}}, **TRUNCATING)
+    bag = begun(pipeline, counted("c", 100, "a"), counted("c", 200, "b"), **TRUNCATING)
+    for made, new in ((soft, NEW), (bag, counted("c", 800, "c"))):
+        tell(made, *ANEW)
+        made.produce(TABLE, [new])
+        made.merge(TABLE)
+    table = sql.table("lake", soft.entry(TABLE).target)
+    live = {row["id"]: row["_cdc_deleted"] for row in soft.spark().table(table).collect()}
+    assert live == {1: True, 2: False}
+    assert [row["word"] for row in bag.rows(TABLE)] == ["c"]
+
+
+def test_it_stops_unless_something_says_what_becomes_of_its_rows(pipeline: Make) -> None:
+    made = begun(pipeline)
+    tell(made, *ANEW)
+    made.produce(TABLE, [LAST, NEW])
+    with pytest.raises(AnotherTableError) as stopped:
+        made.merge(TABLE)
+    said = str(stopped.value)
+    for part in ("dropped and made anew", f"{made.prefix} partition=0 offset=2", "accept-restart"):
+        assert part in said
+    assert names(made) == {1: "old", 2: "old"}
+    RegistryFile(made.config.registry).add([made.entry(TABLE)])
+    told = run_accept_restart(made.config, str(made.entry(TABLE).table), dry_run=True)
+    assert "would be accepted" in told
+    with pytest.raises(AnotherTableError):
+        made.merge(TABLE)
+    run_accept_restart(made.config, str(made.entry(TABLE).table), dry_run=False)
+    made.merge(TABLE)
+    assert names(made) == {1: "last", 2: "new"}
+    tell(made, statement(900, "ALTER TABLE t DROP PARTITION p", "id", "name"))
+    made.produce(TABLE, [change("c", 950, {"id": 3, "name": "next"})])
+    with pytest.raises(AnotherTableError, match="whole partitions"):
+        made.merge(TABLE)
+
+
+def test_a_table_that_is_built_anew_is_the_new_one(pipeline: Make) -> None:
+    made = begun(pipeline)
+    tell(made, *ANEW)
+    made.produce(TABLE, [LAST, NEW])
+    RegistryFile(made.config.registry).add([made.entry(TABLE)])
+    assert run_rebuild(made.config, str(made.entry(TABLE).table), Wish())
+    assert names(made) == {2: "new"}
+    made.produce(TABLE, [change("c", 900, {"id": 3, "name": "next"})])
+    made.merge(TABLE)
+    assert names(made) == {2: "new", 3: "next"}
+
+
+def test_in_a_log_that_was_numbered_anew_nothing_tells_where(pipeline: Make) -> None:
+    made = begun(pipeline, **TRUNCATING)
+    made.produce(TABLE, [change("u", 50, {"id": 1, "name": "failed over"}, server=8)])
+    made.merge(TABLE)
+    assert names(made) == {1: "failed over", 2: "old"}
+    tell(made, *ANEW)
+    made.produce(TABLE, [change("c", 800, {"id": 2, "name": "new"}, server=8)])
+    with pytest.raises(AnotherTableError):
+        made.merge(TABLE)
+    assert names(made) == {1: "failed over", 2: "old"}
+
+
+# ── columns ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_renamed_column_waits_for_its_statement_and_keeps_its_values(pipeline: Make) -> None:
+    made = begun(pipeline, *(with_schema(each, "id", "name") for each in OLD))
+    change_ = change("u", 500, {"id": 1, "called": "new"})
+    made.produce(TABLE, [with_schema(change_, "id", "called")])
+    with pytest.raises(TerminalError, match="called is new, and name is lacking"):
+        made.merge(TABLE)
+    assert names(made) == {1: "old", 2: "old"}
+    tell(made, statement(400, "ALTER TABLE t CHANGE name called text", "id", "called"))
+    made.merge(TABLE)
+    rows = {row["id"]: row for row in made.rows(TABLE)}
+    assert rows == {1: {"id": 1, "called": "new"}, 2: {"id": 2, "called": "old"}}
+
+
+def test_a_chain_of_renames_within_a_batch_is_one_column(pipeline: Make) -> None:
+    made = begun(pipeline, *(with_schema(each, "id", "name") for each in OLD))
+    tell(
+        made,
+        statement(300, "ALTER TABLE t RENAME COLUMN name TO a", "id", "a"),
+        statement(400, "ALTER TABLE t RENAME COLUMN a TO b", "id", "b"),
+        statement(450, "CREATE TABLE other (id int)"),
+    )
+    made.produce(
+        TABLE,
+        [
+            with_schema(change("u", 500, {"id": 1, "b": "newest"}), "id", "b"),
+            with_schema(change("u", 350, {"id": 2, "a": "between"}), "id", "a"),
+            with_schema(change("c", 290, {"id": 3, "name": "before"}), "id", "name"),
+        ],
+    )
+    made.merge(TABLE)
+    rows = {row["id"]: row for row in made.rows(TABLE)}
+    expected = {1: "newest", 2: "between", 3: "before"}
+    assert rows == {id_: {"id": id_, "b": text} for id_, text in expected.items()}
+    history = at_source(made).history
+    assert history is not None
+    assert history.numbers == {"id": 1, "b": 2}
+    assert history.former == {"name": 2, "a": 2}
+
+
+def test_what_only_the_connector_can_read_stops_where_a_column_may_be_renamed(
+    pipeline: Make,
+) -> None:
+    made = begun(pipeline, *(with_schema(each, "id", "name") for each in OLD))
+    tell(made, statement(400, "ALTER TABLE t ADD (( more text))", "id", "name", "more"))
+    row = {"id": 1, "name": "a", "more": "b"}
+    made.produce(TABLE, [with_schema(change("u", 500, row), *row)])
+    made.merge(TABLE)
+    assert {"id": 2, "name": "old", "more": None} in made.rows(TABLE)
+    tell(made, statement(600, "ALTER TABLE t (( name", "id", "called", "more"))
+    row = {"id": 1, "called": "a", "more": "b"}
+    made.produce(TABLE, [with_schema(change("u", 700, row), *row)])
+    with pytest.raises(AnotherTableError, match="cannot be read"):
+        made.merge(TABLE)
