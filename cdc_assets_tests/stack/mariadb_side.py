@@ -42,9 +42,13 @@ class MariaDBSide:
         return {"database": {"kind": "mariadb", "dsn": {"env": variable}}}
 
     def connector(self, stack: LocalStack, prefix: str) -> dict[str, str]:
-        """The settings of its connector, whose user may read the database from now on."""
+        """The settings of its connector, whose user may read the database from now on.
+
+        By heartbeats it stores its place while the others rest.
+        """
         stack.mariadb.let_capture(self.schema)
-        return mariadb_connector_config(stack.layout, database=self.schema, prefix=prefix)
+        usual = mariadb_connector_config(stack.layout, database=self.schema, prefix=prefix)
+        return {**usual, "heartbeat.interval.ms": "500"}
 
     def execute(self, *statements: str) -> None:
         """One transaction, but for statements that end one by themselves."""

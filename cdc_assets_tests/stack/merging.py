@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,10 +67,13 @@ class Merging:
         drained = replicator.drain(entry, window=None, run_id="test", budget_seconds=300)
         return (each for each in drained if isinstance(each, BatchResult))
 
-    def require_equal(self, *tables: str) -> list[BatchResult]:
-        """Merge; then every row of these tables is in the lake, and no other."""
+    def require_equal(self, *tables: str, ignoring: Sequence[str] = ()) -> list[BatchResult]:
+        """Merge; then every row of these tables is in the lake, and no other.
+
+        Columns to be ignored are those that the source has dropped.
+        """
         batches = self.merge(*tables)
-        different = self.database.differences(*tables)
+        different = self.database.differences(*tables, ignoring=ignoring)
         assert not different, different
         return batches
 

@@ -21,6 +21,9 @@ from psycopg.conninfo import make_conninfo
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack import mariadb
+from cdc_assets.devstack.converters import converter_settings
+from cdc_assets.devstack.shop.connector import JSON, WITH_SCHEMAS
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake, Published
 from cdc_assets.log.kafka import KafkaLog
@@ -211,6 +214,22 @@ def new_database(stack: LocalStack, name: str, *statements: str) -> str:
         for statement in statements:
             connection.execute(statement.encode())
     return dsn
+
+
+def new_mariadb_database(stack: LocalStack, name: str, *statements: str) -> str:
+    """Create a database in the stack's MariaDB, which is started first; its DSN."""
+    stack.up(["mariadb"])
+    with mariadb.connect(stack.mariadb.dsn(), autocommit=True) as connection:
+        connection.cursor().execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+    dsn = stack.mariadb.dsn(name)
+    side_of(dsn).execute(*statements)
+    return dsn
+
+
+def record_settings(stack: LocalStack, records: str) -> dict[str, str]:
+    """Of a connector whose JSON values carry their ``schemas``, or are ``bare``."""
+    converter = {"schemas": WITH_SCHEMAS, "bare": JSON}[records]
+    return converter_settings(stack.layout, converter)
 
 
 def _variable(name: str) -> str:

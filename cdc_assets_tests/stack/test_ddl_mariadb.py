@@ -9,17 +9,18 @@ import dagster as dg
 import pytest
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.converters import converter_settings
-from cdc_assets.devstack.shop.connector import JSON, WITH_SCHEMAS
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.orchestration.keys import table_key
 from cdc_assets.orchestration.sensors import ddl_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.pipeline import Session
-from cdc_assets_tests.stack.mariadb_side import connect
 from cdc_assets_tests.stack.merging import Merging
-from cdc_assets_tests.stack.replicated import Replicated, replicated
-from cdc_assets_tests.stack.side import side_of
+from cdc_assets_tests.stack.replicated import (
+    Replicated,
+    new_mariadb_database,
+    record_settings,
+    replicated,
+)
 from cdc_assets_tests.toy import profiles
 
 pytestmark = [pytest.mark.stack, profiles.in_soak]
@@ -48,13 +49,8 @@ def altered(
     request: pytest.FixtureRequest, stack: LocalStack, stack_config: ReplicationConfig
 ) -> Iterator[Replicated]:
     name = f"ddl{request.param}"
-    stack.up(["mariadb"])
-    with connect(stack.mariadb.dsn(), autocommit=True) as connection:
-        connection.cursor().execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-    dsn = stack.mariadb.dsn(name)
-    side_of(dsn).execute(*MADE)
-    converter = WITH_SCHEMAS if request.param == "schemas" else JSON
-    settings = {"heartbeat.interval.ms": "500", **converter_settings(stack.layout, converter)}
+    dsn = new_mariadb_database(stack, name, *MADE)
+    settings = record_settings(stack, request.param)
     hidden = {"tables": {f"{name}.people": {"columns": {"pass": {"mask": "sha256"}}}}}
     with replicated(stack, stack_config, name, dsn, debezium=settings, **hidden) as database:
         yield database

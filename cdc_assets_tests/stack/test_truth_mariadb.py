@@ -40,7 +40,7 @@ def truth(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replic
     prepare_shop(dsn, SEED)
     side_of(dsn).execute(*MAKE)  # before the connector: it loses sight of tables made meanwhile
     topics = {"include": [rf"{NAME}\.(transaction|{NAME}\.({'|'.join(KEPT)}))"]}
-    connector = {"snapshot.mode": "when_needed", "heartbeat.interval.ms": "500"}
+    connector = {"snapshot.mode": "when_needed"}
     with replicated(stack, stack_config, NAME, dsn, debezium=connector, topics=topics) as shop:
         yield shop
 

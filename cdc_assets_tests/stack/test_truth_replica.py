@@ -16,8 +16,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.shop.connector import mariadb_connector_config
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.stack.killed import kill_part
-from cdc_assets_tests.stack.replica import Replica, cursor_of, replica_of
-from cdc_assets_tests.stack.replicated import Replicated, replicated
+from cdc_assets_tests.stack.replica import Replica, replica_of
+from cdc_assets_tests.stack.replicated import Replicated, new_mariadb_database, replicated
 from cdc_assets_tests.stack.side import side_of
 from cdc_assets_tests.stack.workload import MAKE, MARIADB, TABLES, Workload
 from cdc_assets_tests.toy import profiles
@@ -40,14 +40,10 @@ class Pair:
 def pair(stack: LocalStack, stack_config: ReplicationConfig, tmp_path: Path) -> Iterator[Pair]:
     stack.up(["mariadb"])
     with replica_of(stack, tmp_path / "replica", NAME, "elsewhere") as replica:
-        with cursor_of(stack.mariadb.dsn()) as server:
-            server.execute(f"CREATE DATABASE {NAME}")
-        dsn = stack.mariadb.dsn(NAME)
-        side_of(dsn).execute(*MAKE)
+        dsn = new_mariadb_database(stack, NAME, *MAKE)
         replica.let_capture(NAME)
         topics = {"include": [rf"{NAME}\.(transaction|{NAME}\.({'|'.join(TABLES)}))"]}
-        connector = {"heartbeat.interval.ms": "500"}
-        with replicated(stack, stack_config, NAME, dsn, debezium=connector, topics=topics) as shop:
+        with replicated(stack, stack_config, NAME, dsn, topics=topics) as shop:
             yield Pair(shop, replica)
     stack.up(["mariadb"])
 
