@@ -21,6 +21,32 @@ class Kind:
     back: str = ""
 
 
+Kinds = Mapping[str, Kind]
+TABLE = "kinds"
+
+
+def create(kinds: Kinds) -> str:
+    """The statement that makes the table."""
+    columns = ", ".join(f"{name} {kind.type}" for name, kind in kinds.items())
+    return f"CREATE TABLE {TABLE} (id int PRIMARY KEY, {columns})"
+
+
+def rows(kinds: Kinds, start: int, *, key: str = "id") -> list[str]:
+    """Insert one with nothing but NULL, and one for each value of the column that has most."""
+    made = [f"INSERT INTO {TABLE} ({key}) VALUES ({start})"]
+    for place in range(max(len(kind.values) for kind in kinds.values())):
+        values = [kind.values[place % len(kind.values)] for kind in kinds.values()]
+        told = f"{start + place + 1}, {', '.join(values)}"
+        made.append(f"INSERT INTO {TABLE} ({', '.join([key, *kinds])}) VALUES ({told})")
+    return made
+
+
+POSTGRES_SETTINGS = {"include.unknown.datatypes": "true", "interval.handling.mode": "string"}
+"""Of a connector that leaves no type out, and no part of a value."""
+POSTGRES_TOLD = {"include_unknown_datatypes": True, "interval_handling_mode": "string"}
+"""The same in a configuration, for records without schemas."""
+MARIADB_SETTINGS = {"bigint.unsigned.handling.mode": "precise"}
+MARIADB_TOLD = {"bigint_unsigned_handling_mode": "precise"}
 POSTGRES_TYPES = (
     "CREATE EXTENSION IF NOT EXISTS vector",
     "CREATE TYPE mood AS ENUM ('ok', 'not so, \"ok\"', '')",
@@ -39,7 +65,7 @@ _SPARSE = (
     " || '}/' || ({}::jsonb ->> 'dimensions'))::sparsevec"
 )
 _LONG_PATH = "polygon(2000, circle '((0,0),5)')::path"
-POSTGRES: Mapping[str, Kind] = {
+POSTGRES: Kinds = {
     "a_bool": Kind("boolean", ("true", "false")),
     "a_small": Kind("smallint", ("-32768", "32767")),
     "an_int": Kind("integer", ("-2147483648", "2147483647")),
@@ -124,7 +150,7 @@ POSTGRES: Mapping[str, Kind] = {
 _TIME = "CAST(SEC_TO_TIME({} * 0.000001) AS TIME(6))"
 _AS_TIME = "CAST({} AS TIME(6))"
 _WKB = ("HEX(ST_AsWKB({}))", "HEX({})")
-MARIADB: Mapping[str, Kind] = {
+MARIADB: Kinds = {
     "a_tiny": Kind("tinyint", ("-128", "127")),
     "a_tiny_unsigned": Kind("tinyint unsigned", ("255", "0")),
     "a_bool": Kind("bool", ("true", "false", "-7")),
