@@ -74,6 +74,8 @@ ifdef STACK
 	  cdc_assets_tests/stack/test_altered.py cdc_assets_tests/stack/test_altered_under_load.py \
 	  cdc_assets_tests/merge/test_older_rows.py cdc_assets_tests/stack/test_every_type.py \
 	  cdc_assets_tests/stack/test_truth_mariadb.py cdc_assets_tests/stack/test_altered_mariadb.py \
+	  cdc_assets_tests/stack/test_ddl_mariadb.py cdc_assets_tests/stack/test_statements.py \
+	  cdc_assets_tests/merge/test_statements.py \
 	  $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000

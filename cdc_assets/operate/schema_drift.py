@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BY_CATALOG: Final = "the database's catalog"
 BY_RECORDS: Final = "the newest records"
+BY_STATEMENTS: Final = "the statements on it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,8 @@ def _by_records(
 ) -> Drift:
     from cdc_assets.merge.intake.layouts import layout_of
 
+    if history is not None and not history.is_there:
+        return Drift(is_gone=True, by=BY_STATEMENTS)
     stored, another = _stored(entry, state, history), _another(entry, state, None, history)
     numbers = numbered({}, history.known if history and not entry.shard else {})
     fmt = services.formats[entry.table.source]

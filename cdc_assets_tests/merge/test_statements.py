@@ -12,6 +12,8 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.merge.statements import sql
+from cdc_assets.operate.schema_drift import Drift, newest_drift
+from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
@@ -19,6 +21,7 @@ from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.inline import in_schema
 from cdc_assets_tests.merge.one_table import Make
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -117,6 +120,12 @@ def names(made: Pipeline) -> dict[object, object]:
     return {row["id"]: row["name"] for row in made.rows(TABLE)}
 
 
+def drift(made: Pipeline) -> Drift:
+    state = made.lake.state(made.entry(TABLE).target)
+    assert state is not None
+    return newest_drift(Services(made.config), made.entry(TABLE), state)
+
+
 def at_source(made: Pipeline) -> AtSource:
     return AtSource.of(made.lake.state(made.entry(TABLE).target), "")
 
@@ -127,11 +136,11 @@ def at_source(made: Pipeline) -> AtSource:
 @pytest.mark.parametrize(
     "fault",
     [
-        None,
-        Fault("spark: RememberSource", How.BEFORE),
         Fault("spark: RememberSource", How.DEATH),
-        Fault("spark: fast-forward main", How.BEFORE),
-        Fault("spark: fast-forward main", How.DEATH),
+        pytest.param(None, marks=profiles.in_soak),
+        pytest.param(Fault("spark: RememberSource", How.BEFORE), marks=profiles.in_soak),
+        pytest.param(Fault("spark: fast-forward main", How.BEFORE), marks=profiles.in_soak),
+        pytest.param(Fault("spark: fast-forward main", How.DEATH), marks=profiles.in_soak),
     ],
     ids=str,
 )
@@ -196,18 +205,22 @@ def test_it_stops_unless_something_says_what_becomes_of_its_rows(pipeline: Make)
     for part in ("dropped and made anew", f"{made.prefix} partition=0 offset=2", "accept-restart"):
         assert part in said
     assert names(made) == {1: "old", 2: "old"}
+    assert "dropped and made anew" in drift(made).is_another
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     told = run_accept_restart(made.config, str(made.entry(TABLE).table), dry_run=True)
     assert "would be accepted" in told
     with pytest.raises(AnotherTableError):
         made.merge(TABLE)
     run_accept_restart(made.config, str(made.entry(TABLE).table), dry_run=False)
+    assert drift(made).is_another == ""
     made.merge(TABLE)
     assert names(made) == {1: "last", 2: "new"}
     tell(made, statement(900, "ALTER TABLE t DROP PARTITION p", "id", "name"))
     made.produce(TABLE, [change("c", 950, {"id": 3, "name": "next"})])
     with pytest.raises(AnotherTableError, match="whole partitions"):
         made.merge(TABLE)
+    tell(made, statement(990, "DROP TABLE t"))
+    assert drift(made).is_gone
 
 
 def test_a_table_that_is_built_anew_is_the_new_one(pipeline: Make) -> None:
@@ -245,7 +258,9 @@ def test_a_renamed_column_waits_for_its_statement_and_keeps_its_values(pipeline:
         made.merge(TABLE)
     assert names(made) == {1: "old", 2: "old"}
     tell(made, statement(400, "ALTER TABLE t CHANGE name called text", "id", "called"))
+    assert list(drift(made).lines()) == ["rename name to called"]
     made.merge(TABLE)
+    assert list(drift(made).lines()) == []
     rows = {row["id"]: row for row in made.rows(TABLE)}
     assert rows == {1: {"id": 1, "called": "new"}, 2: {"id": 2, "called": "old"}}
 

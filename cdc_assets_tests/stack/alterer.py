@@ -76,7 +76,7 @@ ON_POSTGRES = Dialect(
     },
 )
 ON_MARIADB = Dialect(
-    alters={"add": 3, "widen": 3, "drop": 1},
+    alters={"add": 3, "widen": 3, "drop": 1, "rename": 2, "rename key": 1},
     kinds=MARIADB,
     insert_new="INSERT IGNORE INTO {} ({}) VALUES ({})",
     change_type="MODIFY {} {}",

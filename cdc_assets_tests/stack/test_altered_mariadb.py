@@ -1,6 +1,6 @@
 """Tables of MariaDB that people alter: after each step the lake equals the database.
 
-Its catalog has no numbers of columns: nothing tells a renamed one, and none is renamed here.
+What becomes of tables, and of renamed columns, is in `test_statements`.
 """
 
 from __future__ import annotations

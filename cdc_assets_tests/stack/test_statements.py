@@ -7,18 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.converters import converter_settings
-from cdc_assets.devstack.shop.connector import JSON, WITH_SCHEMAS
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.accepting import RestartDesk
 from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets_tests.pipeline import Session
-from cdc_assets_tests.stack.mariadb_side import connect
 from cdc_assets_tests.stack.merging import Merging
-from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
-from cdc_assets_tests.stack.side import side_of
+from cdc_assets_tests.stack.replicated import (
+    Replicated,
+    new_database,
+    new_mariadb_database,
+    record_settings,
+    replicated,
+)
 from cdc_assets_tests.toy import profiles
 
 pytestmark = [pytest.mark.stack, profiles.in_soak]
@@ -57,15 +59,9 @@ def mariadb(
     request: pytest.FixtureRequest, stack: LocalStack, stack_config: ReplicationConfig
 ) -> Iterator[Replicated]:
     name = f"statements{request.param}"
-    stack.up(["mariadb"])
-    with connect(stack.mariadb.dsn(), autocommit=True) as connection:
-        connection.cursor().execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-    dsn = stack.mariadb.dsn(name)
-    for table in TABLES:
-        side_of(dsn).execute(f"CREATE TABLE {table} {MADE}", f"INSERT INTO {table} {ROWS}")
-    side_of(dsn).execute(*PARTED)
-    converter = WITH_SCHEMAS if request.param == "schemas" else JSON
-    settings = {"heartbeat.interval.ms": "500", **converter_settings(stack.layout, converter)}
+    made = [(f"CREATE TABLE {each} {MADE}", f"INSERT INTO {each} {ROWS}") for each in TABLES]
+    dsn = new_mariadb_database(stack, name, *(each for pair in made for each in pair), *PARTED)
+    settings = record_settings(stack, request.param)
     tables = {
         f"{name}.made_anew": {"recreated_table": "truncate"},
         f"{name}.kept": {"recreated_table": "keep"},
