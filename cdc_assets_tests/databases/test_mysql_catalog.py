@@ -260,6 +260,7 @@ FACTS = {
     "generated": ("int AS (1) STORED", Facts(is_untold=True)),
     "small": ("float DEFAULT 0.25", Facts(existing="0.25")),
     "exact": ("float DEFAULT 1.2345678", Facts(is_untold=True)),
+    "huge": ("double DEFAULT -1e300", Facts(existing="-1e300")),
     "number": ("int NOT NULL", Facts(is_implied=True)),
     "text": ("text NOT NULL", Facts(is_implied=True)),
     "label": ("enum('b','a') NOT NULL", Facts(is_untold=True)),

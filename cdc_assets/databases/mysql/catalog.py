@@ -45,6 +45,7 @@ _VARIABLES: Final = (
     "binlog_row_metadata",
 )
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_DOUBLE: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?e[+-]?[0-9]+")
 _DIGIT: Final = re.compile(r"[0-9]")
 _FLOAT_DIGITS: Final = 6
 """As many as the catalog has of a ``float``: the value may have had more."""
@@ -271,7 +272,10 @@ def _facts(
         return Facts(is_implied=not_null and not is_other, is_untold=not_null and is_other)
     if type_.name == "float" and len(_DIGIT.findall(default)) >= _FLOAT_DIGITS:
         return Facts(is_untold=True)
-    if not is_mariadb or _NUMBER.fullmatch(default):
+    is_number = _NUMBER.fullmatch(default) or (
+        type_.name == "double" and _DOUBLE.fullmatch(default)
+    )
+    if not is_mariadb or is_number:
         return Facts(existing=default)
     text = _QUOTED.fullmatch(default)
     return Facts(existing=text[1].replace("''", "'")) if text else Facts(is_untold=True)
