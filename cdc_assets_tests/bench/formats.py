@@ -1,14 +1,14 @@
 """The same backlog in several formats, drained in turn into empty tables.
 
 Debezium writes it as JSON without and with schemas and, where the registry is installed, as Avro;
-the messages of Canal are made of the first, ten rows each. Machines are shared: what counts are the
-ratios, of one run.
+the messages of Canal are made of the first, ten rows each. Of the second a topic is made in which
+every other record has a column more. Machines are shared: what counts are the ratios, of one run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from statistics import fmean, median
 from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Message as Record
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -34,14 +35,26 @@ from cdc_assets_tests.waiting import until
 
 BARE = "debezium-json, no schemas"
 INLINE = "debezium-json, schemas"
+INTERLEAVED = "debezium-json, two schemas in turn"
 AVRO = "debezium-avro"
 CANAL = "canal-json"
-GOALS: Final = {INLINE: "≥ 0.70", AVRO: "≥ 1.50"}
+GOALS: Final = {INLINE: "≥ 0.70", INTERLEAVED: "≥ 0.70", AVRO: "≥ 1.50"}
 _ROWS_OF_A_MESSAGE = 10
 _CANAL_TYPES = {"aid": "int", "bid": "int", "abalance": "int", "filler": "char(84)"}
+_IMAGES = ("before", "after")
+_ADDED = "added"
 
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Produced:
+    """A record of a topic that is made here."""
+
+    partition: int
+    value: bytes | None
+    key: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,7 @@ def measure(world: World) -> Iterator[Figures]:
     accounts = prepare_accounts(world)
     backlogs = {BARE: Backlog(world, accounts.config, accounts.entry("").table, accounts.topic)}
     backlogs[INLINE] = _captured(world, "bench_inline", Json(value_schemas=True))
+    backlogs[INTERLEAVED] = _interleaved(world, backlogs[INLINE])
     notes = [f"{world.scale.rows:,} rows; CPU seconds are those of the Spark server"]
     if _start_registry(world):
         url = world.stack.registry.confluent_url
@@ -94,7 +108,7 @@ def _rows(
     backlogs: Mapping[str, Backlog], taken: Mapping[str, list[Taken]]
 ) -> list[dict[str, Any]]:
     rows = backlogs[BARE].world.scale.rows
-    of_bare = [each.seconds for each in taken[BARE]]
+    bare = taken[BARE]
     return [
         {
             "format": name,
@@ -102,13 +116,17 @@ def _rows(
             **spread([one.seconds for one in each]),
             "CPU s": round(median(one.cpu_seconds for one in each), 2),
             "rows/s": round(rows / median(one.seconds for one in each)),
-            "× no schemas": round(
-                median(bare / one.seconds for bare, one in zip(of_bare, each, strict=True)), 2
-            ),
+            "× no schemas": _ratio([b.seconds for b in bare], [e.seconds for e in each]),
+            "× by CPU": _ratio([b.cpu_seconds for b in bare], [e.cpu_seconds for e in each]),
             "goal": GOALS.get(name, ""),
         }
         for name, each in taken.items()
     ]
+
+
+def _ratio(bare: Sequence[float], mine: Sequence[float]) -> float:
+    """How many times as fast as without schemas, in the same repetition."""
+    return round(median(b / m for b, m in zip(bare, mine, strict=True)), 2)
 
 
 def _captured(world: World, prefix: str, converter: Converter, **keys: Any) -> Backlog:
@@ -130,19 +148,38 @@ def _captured(world: World, prefix: str, converter: Converter, **keys: Any) -> B
     return Backlog(world, config, TableName(prefix, "public", TABLE), topic)
 
 
+def _interleaved(world: World, inline: Backlog) -> Backlog:
+    """The same records in the same partitions, half of them as if a column had been added."""
+    topic = f"bench_two.public.{TABLE}"
+    if not world.records(topic):
+        _make(world, topic, _each_other_wider(world, inline.topic))
+    config = world.config("bench_two", [TABLE], database=None)
+    return Backlog(world, config, TableName("bench_two", "public", TABLE), topic)
+
+
+def _each_other_wider(world: World, topic: str) -> Iterator[Produced]:
+    for partition, records in _read(world, topic, 1_000):
+        for number, record in enumerate(records):
+            value = _with_a_column_more(record.value() or b"{}") if number % 2 else record.value()
+            yield Produced(partition, value, record.key())
+
+
+def _with_a_column_more(value: bytes) -> bytes:
+    """Both images have it, in their schemas and after their last value."""
+    event = json.loads(value)
+    for field in event["schema"]["fields"]:
+        if field["field"] in _IMAGES:
+            field["fields"].append({"type": "int32", "optional": True, "field": _ADDED})
+    for image in filter(None, map(event["payload"].get, _IMAGES)):
+        image[_ADDED] = image["aid"]
+    return json.dumps(event, separators=(",", ":")).encode()
+
+
 def _by_canal(accounts: Accounts) -> Backlog:
     """What Canal would write of the same rows, into as many partitions."""
     world, topic = accounts.world, f"bench_canal.public.{TABLE}"
     if not world.records(topic):
-        world.say(f"making {topic}")
-        producer = Producer({"bootstrap.servers": world.stack.kafka.address, "linger.ms": 50})
-        _create(world, topic)
-        for partition, rows in _in_messages(accounts):
-            message = json.dumps(_message(rows), separators=(",", ":"))
-            while len(producer) > 50_000:
-                producer.poll(0.1)
-            producer.produce(topic, value=message, partition=partition)
-        assert producer.flush(60) == 0
+        _make(world, topic, _in_messages(accounts))
     keys = {"topics": {"include": [r"bench_canal\..*"]}, "format": "canal-json", "database": None}
     config = world.config("bench_canal", [TABLE], **keys)
     return Backlog(world, config, TableName("bench_canal", "public", TABLE), topic)
@@ -157,24 +194,37 @@ def _start_registry(world: World) -> bool:
     return world.stack.up(["registry"]).ready
 
 
-def _create(world: World, topic: str) -> None:
+def _make(world: World, topic: str, records: Iterable[Produced]) -> None:
+    world.say(f"making {topic}")
+    producer = Producer({"bootstrap.servers": world.stack.kafka.address, "linger.ms": 50})
     admin = AdminClient({"bootstrap.servers": world.stack.kafka.address})
     for made in admin.create_topics([NewTopic(topic, 4, 1)]).values():
         made.result(30)
+    for record in records:
+        while len(producer) > 50_000:
+            producer.poll(0.1)
+        producer.produce(topic, record.value, record.key, record.partition)
+    assert producer.flush(60) == 0
 
 
-def _in_messages(accounts: Accounts) -> Iterator[tuple[int, list[Row]]]:
+def _in_messages(accounts: Accounts) -> Iterator[Produced]:
     """The accounts, in the partitions that Debezium has put them in."""
-    world, topic = accounts.world, accounts.topic
+    for partition, read in _read(accounts.world, accounts.topic, _ROWS_OF_A_MESSAGE):
+        rows = [json.loads(each.value() or b"{}")["after"] for each in read]
+        message = json.dumps(_message(rows), separators=(",", ":"))
+        yield Produced(partition, message.encode())
+
+
+def _read(world: World, topic: str, most: int) -> Iterator[tuple[int, list[Record]]]:
+    """All records of a topic by their partitions, up to so many at once."""
     marks = world.log.watermarks([topic])[topic]
     settings = {"bootstrap.servers": world.stack.kafka.address, "group.id": "-"}
     consumer = Consumer({**settings, "enable.auto.commit": "false"})
     try:
         for part in marks.begin.ranges_to(marks.end):
             consumer.assign([TopicPartition(topic, part.partition, part.start)])
-            for size in batched_sizes(part.length, _ROWS_OF_A_MESSAGE):
-                read = consumer.consume(size, timeout=20)
-                yield part.partition, [json.loads(each.value() or b"{}")["after"] for each in read]
+            for size in batched_sizes(part.length, most):
+                yield part.partition, consumer.consume(size, timeout=20)
     finally:
         consumer.close()
 
