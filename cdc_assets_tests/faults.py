@@ -62,6 +62,19 @@ class Faults:
                 raise _exception(fault)
 
 
+@dataclass
+class Anywhere(Faults):
+    """The ``place``-th effect fails, whichever that is; none if there are fewer."""
+
+    place: int = 1
+    how: How = How.BEFORE
+
+    def __call__(self, point: str, moment: Moment) -> None:
+        if moment is Moment.BEFORE and self.seen.total() == self.place - 1:
+            self.planned = (Fault(point, self.how, self.seen[point] + 1),)
+        super().__call__(point, moment)
+
+
 @contextmanager
 def faults(*planned: Fault) -> Generator[Faults]:
     """With these faults, until the block ends."""

@@ -34,7 +34,7 @@ class Catalog:
 
 @pytest.fixture(autouse=True)
 def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_assets.merge.intake.describe.catalog_of", lambda _: Catalog())
+    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: Catalog())
 
 
 @pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])

@@ -2,15 +2,17 @@
 
 The records of a table nearly always have one schema, or one more than before. So the schemas of
 earlier batches are kept for as long as the process lives, at first those of the records that
-ranges begin with. A batch that meets another one says so once it is folded
+ranges begin and end with: where a schema changes in between, both are among them. A batch that
+meets another one says so once it is folded
 (`cdc_assets.merge.plan.outcome.Unwritten`), and only then all of its records are asked.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -25,6 +27,9 @@ from cdc_assets.log.reader import EPOCH
 from cdc_assets.log.values import RawRecord
 from cdc_assets.merge.plan.plan import BatchPlan
 
+_LAST: Final = 4
+"""A record may be of 20 MB."""
+
 Schemas = dict[int, Written | None]
 """By number; None for one that is not that of change events."""
 
@@ -38,13 +43,13 @@ class WrittenSchemas:
     )
 
     def of_first(self, plan: BatchPlan, fmt: Format, log: KafkaLog) -> Schemas | None:
-        """Those of the first record of each range; None if one of them does not tell.
+        """Those of the first and last records of each range; None if one of them does not tell.
 
         Raises:
             CdcError: if Kafka, or a registry, does not answer.
         """
         table, found = plan.entry.table, self._met(plan, fmt)
-        for record in log.first_of(plan.entry.topic, plan.ranges):
+        for record in _at_the_ends(plan, log):
             for message in fmt.unpacked(record, table) if record.value is not None else ():
                 written = fmt.written(message, plan.layout)
                 if written is None or written.number is None:
@@ -70,6 +75,18 @@ class WrittenSchemas:
             for number, record in _first_records(plan, fmt, raw, new).items():
                 known[number] = fmt.written(record, plan.layout)
         return {number: known[number] for number in numbers}
+
+
+def _at_the_ends(plan: BatchPlan, log: KafkaLog) -> Iterator[RawRecord]:
+    """The first record of each range, and a few of its last ones."""
+    topic = plan.entry.topic
+    yield from log.first_of(topic, plan.ranges)
+    last = {
+        (topic, each.partition): (max(each.start, each.end - _LAST), each.end)
+        for each in plan.ranges
+        if each.length > 1
+    }
+    yield from log.part(last) if last else ()
 
 
 def _numbers(plan: BatchPlan, fmt: Format, raw: DataFrame) -> list[int]:
