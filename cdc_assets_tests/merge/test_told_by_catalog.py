@@ -11,7 +11,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.mysql.catalog import CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.errors import RejectedRecordError
+from cdc_assets.errors import RejectedRecordError, UnreachableError
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Pipeline
@@ -30,6 +30,17 @@ class Catalog:
     def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
         columns = tuple(MysqlColumn(name, "bigint unsigned") for name in ("id", "n"))
         return {each: CatalogTable(columns, ("id",)) for each in tables}
+
+
+class Silent(Catalog):
+    """Of a database that is down."""
+
+    asked = 0
+
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+        self.asked += 1
+        what = "the database does not answer"
+        raise UnreachableError(what, where="database 127.0.0.1:1/shop")
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +82,18 @@ def test_a_table_that_has_them_as_bigint_goes_on_so(pipeline: Make, inline: bool
     with pytest.raises(RejectedRecordError, match="column 'n'"):
         made.merge(TABLE)
     assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {1: 1, 2: 2}
+
+
+def test_records_that_tell_their_schema_are_merged_while_the_database_is_silent(
+    pipeline: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = start(pipeline, change("c", {"id": 1, "n": 1}, 10, inline=True), **MYSQL)
+    silent = Silent()
+    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: silent)
+    made.produce(TABLE, [change("c", {"id": 2, "n": 2}, 20, inline=True)])
+    made.merge(TABLE)
+    assert len(made.rows(TABLE)) == 2
+    assert silent.asked == 1, "each time would be waited for"
+    made.produce(TABLE, [change("c", {"id": 3, "n": 3, "name": "a"}, 30, inline=True)])
+    with pytest.raises(UnreachableError):
+        made.merge(TABLE)

@@ -9,6 +9,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
 from cdc_assets.databases.facts import Facts, numbered
+from cdc_assets.errors import UnreachableError
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.history import History
 
@@ -42,18 +43,26 @@ class Asked:
         self.history = history
         self._source = source
         self._read: dict[TableName, SourceTable | None] = {}
+        self._silent: UnreachableError | None = None
 
     def table(self, entry: TableEntry) -> SourceTable | None:
         """As its database has it; None without ``database:``, or if it has not.
 
         Raises:
-            CdcError: if the database does not answer.
+            CdcError: if the database does not answer. It is not waited for twice.
         """
         database = self._source.database
         if database is None:
             return None
+        if self._silent is not None:
+            raise self._silent
         if entry.table not in self._read:
-            self._read[entry.table] = catalog_of(database).read([entry.table]).get(entry.table)
+            try:
+                found = catalog_of(database).read([entry.table])
+            except UnreachableError as error:
+                self._silent = error
+                raise
+            self._read[entry.table] = found.get(entry.table)
         return self._read[entry.table]
 
     def identity(self, entry: TableEntry) -> str | None:

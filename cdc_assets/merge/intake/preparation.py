@@ -246,8 +246,7 @@ class Preparation:
         except UnreachableError:
             if must:
                 raise
-            _log.warning("table=%s: its database does not answer", plan.entry.table)
-            return {}
+            return {}  # `settled` has said so
 
     def _by_catalog(
         self, plan: BatchPlan, unknown: Sequence[UnknownColumn]

@@ -7,18 +7,20 @@ by the table's number, other databases by their statements.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Final
 
 from cdc_assets.changes.numbering import Numbering
 from cdc_assets.changes.position import Scheme, encode
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.schema.history import Break, OnBreak
 
+_log = logging.getLogger(__name__)
 _BY_NUMBER: Final = (
     "the table was dropped and made anew at its source, or its database restored from a dump"
 )
@@ -49,6 +51,8 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
 def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
     """The plan, with what is to be remembered of the source's table, and where older rows end.
 
+    A database that does not answer is asked by the next batch.
+
     Args:
         plan: of the log and the lake, with the numbering of its positions.
         asked: what is known of the source's table.
@@ -58,13 +62,17 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
         AnotherTableError: if it is another one, and nothing says what is to become of its rows.
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
+    try:
+        identity = asked.identity(plan.entry)
+    except UnreachableError:  # records that tell their schema can be merged without it
+        _log.warning("table=%s: its database does not answer", plan.entry.table)
+        return plan
     found, barrier = break_of(plan, asked), said.barrier
     if found is not None and policy is not OnBreak.KEEP:
         place = _position(plan, found)
         if not place or (policy is OnBreak.STOP and plan.published is not None):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
-    identity = asked.identity(plan.entry)
     now = AtSource(said.identity if identity is None else identity, asked.history, barrier)
     steps = plan.steps
     if now.is_to_follow(said):
