@@ -32,6 +32,11 @@ _ALTER: Final = re.compile(r"(?i)^(\s*alter)\s+(?:online\s+|ignore\s+)+(?=table\
 """MariaDB's; sqlglot does not know the two words, which change nothing about the columns."""
 
 _NAME: Final = r'(?:`[^`]+`|"[^"]+"|\[[^\]]+\]|[\w$#]+)'
+_TEMPORARY: Final = re.compile(
+    r"(?i)^\s*(?:create|drop)\s+(?:/\*!\d*\s+)?(?:or\s+replace\s+)?temporary\b"
+)
+"""Tables of a session, whose names hide others; MySQL drops them so when it ends."""
+
 _THINNED: Final = re.compile(
     rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s.*?"
     r"\b(?:(?:drop|truncate|exchange|convert|switch|discard|import)\s+(?:sub)?partition|"
@@ -61,6 +66,8 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
     parts = [next(filter(None, found)) for found in _NAMES.findall(text)]
     words = frozenset(name.casefold() for part in parts for name in (part, *part.split(".")))
     plain = _ALTER.sub(r"\1 ", _COMMENTS.sub("", text))
+    if _TEMPORARY.match(plain):
+        return Statement((), words)
     try:
         if thinned := _THINNED.match(_STRINGS.sub("''", plain)):
             names = (thinned[1], *_OTHER.findall(plain))

@@ -141,6 +141,21 @@ def test_partitions_that_keep_their_rows_are_not(text: str) -> None:
     assert TableChangeKind.THINNED not in [each.kind for each in changes]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TEMPORARY TABLE t (id int)",
+        "create or replace temporary table t (id int)",
+        "DROP TEMPORARY TABLE IF EXISTS `t`",
+        "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `t`",
+    ],
+)
+def test_tables_of_a_session_are_no_tables(text: str) -> None:
+    found = read_statement(text, "mysql", "shop")
+    assert found.is_read
+    assert [*found.of(Relation("shop", "t"))] == []
+
+
 def test_names_of_renamed_tables_may_hold_commas() -> None:
     found = read_statement("RENAME TABLE `a,b` TO c, d TO `e,f`", "mysql", "shop")
     assert [(each.table.name, each.renamed_to) for each in found.changes] == [

@@ -235,6 +235,29 @@ def test_a_table_that_is_built_anew_is_the_new_one(pipeline: Make) -> None:
     assert names(made) == {2: "new", 3: "next"}
 
 
+def test_rows_that_went_with_a_partition_go_by_a_new_snapshot(pipeline: Make) -> None:
+    made = begun(pipeline)
+    tell(made, statement(600, "ALTER TABLE t TRUNCATE PARTITION p", "id", "name"))
+    made.produce(TABLE, [NEW])
+    with pytest.raises(AnotherTableError, match="whole partitions"):
+        made.merge(TABLE)
+    RegistryFile(made.config.registry).add([made.entry(TABLE)])
+    table = str(made.entry(TABLE).table)
+    assert not run_rebuild(made.config, table, Wish(from_snapshot=True))
+    made.produce(TABLE, [snapshot_row(NEW, "first"), snapshot_row(NEW, "last")])
+    assert run_rebuild(made.config, table, Wish())
+    assert names(made) == {2: "new"}
+    made.produce(TABLE, [change("c", 900, {"id": 3, "name": "next"})])
+    made.merge(TABLE)
+    assert names(made) == {2: "new", 3: "next"}
+
+
+def snapshot_row(message: Message, mark: str) -> Message:
+    value: dict[str, Any] = json.loads(message.value or b"")
+    value["source"] |= {"snapshot": mark, "server_id": 0, "gtid": None}
+    return Message(message.key, json.dumps({**value, "op": "r"}).encode())
+
+
 def test_in_a_log_that_was_numbered_anew_nothing_tells_where(pipeline: Make) -> None:
     made = begun(pipeline, **TRUNCATING)
     made.produce(TABLE, [change("u", 50, {"id": 1, "name": "failed over"}, server=8)])

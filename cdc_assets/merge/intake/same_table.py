@@ -16,6 +16,7 @@ from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.intake.planning import begin_of
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.schema.history import Break, OnBreak
@@ -36,7 +37,7 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
     """What has happened to the table since it was last looked at; None if nothing has.
 
     What happened before a table was looked at for the first time is of no account, unless its
-    first batch is still to come: that reads all that the log holds.
+    first batch is still to come, and reads all that the log holds.
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
     identity = asked.identity(plan.entry)
@@ -44,7 +45,8 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
     if identity is None or identity == said.identity:
         return None
     if said.identity is None:
-        return told if plan.published is None else None
+        reads_all = plan.published is None and begin_of(plan.state) is None
+        return told if reads_all else None
     return told or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
 
 
