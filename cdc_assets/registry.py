@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,11 +20,27 @@ from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import LakeName, Shard, TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.renamed import Renamed
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import replace_file
 
 VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A table that its source no longer has.
+
+    Attributes:
+        at: when that was noticed, aware.
+        end: offsets from which on its topic holds another table's changes, where the lake's table
+            was dropped too; None where that keeps its rows.
+    """
+
+    at: datetime
+    end: OffsetVector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +50,8 @@ class TableEntry:
     ``is_confirmed``: a change event was seen in its topic, or the configuration lists it. A table
     whose topic had no records yet is registered by its name alone. ``shard`` tells its rows from
     those of other tables that are merged into the same one; None if it has one for itself.
+    ``renamed``: what it is called at its source by now, if not as it was when it was found; here,
+    in the lake and in Dagster it keeps its name. ``dropped``: its source no longer has it.
     """
 
     table: TableName
@@ -42,6 +60,15 @@ class TableEntry:
     discovered_at: datetime
     is_confirmed: bool = True
     shard: Shard | None = None
+    renamed: Renamed | None = None
+    dropped: Dropped | None = None
+
+    @property
+    def at_source(self) -> TableName:
+        """By the name that its database has for it."""
+        if self.renamed is None:
+            return self.table
+        return TableName(self.table.source, self.renamed.schema, self.renamed.name)
 
     @property
     def shard_value(self) -> str:
@@ -121,6 +148,25 @@ class Registry:
     def with_others(self, others: Iterable[OtherTopic]) -> Registry:
         """These and more topics that are no tables; the newest look at a topic counts."""
         return Registry.of(self.entries, (*others, *self.others))
+
+    def with_renamed(self, table: TableName, renamed: Renamed) -> Registry:
+        """With what a table is called at its source; no other is called so."""
+        called = TableName(table.source, renamed.schema, renamed.name)
+        entries = (
+            replace(each, topic=renamed.topic, renamed=renamed, dropped=None)
+            if each.table == table
+            else each
+            for each in self.entries
+            if each.table == table or each.table != called
+        )
+        return Registry.of(entries, self.others)
+
+    def with_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
+        """With tables that their sources no longer have, or have again (None)."""
+        return Registry.of(
+            (replace(each, dropped=dropped.get(each.table, each.dropped)) for each in self.entries),
+            self.others,
+        )
 
     def without(self, tables: Iterable[TableName]) -> Registry:
         """Without these tables."""
@@ -228,6 +274,32 @@ class RegistryFile:
                 self._replace(after)
         return after
 
+    def mark_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
+        """Remember which tables their sources no longer have; returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        with self._lock():
+            before = self.load()
+            after = before.with_dropped(dropped)
+            if after != before:
+                self._replace(after)
+        return after
+
+    def rename(self, table: TableName, renamed: Renamed) -> Registry:
+        """Remember what a table is called at its source; returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        with self._lock():
+            before = self.load()
+            after = before.with_renamed(table, renamed)
+            if after != before:
+                self._replace(after)
+        return after
+
     def remove(self, tables: Iterable[TableName]) -> Registry:
         """Forget tables; returns the registry as stored.
 
@@ -290,6 +362,8 @@ def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
         "discovered_at": entry.discovered_at.astimezone(UTC).isoformat(),
         "confirmed": entry.is_confirmed,
         **({"shard": shard} if shard else {}),
+        **({"renamed": entry.renamed.to_dict()} if entry.renamed else {}),
+        **({"dropped": _dropped_to_dict(entry.dropped)} if entry.dropped else {}),
     }
 
 
@@ -301,7 +375,19 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
         datetime.fromisoformat(fields["discovered_at"]),
         bool(fields.get("confirmed", False)),
         Shard(**fields["shard"]) if "shard" in fields else None,
+        Renamed.of_dict(fields["renamed"]) if "renamed" in fields else None,
+        _dropped_from_dict(fields["dropped"]) if "dropped" in fields else None,
     )
+
+
+def _dropped_to_dict(dropped: Dropped) -> dict[str, str]:
+    end = {"end": dropped.end.to_json()} if dropped.end is not None else {}
+    return {"at": dropped.at.astimezone(UTC).isoformat(), **end}
+
+
+def _dropped_from_dict(fields: dict[str, str]) -> Dropped:
+    end = OffsetVector.from_json(fields["end"]) if "end" in fields else None
+    return Dropped(datetime.fromisoformat(fields["at"]), end)
 
 
 def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:

@@ -211,8 +211,8 @@ class TableOverrides(Strict):
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` takes a table of which the publication filters rows.
-    ``schema_changes``, ``on_incompatible``, ``dropped_columns`` and ``recreated_table`` as of the
-    source, which they go before.
+    ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
+    ``recreated_table`` and ``renamed_table`` as of the source, which they go before.
     """
 
     primary_key: Names = ()
@@ -223,7 +223,9 @@ class TableOverrides(Strict):
     schema_changes: SchemaChangesOrMode | None = None
     on_incompatible: Literal["stop", "new_column"] | None = None
     dropped_columns: Literal["keep", "drop"] | None = None
+    dropped_table: Literal["keep", "drop"] | None = None
     recreated_table: Literal["stop", "truncate", "keep"] | None = None
+    renamed_table: Literal["follow", "new"] | None = None
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -403,7 +405,9 @@ class SourceConfig(Strict):
     schema_changes: SchemaChangesOrMode = SchemaChanges()
     on_incompatible: Literal["stop", "new_column"] = "stop"
     dropped_columns: Literal["keep", "drop"] = "keep"
+    dropped_table: Literal["keep", "drop"] = "keep"
     recreated_table: Literal["stop", "truncate", "keep"] = "stop"
+    renamed_table: Literal["follow", "new"] = "follow"
     unbounded_numeric: str | None = None
     bad_records: Literal["fail", "quarantine"] = "fail"
     quarantine: QuarantineConfig = QuarantineConfig()
@@ -474,6 +478,14 @@ class SourceConfig(Strict):
     def recreated(self, table: TableName) -> OnBreak:
         """What becomes of rows when another table has got a table's name."""
         return OnBreak(self.overrides(table).recreated_table or self.recreated_table)
+
+    def drops(self, table: TableName) -> bool:
+        """Whether the lake drops a table that its source has dropped."""
+        return (self.overrides(table).dropped_table or self.dropped_table) == "drop"
+
+    def follows_renamed(self, table: TableName) -> bool:
+        """Whether a table that gets another name at its source goes on with the rows it has."""
+        return (self.overrides(table).renamed_table or self.renamed_table) == "follow"
 
     def laid_over(
         self,

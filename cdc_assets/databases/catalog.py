@@ -99,6 +99,22 @@ class SourceCatalog(Protocol):
         """
         ...
 
+    def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
+        """Those of some tables that exist, without reading what they are like.
+
+        Raises:
+            CdcError: as `read`.
+        """
+        ...
+
+    def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
+        """Schema and name of the tables that have these identities, of those that exist.
+
+        Raises:
+            CdcError: as `read`.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresCatalog:
@@ -111,6 +127,14 @@ class PostgresCatalog:
         """See `SourceCatalog`."""
         return postgres.read_tables(self.dsn.reveal(), tables)
 
+    def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
+        """See `SourceCatalog`."""
+        return postgres.existing_tables(self.dsn.reveal(), tables)
+
+    def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
+        """See `SourceCatalog`."""
+        return postgres.names_of(self.dsn.reveal(), identities)
+
 
 @dataclass(frozen=True, slots=True)
 class MysqlCatalog:
@@ -122,6 +146,15 @@ class MysqlCatalog:
     def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
         """See `SourceCatalog`."""
         return mysql.read_tables(self.dsn.reveal(), tables)
+
+    def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
+        """See `SourceCatalog`."""
+        return mysql.existing_tables(self.dsn.reveal(), tables)
+
+    def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
+        """Its tables have none."""
+        del identities
+        return {}
 
 
 def catalog_of(database: DatabaseConfig) -> SourceCatalog:

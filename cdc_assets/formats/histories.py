@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,6 +20,9 @@ _SCHEMES: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Sc
 """Of databases that send statements."""
 
 _AT_ONCE: Final = 100
+_RENAMES: Final = 100
+"""A table that was given so many names before one of them had a change is not followed."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +45,24 @@ class _Topic:
     def reaches(self, offsets: Mapping[int, int]) -> bool:
         """Whether it has all from these offsets on."""
         return all(at <= offsets.get(p, 0) for p, at in self.begin.items())
+
+    def after(self, history: History, table: Relation) -> History:
+        """What is known of a table by now.
+
+        Of one that is called otherwise only up to there, unless its name was given again: what
+        comes then is told of the other name.
+        """
+        gone = history if history.became else None
+        for ddl in self.told:
+            at = ddl.coordinate
+            if at.offset < history.next.get(at.partition, 0):
+                continue
+            was_there, history = history.is_there, history.after(ddl, table)
+            if was_there and history.became:
+                gone = replace(history, next={**history.next, at.partition: at.offset + 1})
+        if gone is not None and not history.is_there:
+            return gone
+        return replace(history, next=dict(self.next))
 
 
 class Histories:
@@ -85,16 +106,60 @@ class Histories:
             if known < begin:
                 gone = f"{name}/{partition}:[{known},{begin})"
                 _log.warning("table=%s: %s: statements were deleted unread", entry.table, gone)
-        table = Relation(entry.table.schema, entry.table.name)
-        for ddl in topic.told:
-            if ddl.coordinate.offset >= history.next.get(ddl.coordinate.partition, 0):
-                history = history.after(ddl, table)
-        return replace(history, next=dict(topic.next))
+        return topic.after(history, Relation(entry.at_source.schema, entry.at_source.name))
+
+    def renamed(
+        self,
+        entry: TableEntry,
+        fmt: Format,
+        scheme: Scheme,
+        stored: History | None,
+        called: Relation,
+    ) -> History | None:
+        """What is known of a table right after it got another name; None if it never got that.
+
+        Args:
+            entry: the table, by the name that it had before.
+            fmt: as for `of`.
+            scheme: likewise.
+            stored: likewise.
+            called: the other name.
+
+        Raises:
+            UnreachableError: if Kafka does not answer.
+        """
+        found = self.of(entry, fmt, scheme, stored)
+        for _ in range(_RENAMES):
+            if found is None or found.became is None:
+                return None
+            became, found = found.became, found.by_its_new_name
+            if became.includes(called):
+                return found
+            found = self._topics[self._found[entry.topic]].after(found, became)
+        return None
+
+    def names_before(self, entry: TableEntry, fmt: Format) -> Iterator[Relation]:
+        """What a table was called before, by the statements that gave it its name, newest first.
+
+        Raises:
+            UnreachableError: if Kafka does not answer.
+        """
+        name = self._topic_of(entry, fmt)
+        if name is None:
+            return
+        topic = self._read(name, fmt, History())
+        start, called = History(topic=topic.id), Relation(entry.table.schema, entry.table.name)
+        for _ in range(_RENAMES):
+            was = topic.after(start, called).was
+            if was is None:
+                return
+            yield was
+            called = was
 
     def _topic_of(self, entry: TableEntry, fmt: Format) -> str | None:
         """The first of the topics that may tell of it that holds such records."""
         if entry.topic not in self._found:
-            names = fmt.topics.schema_change_topics(entry.topic, entry.table.qualified)
+            names = fmt.topics.schema_change_topics(entry.topic, entry.at_source.qualified)
             there = {*self._log.topics()} if names else ()
             present = [each for each in names if each in there]
             unknown = [each for each in present if each not in self._kinds]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from cdc_assets.changes.renamed import Renamed
 from cdc_assets.lake.properties import PREFIX
 from cdc_assets.lake.state import TableState
 from cdc_assets.schema.history import History
@@ -25,21 +26,25 @@ class AtSource:
         history: what statements have made of it; None where none are sent.
         barrier: position of the newest place where all older rows were another table's,
             hexadecimal; empty without one.
+        renamed: what it is called by now, if not as it was when it was found.
     """
 
     identity: str | None = None
     history: History | None = None
     barrier: str = ""
+    renamed: Renamed | None = None
 
     @classmethod
     def of(cls, state: TableState | None, shard: str) -> AtSource:
         """Read from the table's properties."""
         said = state.properties if state else {}
         history = said.get(_name("history", shard))
+        renamed = said.get(_name("renamed", shard))
         return cls(
             identity=said.get(_name("identity", shard)),
             history=History.from_json(history) if history else None,
             barrier=said.get(_name("barrier", shard), ""),
+            renamed=Renamed.from_json(renamed) if renamed else None,
         )
 
     def to_properties(self, shard: str) -> dict[str, str]:
@@ -49,6 +54,8 @@ class AtSource:
             said["identity"] = self.identity
         if self.history is not None:
             said["history"] = self.history.to_json()
+        if self.renamed is not None:
+            said["renamed"] = self.renamed.to_json()
         return {_name(name, shard): text for name, text in said.items()}
 
     def is_to_follow(self, before: AtSource) -> bool:

@@ -28,7 +28,7 @@ _SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
 
 
 class Lake:
-    """Reads tables through PyIceberg; never writes. Opens the catalog at the first use."""
+    """Reads tables through PyIceberg, and writes none. Opens the catalog at the first use."""
 
     def __init__(self, config: ReplicationConfig) -> None:
         self._config = config.lake
@@ -63,6 +63,23 @@ class Lake:
         table = self._load(name)
         mine = (each for each in publishes(table) if each.shard == shard) if table else ()
         return tuple(islice(mine, limit))
+
+    def drop(self, name: LakeName) -> str:
+        """Takes a table out of the catalog; its files stay.
+
+        Returns:
+            Where its last metadata is, by which it can be registered again; empty if it was not
+            there.
+
+        Raises:
+            UnreachableError: if the catalog does not answer.
+        """
+        table = self._load(name)
+        if table is None:
+            return ""
+        with self._reachable(), effect("catalog: drop table"):
+            self._open().drop_table((name.namespace, name.name))
+        return table.metadata_location
 
     def has_attempt(self, name: LakeName, attempt: str) -> bool:
         """Whether this attempt is in the ancestry of ``main``: then it was published."""

@@ -13,7 +13,8 @@ from typing import assert_never
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.offsets import Coordinate, OffsetRange, total_length
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError, CutShortError
@@ -26,6 +27,7 @@ from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Reported, Stopping
 from cdc_assets.merge.batch import BatchExecution, Executed
+from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Pending, Planner, spans
@@ -59,6 +61,23 @@ class Work:
     watch: Watch
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the first try of a batch has found, for those that follow because of what they learn.
+
+    A source that is altered all the time would otherwise show each of them something new.
+
+    Attributes:
+        batch: tells it from others.
+        end: where it ends.
+        asked: what is known of the source's table.
+    """
+
+    batch: tuple[TableName, int, int]
+    end: OffsetVector
+    asked: Asked
+
+
 class Attempts:
     """Makes tries for the tables of one configuration, with one Spark session.
 
@@ -85,6 +104,7 @@ class Attempts:
         self._session = spark
         self._clock = clock
         self._shared = shared
+        self._held: Held | None = None
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
@@ -111,6 +131,8 @@ class Attempts:
             CdcError: what a person, or time, has to put right; nothing was published.
         """
         pending = None
+        if not request.has_learned:
+            self._held = None
         try:
             entry = request.entry
             with self._kept_from_failures(entry), watch.turn(f"table={entry.table}"):
@@ -146,6 +168,7 @@ class Attempts:
         Raises:
             CdcError: what would stop the table before it reads its records.
         """
+        self._held = None
         pending = self.planner.tail(request.entry, None, request.run_id)
         request = request.with_all_schemas()
         if not isinstance(pending, Pending):
@@ -157,8 +180,11 @@ class Attempts:
     def _pending(self, request: Request, work: Tail | Again) -> Pending | Waiting | None:
         entry, run_id = request.entry, request.run_id
         if isinstance(work, Tail):
-            limits, shared = request.limits, self._shared
-            return self.planner.tail(entry, work.window, run_id, limits=limits, shared=shared)
+            limits, shared, held = request.limits, self._shared, self._held_for(request)
+            until = held.end if held else None
+            return self.planner.tail(
+                entry, work.window, run_id, limits=limits, shared=shared, until=until
+            )
         now = limited(work.ranges, self._source(entry).batch.max_records)
         return self.planner.again(entry, now, run_id)
 
@@ -238,12 +264,21 @@ class Attempts:
     ) -> tuple[BatchPlan, BatchDecoder]:
         entry, plan = request.entry, pending.plan
         fmt, tables = self.planner.format(entry), self.planner.tables(entry)
-        types = TypeSource(self._source(entry), self._log, fmt, self._history(plan, fmt))
+        held = self._held_for(request)
+        if held is None:
+            asked = Asked(self._source(entry), self._history(plan, fmt))
+            held = self._held = Held(_batch(request), plan.end, asked)
+        types = TypeSource(self._source(entry), self._log, fmt, held.asked)
         catalog = self._config.lake.catalog.name
         all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
         written = partial(self._written, all_of_them=all_of_them)
         preparation = Preparation(self.session, catalog, types, tables, fmt, written)
         return preparation.of(plan, records, request.columns, request.lacking)
+
+    def _held_for(self, request: Request) -> Held | None:
+        held = self._held
+        is_same = held is not None and held.batch == _batch(request)
+        return held if request.has_learned and is_same else None
 
     def _history(self, plan: BatchPlan, fmt: Format) -> History | None:
         """What statements have made of the table.
@@ -368,3 +403,7 @@ class Attempts:
 
     def _source(self, entry: TableEntry) -> SourceConfig:
         return self._config.source(entry.table.source)
+
+
+def _batch(request: Request) -> tuple[TableName, int, int]:
+    return request.entry.table, request.limits, request.tries

@@ -135,6 +135,9 @@ class Rebuild:
             ConflictError: if it was made by another process at the same moment.
         """
         entry = self._beside(standing.generation)
+        if self._entry.renamed is not None and not from_now and standing.beside is None:
+            what = "its topic holds only what came since it was renamed at its source"
+            raise TerminalError(what, where=self._where, remedy="rebuild --from-snapshot")
         tables = self._attempts.planner.tables(entry)
         execute_steps(self._spark(), self._catalog, entry, tables.plan(standing.beside).steps)
         state = self._state(entry)

@@ -25,10 +25,13 @@ from cdc_assets.schema.history import OnBreak
 
 _AT_ONCE: Final = 100
 _PLANS: Final = {
-    TableChangeKind.RENAMED: "a topic of the new name becomes a new table; this one stays as it is",
     TableChangeKind.TRUNCATED: "emptied by the topic's truncate event, which the connector sends "
     "with skipped.operations: none",
     TableChangeKind.DROPPED: "the lake keeps its rows",
+}
+_RENAMED: Final = {
+    True: "the table goes on with what comes under the new name (renamed_table: follow)",
+    False: "a topic of the new name becomes a new table; this one stays (renamed_table: new)",
 }
 _BREAKS: Final = {
     OnBreak.STOP: "if the lake has rows of the one before, the table stops (recreated_table)",
@@ -154,7 +157,7 @@ def _tables_by_topic(
         if database is not None and database.kind == "postgres":
             continue
         names = services.formats[entry.table.source].topics
-        for topic in names.schema_change_topics(entry.topic, entry.table.qualified):
+        for topic in names.schema_change_topics(entry.topic, entry.at_source.qualified):
             found[topic].append(entry)
     return found
 
@@ -208,9 +211,13 @@ def _of_tables(
         ddl = by_source[entry.table.source]
         if ddl is None or ddl.is_of_snapshot:
             continue
-        changes = tuple(ddl.statement.of(Relation(entry.table.schema, entry.table.name)))
+        changes = tuple(ddl.statement.of(_relation(entry)))
         if changes:
             yield entry, ddl, changes
+
+
+def _relation(entry: TableEntry) -> Relation:
+    return Relation(entry.at_source.schema, entry.at_source.name)
 
 
 def _shown(services: Services, entry: TableEntry, ddl: Ddl) -> str | None:
@@ -235,13 +242,16 @@ def _plan(
 
 def _outcome(services: Services, entry: TableEntry, change: TableChange) -> str:
     """What becomes of the rows; empty if nothing does."""
-    mine = Relation(entry.table.schema, entry.table.name)
+    mine = _relation(entry)
     policy = services.config.source(entry.table.source).recreated(entry.table)
     is_taken = change.kind is TableChangeKind.RENAMED and not change.table.includes(mine)
     if change.kind is TableChangeKind.CREATED:
         return _BREAKS[policy]
     if change.kind is TableChangeKind.THINNED or is_taken:
         return _BREAKS[OnBreak.KEEP if policy is OnBreak.KEEP else OnBreak.STOP]
+    if change.kind is TableChangeKind.RENAMED:
+        source = services.config.source(entry.table.source)
+        return _RENAMED[source.follows_renamed(entry.table)]
     return _PLANS.get(change.kind, "")
 
 

@@ -22,6 +22,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import match_topics
 from cdc_assets.formats.registered import formats_of
 from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.left_behind import late_under_old_name
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import OtherTopic, Registry, TableEntry
 
@@ -72,7 +73,9 @@ def discover(services: Services) -> Discovery:
         others = tuple(each for each in others if each.topic not in known_others)
     by_name = _matching(services, known, topics, kinds)
     found = _added(services, known, (*by_name, *_in_shared_topics(services, known, topics)))
-    return replace(found, set_aside=others)
+    late = (late_under_old_name(each, services.log) for each in known if each.renamed)
+    refused = (*found.refused, *(each for each in late if each is not None))
+    return replace(found, refused=refused, set_aside=others)
 
 
 def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Discovery:
@@ -144,6 +147,7 @@ def _matching(
         if kind is TopicKind.EMPTY and _looks_like_side_topic(services.formats, topic)
     }  # fmt: skip
     registered = {entry.table: entry.is_confirmed for entry in known}
+    registered |= {entry.at_source: True for entry in known if entry.renamed}
     found = (
         replace(_entry(source, table, topic, now),
                 is_confirmed=topic in confirmed or table.qualified in source.tables)

@@ -24,6 +24,7 @@ _STYLES: Final = {
     Condition.WAITING: "bold yellow",
     Condition.FAILING: "bold red",
     Condition.UNKNOWN: "magenta",
+    Condition.DROPPED: "dim",
 }
 
 PIPE_WIDTH: Final = 200

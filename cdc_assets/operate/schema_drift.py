@@ -39,6 +39,8 @@ class Drift:
         plan: what the table goes through when such records come; what of it is refused stops it.
         dropped: columns that the source no longer has.
         is_gone: the source no longer has the table.
+        called: what the source calls it instead; empty if nothing tells.
+        is_dropped: the source has it by no name.
         is_another: the source's table is not the one that the lake's rows are of; why.
         by: what tells the newest columns; empty if nothing does.
         untold: why nothing is known, if the database did not answer.
@@ -47,6 +49,8 @@ class Drift:
     plan: EvolutionPlan = field(default_factory=EvolutionPlan)
     dropped: tuple[str, ...] = ()
     is_gone: bool = False
+    called: str = ""
+    is_dropped: bool = False
     is_another: str = ""
     by: str = ""
     untold: str = ""
@@ -67,7 +71,9 @@ class Drift:
         if self.untold:
             yield f"not known: {self.untold}"
         if self.is_gone:
-            yield "the source no longer has the table; its rows stay"
+            yield "the source no longer has the table" + (
+                f": it is called {self.called} now" if self.called else ""
+            )
         if self.is_another:
             yield f"the lake's rows are of another table: {self.is_another}"
         yield from self.plan.lines()
@@ -80,11 +86,12 @@ def drifts(
 ) -> dict[TableName, Drift]:
     """Compare tables with their databases' catalogs, which are asked once for each source.
 
-    Tables of sources without ``database:`` are told to be in sync: their columns follow the
-    records.
+    Of tables of sources without ``database:`` it is only told whether they are there, and are the
+    same: their columns follow the records.
     """
     from cdc_assets.databases.catalog import catalog_of
     from cdc_assets.formats.histories import Histories
+    from cdc_assets.lake.at_source import AtSource
 
     histories = Histories(services.log, looks_once=True)
     found: dict[TableName, Drift] = {}
@@ -93,18 +100,27 @@ def drifts(
         by_source.setdefault(entry.table.source, []).append((entry, state))
     for source, mine in by_source.items():
         database = services.config.source(source).database
+        told = {entry.table: _history(services, histories, entry, state) for entry, state in mine}
         if database is None:
-            found |= {entry.table: Drift() for entry, _ in mine}
+            for entry, state in mine:
+                found[entry.table] = _gone(told[entry.table]) or Drift(
+                    is_another=_another(entry, state, None, told[entry.table])
+                )
             continue
         try:
-            there = catalog_of(database).read([entry.table for entry, _ in mine])
+            catalog = catalog_of(database)
+            there = catalog.read([entry.at_source for entry, _ in mine])
+            lost = {e: AtSource.of(s, "").identity for e, s in mine if e.at_source not in there}
+            called = catalog.called(each for each in lost.values() if each) if lost else {}
         except CdcError as error:
             found |= {entry.table: Drift(untold=str(error)) for entry, _ in mine}
             continue
         for entry, state in mine:
-            history = _history(services, histories, entry, state)
-            drift = _by_catalog(services, entry, state, there.get(entry.table), history)
-            found[entry.table] = drift
+            if entry in lost:
+                found[entry.table] = _lost(lost[entry], called, told[entry.table])
+                continue
+            table = there[entry.at_source]
+            found[entry.table] = _by_catalog(services, entry, state, table, told[entry.table])
     return found
 
 
@@ -125,14 +141,16 @@ def newest_drift(services: Services, entry: TableEntry, state: TableState) -> Dr
 def _history(
     services: Services, histories: Histories, entry: TableEntry, state: TableState
 ) -> History | None:
-    """What statements have made of the table by now, as the next batch will take it."""
+    """What statements have made of the table since a batch has looked at them.
+
+    Before that all of the topic would be read at each look.
+    """
     from cdc_assets.lake.at_source import AtSource
-    from cdc_assets.lake.columns import columns_of
     from cdc_assets.merge.intake.layouts import layout_of
 
-    if columns_of(state) is None:
-        return None
     stored = AtSource.of(state, entry.shard_value).history
+    if stored is None:
+        return None
     fmt, scheme = services.formats[entry.table.source], layout_of(state.properties).scheme
     return histories.of(entry, fmt, scheme, stored)
 
@@ -163,18 +181,34 @@ def _another(
     return f"{before} is {now} now" if now and now != before else ""
 
 
+def _gone(history: History | None) -> Drift | None:
+    """What to say of a table that is not there any more by statements; None if it is."""
+    if history is None or history.is_there:
+        return None
+    became = str(history.became) if history.became else ""
+    return Drift(is_gone=True, called=became, is_dropped=not became, by=BY_STATEMENTS)
+
+
+def _lost(
+    identity: str | None, called: Mapping[str, tuple[str, str]], history: History | None
+) -> Drift:
+    """What to say of a table that the database has no more by its name."""
+    if (gone := _gone(history)) is not None:
+        return gone
+    now = ".".join(called[identity]) if identity and identity in called else ""
+    return Drift(is_gone=True, called=now, is_dropped=bool(identity) and not now, by=BY_CATALOG)
+
+
 def _by_catalog(
     services: Services,
     entry: TableEntry,
     state: TableState,
-    table: SourceTable | None,
+    table: SourceTable,
     history: History | None,
 ) -> Drift:
     stored = _stored(entry, state, history)
     if stored is None:
         return Drift()
-    if table is None:
-        return Drift(is_gone=True, by=BY_CATALOG)
     source = services.config.source(entry.table.source)
     described = services.formats[entry.table.source].of_catalog(table)
     described = source.laid_over(entry.table, described, whole=False)
@@ -250,8 +284,8 @@ def _by_records(
 ) -> Drift:
     from cdc_assets.merge.intake.layouts import layout_of
 
-    if history is not None and not history.is_there:
-        return Drift(is_gone=True, by=BY_STATEMENTS)
+    if (gone := _gone(history)) is not None:
+        return gone
     stored, another = _stored(entry, state, history), _another(entry, state, None, history)
     numbers = numbered({}, history.known if history and not entry.shard else {})
     fmt = services.formats[entry.table.source]

@@ -36,6 +36,7 @@ class Condition(StrEnum):
     WAITING = "WAITING"
     FAILING = "FAILING"
     UNKNOWN = "UNKNOWN"
+    DROPPED = "DROPPED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,14 @@ class TableSurvey:
 
     @property
     def position(self) -> OffsetVector:
-        """Where reading goes on: the committed offsets, or the log's begin beyond them."""
-        return self.committed.merged_max(self.marks.begin) if self.marks else self.committed
+        """Where reading goes on: the committed offsets, or the log's begin beyond them.
+
+        Or where another table of its name begins, once this one was dropped here and there.
+        """
+        dropped = self.entry.dropped
+        start = (dropped.end if dropped else None) or OffsetVector()
+        start = self.committed.merged_max(start)
+        return start.merged_max(self.marks.begin) if self.marks else start
 
     @property
     def lag_changes(self) -> int | None:
@@ -94,11 +101,13 @@ class TableSurvey:
         return self.failure is not None and self.failure.is_waiting and not self.has_moved
 
     def condition(self, now: datetime, within_seconds: float) -> Condition:
-        """FAILING, WAITING, NEW, or by the age of the oldest unread record and the target."""
+        """FAILING, WAITING, DROPPED, NEW, or by the age of the oldest unread record."""
         if self.waits:
             return Condition.WAITING
         if self.failure is not None and not self.failure.is_waiting:
             return Condition.FAILING
+        if self.entry.dropped is not None and not self.lag_changes:
+            return Condition.DROPPED
         if self.marks is None:
             return Condition.UNKNOWN
         if self.published is None:

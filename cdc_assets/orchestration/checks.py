@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.failures import Failure
@@ -87,14 +88,25 @@ def check_specs(asset: dg.AssetKey) -> Sequence[dg.AssetCheckSpec]:
     )
 
 
-def verdicts(services: Services, seen: Survey) -> Iterator[Verdict]:
+def drifts_of(services: Services, seen: Survey) -> dict[TableName, Drift]:
+    """How the tables differ from their sources', of those that are in the lake."""
+    return drifts(services, [(each.entry, each.state) for each in seen.tables if each.state])
+
+
+def verdicts(
+    services: Services, seen: Survey, differing: Mapping[TableName, Drift]
+) -> Iterator[Verdict]:
     """The checks of each table.
+
+    Args:
+        services: to ask.
+        seen: the tables.
+        differing: `drifts_of` them.
 
     Raises:
         UnreachableError: if Kafka or the catalog does not answer.
     """
     reports = slo_reports(services, seen.tables, seen.at)
-    differing = drifts(services, [(t.entry, t.state) for t in seen.tables if t.state])
     for each in seen.tables:
         entry = each.entry
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
@@ -107,7 +119,8 @@ def verdicts(services: Services, seen: Survey) -> Iterator[Verdict]:
 def check_results(services: Services, table: TableSurvey) -> Iterator[dg.AssetCheckResult]:
     """The checks of one table, for the end of its run."""
     seen = Survey(services.clock(), (table,))
-    yield from (verdict.result() for verdict in verdicts(services, seen))
+    found = verdicts(services, seen, drifts_of(services, seen))
+    yield from (verdict.result() for verdict in found)
 
 
 def unjudged(entry: TableEntry, why: str) -> Sequence[dg.AssetCheckResult]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,18 +28,21 @@ from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.operate.discovery import discover, find_table, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey, survey
+from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.assets import SPARK, table_asset
 from cdc_assets.orchestration.keys import (
     REPLAY,
     TAG_MODE,
+    TAG_PROCESS,
     TAG_TABLE,
     TAIL,
+    UNFINISHED,
     op_name,
     tables_tag,
 )
 from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.sensors.replicate import UNFINISHED, busy_tables, with_hours
+from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
 from cdc_assets.orchestration.table_run import OnBatch
 from cdc_assets.registry import TableEntry
 
@@ -65,7 +69,8 @@ class Selection:
 class Work:
     """What one command does, across its runs.
 
-    ``given_up``: tables that wait for the end of a transaction, and for what.
+    ``given_up``: tables that wait for the end of a transaction, and for what. ``name``: of the
+    command, while which lives its runs do.
     """
 
     config: ReplicationConfig
@@ -74,18 +79,20 @@ class Work:
     progress: Progress
     failed: Failed = field(default_factory=dict)
     given_up: Failed = field(default_factory=dict)
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(
         self, entries: Sequence[TableEntry], tags: Mapping[str, str], partition: str | None = None
     ) -> None:
         """One Dagster run over these tables; failures are collected."""
+        liveness.hold(self.config.home, self.name)
         result = dg.materialize(
             [table_asset(self.config, entry, self._on_batch(entry)) for entry in entries],
             partition_key=partition,
             instance=self.instance,
             resources={SPARK: spark_resource(self.config)},
             run_config=QUIET,
-            tags={TAG_TABLE: tables_tag(tuple(entries)), **tags},
+            tags={TAG_TABLE: tables_tag(tuple(entries)), TAG_PROCESS: self.name, **tags},
             raise_on_error=False,
         )
         self.failed.update(_failures(result, entries))
@@ -136,6 +143,7 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
             if not selection.until_caught_up:
                 work.say_waiting(entries)
                 return work.failed
+            entries, goals = _as_called_now(work.services, entries, goals)
         return work.failed | work.given_up
 
 
@@ -218,6 +226,7 @@ def _plans(
         ]  # fmt: skip
         work.given_up |= _given_up(behind, seen.at)
         behind = [each for each in behind if each.table not in work.given_up]
+        liveness.fail_dead_runs(work.instance, work.config.home)
         runs = work.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
         busy = busy_tables(runs, entries)
         due = [each for each in behind if is_due(each, busy, seen.at, ignore_backoff=True)]
@@ -225,6 +234,24 @@ def _plans(
             slots = Slots(runs=len(due), backlogs=len(due))
             return plan_runs(with_hours(work.services, due, seen), slots)
         time.sleep(WAIT_SECONDS)
+
+
+def _as_called_now(
+    services: Services, entries: Sequence[TableEntry], goals: Mapping[TableName, OffsetVector]
+) -> tuple[tuple[TableEntry, ...], dict[TableName, OffsetVector]]:
+    """The tables as they are known after a run, which may have found one to be another's new name.
+
+    Such a one is that other table from then on, up to where the log ends by now.
+    """
+    registry = services.registry.load()
+    by_topic = {each.topic: each for each in registry if each.renamed}
+    now = [registry.get(each.table) or by_topic.get(each.topic) for each in entries]
+    found = {each.table: each for each in now if each is not None}
+    before = {each.table: each.topic for each in entries}
+    moved = [each for each in found.values() if each.topic != before.get(each.table)]
+    marks = services.log.watermarks([each.topic for each in moved]) if moved else {}
+    ends = {each.table: marks[each.topic].end for each in moved if each.topic in marks}
+    return tuple(found.values()), {**goals, **ends}
 
 
 def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:

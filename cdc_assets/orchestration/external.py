@@ -37,8 +37,8 @@ def database_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
         database_key(config, entry.table),
         group_name=entry.table.source,
         kinds={kind} if kind else set(),
-        description=f"Table `{entry.table.qualified}` in the source database.",
-        metadata={"dagster/table_name": entry.table.qualified},
+        description=f"Table `{entry.at_source.qualified}` in the source database.",
+        metadata={"dagster/table_name": entry.at_source.qualified},
     )
 
 
@@ -46,7 +46,7 @@ def topic_spec(config: ReplicationConfig, entries: Sequence[TableEntry]) -> dg.A
     """The topic that the changes of these tables arrive in."""
     first = entries[0]
     source = config.sources[first.table.source]
-    names = ", ".join(f"`{each.table.qualified}`" for each in entries)
+    names = ", ".join(f"`{each.at_source.qualified}`" for each in entries)
     return dg.AssetSpec(
         topic_key(first.topic),
         deps=[database_key(config, each.table) for each in entries],

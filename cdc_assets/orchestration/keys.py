@@ -26,6 +26,17 @@ TAG_MODE: Final = "cdc/mode"
 TAG_TOPIC: Final = "cdc/topic"
 """On each table's op: where its changes lie. Tables of one topic share its reading in a run."""
 
+TAG_PROCESS: Final = "cdc/process"
+"""On runs that live in a command's own process: see `cdc_assets.orchestration.liveness`."""
+
+UNFINISHED: Final = (
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+)
+
 TAIL: Final = "tail"
 REPLAY: Final = "replay"
 HOUSEKEEPING: Final = "housekeeping"

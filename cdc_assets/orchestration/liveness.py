@@ -4,8 +4,10 @@ If everything is killed at once (a reboot, Ctrl-C in the middle of a run), Dagst
 say STARTED for ever: the default launcher cannot ask a process that nobody remembers. A
 table would then be skipped as busy until somebody cleans up. So a run holds a lock on a
 small file for as long as its process lives; the kernel lets go of it whatever happens. A
-started run whose file exists and is not locked is dead. Runs on other machines have no file
-here and are left to Dagster's run monitoring.
+started run whose file exists and is not locked is dead. A command, whose runs live in its own
+process, holds one lock for all of them, and names it in their tags: they are dead with it however
+far they had come. Runs on other machines have no file here and are left to Dagster's run
+monitoring.
 """
 
 from __future__ import annotations
@@ -17,18 +19,23 @@ from pathlib import Path
 
 import dagster as dg
 
+from cdc_assets.orchestration.keys import TAG_PROCESS, UNFINISHED
+
 _held: dict[str, int] = {}
 
 
-def hold(home: Path, run_id: str) -> None:
-    """Show that the run lives, until this process ends. Does nothing the second time."""
-    if run_id in _held:
+def hold(home: Path, name: str) -> None:
+    """Show that a run, or a command, lives, until this process ends.
+
+    Does nothing the second time.
+    """
+    if name in _held:
         return
-    path = _file(home, run_id)
+    path = _file(home, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    _held[run_id] = handle
+    _held[name] = handle
 
 
 def fail_dead_runs(instance: dg.DagsterInstance, home: Path) -> list[str]:
@@ -36,8 +43,8 @@ def fail_dead_runs(instance: dg.DagsterInstance, home: Path) -> list[str]:
 
     Nothing is lost by it: what such a run had published is in the lake, with its offsets.
     """
-    started = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-    dead = [run.run_id for run in started if _is_dead(_file(home, run.run_id))]
+    unfinished = instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+    dead = [run.run_id for run in unfinished if _has_died(home, run)]
     return [run_id for run_id in dead if _fail(instance, run_id)]
 
 
@@ -55,6 +62,13 @@ def _fail(instance: dg.DagsterInstance, run_id: str) -> bool:
         return False
     instance.report_run_failed(run, "The run's process is gone; the next run goes on from the lake")
     return True
+
+
+def _has_died(home: Path, run: dg.DagsterRun) -> bool:
+    if command := run.tags.get(TAG_PROCESS):
+        return _is_dead(_file(home, command))
+    is_started = run.status is dg.DagsterRunStatus.STARTED
+    return is_started and _is_dead(_file(home, run.run_id))
 
 
 def _is_dead(path: Path) -> bool:
@@ -75,5 +89,5 @@ def _folder(home: Path) -> Path:
     return home / "run" / "dagster"
 
 
-def _file(home: Path, run_id: str) -> Path:
-    return _folder(home) / f"{run_id}.lock"
+def _file(home: Path, name: str) -> Path:
+    return _folder(home) / f"{name}.lock"

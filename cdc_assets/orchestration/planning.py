@@ -67,7 +67,8 @@ def is_due(
 def _has_work(table: TableSurvey) -> bool:
     if table.failure is not None:
         return True
-    vanished = table.marks is None and table.published is not None
+    is_there = table.published is not None and table.entry.dropped is None
+    vanished = table.marks is None and is_there
     return vanished or bool(table.lag_changes)
 
 

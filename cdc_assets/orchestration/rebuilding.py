@@ -132,9 +132,9 @@ class _Rebuilding:
             f"{self.entry.table}: waits for a snapshot of the whole table, from offsets "
             f"{begin.to_json()} on. Start one now, for example by a blocking snapshot: insert "
             "into the connector's signal table a row with the type execute-snapshot and the data "
-            f'{{"type": "blocking", "data-collections": ["{self.entry.table.qualified}"]}}. Then '
-            "run this command again. After an incremental snapshot, whose last record does not "
-            "say so, add --snapshot-done once it is complete.",
+            f'{{"type": "blocking", "data-collections": ["{self.entry.at_source.qualified}"]}}. '
+            "Then run this command again. After an incremental snapshot, whose last record does "
+            "not say so, add --snapshot-done once it is complete.",
             highlight=False,
         )
         return False

@@ -19,8 +19,8 @@ What is merged depends on how the run was started:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from cdc_assets.config import SourceConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.operate.discovery import add_seen
+from cdc_assets.operate.discovery import add_seen, replicated
 from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Services
@@ -156,7 +156,9 @@ class TableRun:
         if intention is Intention.REPLAY:
             yield from self._replay()
             return
-        before = self._survey()
+        before = self._as_called_now(self._survey())
+        if before.state is None and (yield from self._follow()):
+            return
         batches = _HeldBack(self._tail(before))
         yield from (self._event(batch) for batch in batches)
         by_hand = intention is Intention.BY_HAND and batches.last is None
@@ -165,6 +167,57 @@ class TableRun:
             return
         yield from self._settle()
         yield from self._finish(batches.last)
+
+    def _as_called_now(self, before: TableSurvey) -> TableSurvey:
+        """The table as the lake knows it: a run that followed it may have died right after."""
+        from cdc_assets.lake.at_source import AtSource
+
+        renamed = AtSource.of(before.state, self.entry.shard_value).renamed
+        published = before.published
+        if renamed is None or published is None or published.topic != renamed.topic:
+            return before
+        if renamed == self.entry.renamed:
+            return before
+        self.services.registry.rename(self.entry.table, renamed)
+        self.entry = replace(self.entry, topic=renamed.topic, renamed=renamed)
+        return self._survey()
+
+    def _follow(self) -> Generator[Event, None, bool]:
+        """Go on with the rows of a table that is called as this one now, if there is one.
+
+        Returns:
+            Whether there is: then this table is that one.
+        """
+        from cdc_assets.merge import BatchResult, Waiting
+        from cdc_assets.merge.renamed import Renames
+
+        config, clock = self.services.config, self.services.clock
+        renames = Renames(config, self.spark.session, clock=clock)
+        known = replicated(config, self.services.registry.load())
+        if any(each.renamed and each.topic == self.entry.topic for each in known):
+            yield self._quiet_result()  # another step of the run has found out before
+            return True
+        former = renames.former(self.entry, known)
+        if former is None:
+            return False
+        old = former.entry
+        for done in renames.follow(former, self.entry, self.context.run.run_id):
+            match done:
+                case BatchResult():
+                    self._tell(done)
+                    yield self._event(done, old)
+                case Waiting():
+                    self._wait(done)
+                case _:
+                    self.services.registry.rename(old.table, done)
+                    self.services.failures.clear(old.table)
+                    self.services.failures.clear(self.entry.table)
+                    self.context.log.info(
+                        f"{old.table} is called {self.entry.table.qualified} at its source now: "
+                        f"its asset goes on with {done.topic}"
+                    )
+        yield self._quiet_result()
+        return True
 
     def _finish(self, last: BatchResult | None) -> Iterator[Event]:
         """The last batch becomes the step's own materialization, if it is of its partition."""
@@ -254,13 +307,15 @@ class TableRun:
         )[self.entry.topic]
         return ahead if ahead.start > done.start else None
 
-    def _event(self, batch: BatchResult) -> dg.AssetMaterialization:
-        metadata = batch_metadata(self.services.config, self.entry, batch, self._lag(batch.end))
-        key = table_key(self.entry.table)
+    def _event(self, batch: BatchResult, of: TableEntry | None = None) -> dg.AssetMaterialization:
+        entry = of or self.entry
+        lag = self._lag(batch.end, entry.topic)
+        metadata = batch_metadata(self.services.config, entry, batch, lag)
+        key = table_key(entry.table)
         return materialization(key, batch.hour.key, metadata, batch.snapshot_id)
 
-    def _lag(self, committed: OffsetVector) -> Lag:
-        topic = self.entry.topic
+    def _lag(self, committed: OffsetVector, topic: str = "") -> Lag:
+        topic = topic or self.entry.topic
         marks = self.services.log.watermarks([topic]).get(topic)
         if marks is None:
             return Lag(0, 0.0)

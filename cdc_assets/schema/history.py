@@ -29,6 +29,7 @@ from cdc_assets.schema.ddl import (
 )
 from cdc_assets.schema.types import Column, TableSchema
 
+_NAMES: Final = ("was", "became")
 _COPIES: Final = re.compile(r"_(.+)_(?:gho|new)")
 """What gh-ost and pt-online-schema-change call the copy that takes a table's name."""
 
@@ -68,6 +69,8 @@ class History:
         former: of names that columns had before, and of columns that were dropped.
         last: the highest number given.
         is_there: false once the table was dropped, or is called otherwise.
+        was: the table that was given this name; None if none was.
+        became: what the table is called otherwise; None while it is there, and if it was dropped.
         broken: the newest break; None without any.
     """
 
@@ -77,6 +80,8 @@ class History:
     former: Mapping[str, int] = field(default_factory=dict[str, int])
     last: int = 0
     is_there: bool = True
+    was: Relation | None = None
+    became: Relation | None = None
     broken: Break | None = None
 
     @property
@@ -103,6 +108,11 @@ class History:
         for change in ddl.statement.of(table):
             found = _after(found, change, ddl, table)
         return found
+
+    @property
+    def by_its_new_name(self) -> History:
+        """What is known of it under the name that it became."""
+        return replace(self, is_there=True, was=None, became=None)
 
     def taught(self, table: TableSchema) -> TableSchema:
         """A lake table's columns with their numbers, and with all names that they had in records.
@@ -136,7 +146,9 @@ class History:
         if broken is not None:
             place = broken["place"]
             broken = Break(broken["at"], broken["why"], place and (place[0], place[1]))
-        return cls(**said, next=offsets, broken=broken)
+        names = (said.pop(name, None) for name in _NAMES)
+        was, became = (Relation(**each) if each else None for each in names)
+        return cls(**said, next=offsets, was=was, became=became, broken=broken)
 
     def with_columns(
         self,
@@ -174,15 +186,20 @@ def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> 
         case TableChangeKind.CREATED if change.is_conditional and _is_known(history):
             return history
         case TableChangeKind.CREATED:
-            made = replace(history, is_there=True).with_columns((), names, are_new=True)
+            made = replace(history, is_there=True, was=None, became=None)
+            made = made.with_columns((), names, are_new=True)
             return made.with_break(ddl, "the table was dropped and made anew", ddl.place)
         case TableChangeKind.RENAMED if not change.table.includes(table):
-            found = replace(history, is_there=True).with_columns(change.columns, names)
+            found = replace(history, is_there=True, became=None)
+            found = found.with_columns(change.columns, names)
             if _is_copy(change.table, table):
                 return found
+            found = replace(found, was=change.table)
             return found.with_break(ddl, f"another table was given its name: {change.table} before")
         case TableChangeKind.DROPPED | TableChangeKind.RENAMED:
-            return replace(history, is_there=False)
+            if not history.is_there:
+                return history
+            return replace(history, is_there=False, became=change.renamed_to)
         case TableChangeKind.ALTERED:
             return history.with_columns(change.columns, names)
         case TableChangeKind.THINNED:

@@ -3,6 +3,8 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -10,7 +12,7 @@ import pytest
 
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.jobs import Retention, prune
-from cdc_assets.orchestration.keys import TAG_MODE
+from cdc_assets.orchestration.keys import TAG_MODE, TAG_PROCESS
 
 pytestmark = pytest.mark.unit
 
@@ -78,21 +80,27 @@ def started_run(instance: dg.DagsterInstance) -> dg.DagsterRun:
     return run
 
 
+@contextmanager
+def holding(home: Path, name: str) -> Iterator[None]:
+    """In a process that is killed in the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(home), name],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+
+
 def test_a_run_whose_process_was_killed_is_marked_as_failed(
     instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
     run = started_run(instance)
     elsewhere = started_run(instance)
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path), run.run_id],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-
-    assert liveness.fail_dead_runs(instance, tmp_path) == []
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    with holding(tmp_path, run.run_id):
+        assert liveness.fail_dead_runs(instance, tmp_path) == []
     assert liveness.fail_dead_runs(instance, tmp_path) == [run.run_id]
     found = instance.get_run_by_id(run.run_id)
     assert found is not None
@@ -100,6 +108,17 @@ def test_a_run_whose_process_was_killed_is_marked_as_failed(
     other = instance.get_run_by_id(elsewhere.run_id)
     assert other is not None
     assert other.status is dg.DagsterRunStatus.STARTED
+
+
+def test_runs_of_a_command_that_was_killed_are_dead_before_their_first_step(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    job = dg.Definitions([some_table]).resolve_implicit_global_asset_job_def()
+    run = instance.create_run_for_job(job, tags={TAG_PROCESS: "command"})
+    instance.create_run_for_job(job, tags={TAG_PROCESS: "on another machine"})
+    with holding(tmp_path, "command"):
+        assert liveness.fail_dead_runs(instance, tmp_path) == []
+    assert liveness.fail_dead_runs(instance, tmp_path) == [run.run_id]
 
 
 def test_files_of_runs_that_ended_are_tidied_away(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[QuarantineWorld]:
 
 def slo_of(world: QuarantineWorld) -> Verdict:
     seen = survey(world.services, tuple(world.discover())).complete()
-    (verdict,) = (each for each in verdicts(world.services, seen) if each.check == CHECK_SLO)
+    (verdict,) = (each for each in verdicts(world.services, seen, {}) if each.check == CHECK_SLO)
     return verdict
 
 

@@ -12,8 +12,10 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.merge.accepting import RestartDesk
 from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.merge.replicate import utc_now
+from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging
+from cdc_assets_tests.stack.oracle import difference
 from cdc_assets_tests.stack.replicated import (
     Replicated,
     new_database,
@@ -27,7 +29,7 @@ pytestmark = [pytest.mark.stack, profiles.in_soak]
 
 MADE = "(id int PRIMARY KEY, name varchar(9), n int)"
 ROWS = "SELECT seq, concat('n', seq), seq FROM seq_1_to_9"
-TABLES = ("renamed", "made_anew", "kept", "emptied", "copied", "moved")
+TABLES = ("renamed", "made_anew", "kept", "emptied", "copied", "moved", "apart")
 PARTED = (
     "CREATE TABLE parted (id int PRIMARY KEY, n int) PARTITION BY RANGE (id) "
     "(PARTITION low VALUES LESS THAN (5), PARTITION high VALUES LESS THAN MAXVALUE)",
@@ -65,6 +67,7 @@ def mariadb(
     tables = {
         f"{name}.made_anew": {"recreated_table": "truncate"},
         f"{name}.kept": {"recreated_table": "keep"},
+        f"{name}.apart": {"renamed_table": "new"},
     }
     with replicated(stack, stack_config, name, dsn, debezium=settings, tables=tables) as database:
         yield database
@@ -83,10 +86,39 @@ def test_statements_are_followed_or_stop_the_table(mariadb: Replicated, spark: S
     mariadb.execute("ALTER TABLE parted TRUNCATE PARTITION low", "INSERT INTO parted VALUES (1, 1)")
     with pytest.raises(AnotherTableError, match="whole partitions"):
         merging.merge("parted")
-    mariadb.execute("RENAME TABLE moved TO elsewhere", "UPDATE elsewhere SET n = 0 WHERE id = 1")
-    assert not merging.merge("moved")
+    require_followed(
+        mariadb,
+        "moved",
+        "UPDATE moved SET n = 1 WHERE id = 2",
+        "DELETE FROM moved WHERE id = 3",
+        "RENAME TABLE moved TO elsewhere",
+        "UPDATE elsewhere SET n = 0 WHERE id = 1",
+        "INSERT INTO elsewhere VALUES (3, 'again', 0)",
+        "ALTER TABLE elsewhere CHANGE n m int",
+        "UPDATE elsewhere SET m = 7 WHERE id = 4",
+    )
+    mariadb.execute("RENAME TABLE apart TO away", "UPDATE away SET n = 0 WHERE id = 1")
+    assert not merging.merge("apart")
     with pytest.raises(AnotherTableError, match="another table was given its name"):
-        merging.merge("elsewhere")
+        merging.merge("away")
+
+
+def require_followed(database: Replicated, table: str, *statements: str) -> None:
+    """What comes under another name goes on in the table of the first one."""
+    database.execute(*statements)
+    database.wait_until_delivered()
+    database.run("replicate", "--table", f"{database.side.schema}.{table}", "--until-caught-up")
+    new = f"{database.side.schema}.elsewhere"
+    database.run("replicate", "--table", new, "--until-caught-up")
+    target = database.entry(table).target
+    there = database.side.table("elsewhere")
+    assert difference(there, database.config, target) == ""
+    (entry,) = [
+        each
+        for each in RegistryFile(database.config.registry).load()
+        if each.at_source.name in {table, "elsewhere"}
+    ]
+    assert (entry.table.name, entry.at_source.name) == (table, "elsewhere")
 
 
 def require_made_anew(database: Replicated, merging: Merging) -> None:
@@ -129,12 +161,26 @@ def test_a_table_that_postgresql_has_made_anew_stops(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
     name = "madeanewpg"
-    make = ("CREATE TABLE things (id int PRIMARY KEY, n int)", "INSERT INTO things VALUES (1, 1)")
+    make = (
+        "CREATE TABLE things (id int PRIMARY KEY, n int)",
+        "INSERT INTO things VALUES (1, 1)",
+        "CREATE TABLE followed (id int PRIMARY KEY, n int, text text)",
+        "INSERT INTO followed SELECT n, n, repeat(md5(n::text), 200) FROM generate_series(1, 4) n",
+    )
     with replicated(stack, stack_config, name, new_database(stack, name, *make)) as database:
         merging = Merging(database, spark)
-        merging.require_equal("things")
+        merging.require_equal("things", "followed")
         database.execute("ALTER TABLE things ADD COLUMN m int", "UPDATE things SET m = 5")
         merging.require_equal("things")
+        require_followed(
+            database,
+            "followed",
+            "UPDATE followed SET n = 2 WHERE id = 1",
+            "ALTER TABLE followed RENAME TO elsewhere",
+            "UPDATE elsewhere SET n = 3 WHERE id = 2",
+            "ALTER TABLE elsewhere RENAME COLUMN n TO m",
+            "INSERT INTO elsewhere VALUES (5, 6, 'x')",
+        )
         database.execute("DROP TABLE things", make[0], "INSERT INTO things VALUES (2, 2)")
         with pytest.raises(TerminalError, match="made anew at its source") as stopped:
             merging.merge("things")

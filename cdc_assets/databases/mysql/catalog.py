@@ -187,23 +187,48 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
         ConfigError: if the DSN cannot be parsed.
     """
     wanted = {(table.schema, table.name): table for table in tables}
-    server = parse_dsn(dsn)
-    arguments = server.tls.arguments()
-    try:
-        with _connected(server, arguments) as connection, connection.cursor() as cursor:
-            cursor.execute(_QUERY, {"schemas": _each(wanted, 0), "names": _each(wanted, 1)})
-            rows = cursor.fetchall()
-            cursor.execute(_SETTINGS, {"names": _VARIABLES})
-            binlog = _binlog(dict(cursor.fetchall()))
-    except pymysql.Error as error:
-        raise _translated(error, server.address) from error
-    except RuntimeError as error:  # PyMySQL without its optional package
-        raise _without_cryptography(server.address) from error
+    asked = {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}
+    rows, settings = _asked(dsn, (_QUERY, asked), (_SETTINGS, {"names": _VARIABLES}))
+    binlog = _binlog(dict(settings))
     by_table = groupby(rows, key=lambda row: (row[0], row[1]))
     found = {name: _table([row[2:] for row in group], binlog) for name, group in by_table}
     # More tables than asked for: other pairs of schema and name, and on some servers names that
     # differ in case, which they do not in the binlog.
     return {wanted[name]: table for name, table in found.items() if name in wanted}
+
+
+def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableName]:
+    """Those of some tables that exist, without reading what they are like.
+
+    Raises:
+        CdcError: as `read_tables`.
+    """
+    wanted = {(table.schema, table.name): table for table in tables}
+    (rows,) = _asked(dsn, (_EXISTING, {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}))
+    return frozenset(wanted[name] for name in rows if name in wanted)
+
+
+def _asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple[Any, ...], ...]]:
+    server = parse_dsn(dsn)
+    arguments = server.tls.arguments()
+    found: list[tuple[tuple[Any, ...], ...]] = []
+    try:
+        with _connected(server, arguments) as connection, connection.cursor() as cursor:
+            for query, parameters in queries:
+                cursor.execute(query, parameters)
+                found.append(cursor.fetchall())
+    except pymysql.Error as error:
+        raise _translated(error, server.address) from error
+    except RuntimeError as error:  # PyMySQL without its optional package
+        raise _without_cryptography(server.address) from error
+    return found
+
+
+_EXISTING: Final = """
+SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_SCHEMA IN %(schemas)s AND TABLE_NAME IN %(names)s
+  AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
+"""
 
 
 _QUERY: Final = """

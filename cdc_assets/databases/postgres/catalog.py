@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -172,15 +172,61 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
         ConfigError: if the DSN cannot be parsed.
     """
     wanted = {(table.schema, table.name): table for table in tables}
+    rows = _asked(dsn, _QUERY, _parameters(wanted))
+    return {wanted[schema, name]: _table(facts) for schema, name, *facts in rows}
+
+
+def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableName]:
+    """Those of some tables that exist, without reading what they are like.
+
+    Raises:
+        CdcError: as `read_tables`.
+    """
+    wanted = {(table.schema, table.name): table for table in tables}
+    return frozenset(
+        wanted[schema, name] for schema, name in _asked(dsn, _EXISTING, _parameters(wanted))
+    )
+
+
+def names_of(dsn: str, identities: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Schema and name of the tables with these numbers, of those that exist.
+
+    Raises:
+        CdcError: as `read_tables`.
+    """
+    rows = _asked(dsn, _CALLED, {"numbers": [*identities]})
+    return {number: (schema, name) for number, schema, name in rows}
+
+
+def _parameters(wanted: Collection[tuple[str, str]]) -> dict[str, list[str]]:
+    return {"schemas": [each[0] for each in wanted], "names": [each[1] for each in wanted]}
+
+
+def _asked(
+    dsn: str, query: LiteralString, parameters: Mapping[str, Sequence[str]]
+) -> list[tuple[Any, ...]]:
     address = _address(dsn)
-    parameters = {"schemas": [each[0] for each in wanted], "names": [each[1] for each in wanted]}
     try:
         with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
             connection.execute(_STYLE)
-            rows = connection.execute(_QUERY, parameters).fetchall()
+            return connection.execute(query, parameters).fetchall()
     except psycopg.Error as error:
         raise _translated(error, address) from error
-    return {wanted[schema, name]: _table(facts) for schema, name, *facts in rows}
+
+
+_CALLED: Final = """
+SELECT c.oid::text, n.nspname, c.relname
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid::text = ANY(%(numbers)s::text[]) AND c.relkind IN ('r', 'p')
+"""
+
+_EXISTING: Final = """
+SELECT n.nspname, c.relname
+FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
+JOIN pg_namespace n ON n.nspname = w.nspname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.relname
+WHERE c.relkind IN ('r', 'p')
+"""
 
 
 _REWRITTEN: Final = frozenset({"hstore", "interval", "timetz"})

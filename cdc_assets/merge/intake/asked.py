@@ -56,14 +56,15 @@ class Asked:
             return None
         if self._silent is not None:
             raise self._silent
-        if entry.table not in self._read:
+        name = entry.at_source
+        if name not in self._read:
             try:
-                found = catalog_of(database).read([entry.table])
+                found = catalog_of(database).read([name])
             except UnreachableError as error:
                 self._silent = error
                 raise
-            self._read[entry.table] = found.get(entry.table)
-        return self._read[entry.table]
+            self._read[name] = found.get(name)
+        return self._read[name]
 
     def identity(self, entry: TableEntry) -> str | None:
         """What another table of its name has not; None if nothing tells it."""
@@ -89,7 +90,7 @@ class Asked:
 
     def known_facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
         """The same if nobody need be asked for it."""
-        is_asked = entry.table in self._read or self._source.database is None
+        is_asked = entry.at_source in self._read or self._source.database is None
         return self.facts(entry) if is_asked else None
 
     def names(self, entry: TableEntry) -> tuple[str, ...] | None:

@@ -31,7 +31,7 @@ from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_C
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text
-from cdc_assets.schema.history import History, OnBreak
+from cdc_assets.schema.history import OnBreak
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import require_column
@@ -67,9 +67,9 @@ class TypeSource:
     """
 
     def __init__(
-        self, source: SourceConfig, log: KafkaLog, fmt: Format, history: History | None = None
+        self, source: SourceConfig, log: KafkaLog, fmt: Format, asked: Asked | None = None
     ) -> None:
-        self.asked = Asked(source, history)
+        self.asked = asked or Asked(source)
         self._source = source
         self._format = fmt
         self._log = log
@@ -324,7 +324,7 @@ class TypeSource:
         if table.sent_by_partition(self.asked.publication):
             raise TerminalError(_BY_PARTITION, where=where, remedy=_BY_ROOT)
         related = (*([table.root] if table.root is not None else []), *table.partitions)
-        prefix, topics = entry.topic.removesuffix(entry.table.qualified), self._log.topics()
+        prefix, topics = entry.topic.removesuffix(entry.at_source.qualified), self._log.topics()
         known = [topic for each in related if (topic := prefix + ".".join(each)) in topics]
         if known:
             what = (

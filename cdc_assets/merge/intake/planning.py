@@ -23,6 +23,7 @@ from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.left_behind import late_under_old_name
 from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.describe import TypeSource
@@ -96,6 +97,7 @@ class Planner:
         *,
         limits: int = 1,
         shared: SharedReadings | None = None,
+        until: OffsetVector | None = None,
     ) -> Pending | Waiting | None:
         """The next batch from the committed offsets on; None if there is nothing to merge.
 
@@ -105,6 +107,7 @@ class Planner:
             run_id: recorded.
             limits: how many times the source's limit the batch may hold.
             shared: what was read of the topic for other tables, which the batch is cut to.
+            until: where a try before ended, which this one does not go beyond.
 
         Raises:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
@@ -112,6 +115,7 @@ class Planner:
         """
         state = self._lake.state(entry.target, entry.shard_value)
         identity, marks = self._log_now(entry)
+        self._require_left(entry)
         published = state.published if state else None
         is_new_shard = bool(state and state.others)
         if state and state.snapshot_id is not None and not (published or is_new_shard):
@@ -120,7 +124,7 @@ class Planner:
             raise TerminalError(
                 what, where=f"table={entry.table} lake={entry.target}", remedy=remedy
             )
-        begin = begin_of(state)
+        begin = begin_of(state) or (entry.dropped.end if entry.dropped else None)
         start = published.offsets if published else begin or marks.begin
         if published:
             require_same_log(entry, published, identity)
@@ -130,6 +134,9 @@ class Planner:
         require_kept(entry, start, marks)
         unread = start.ranges_to(marks.end)
         within = self._within(entry, unread, window)
+        if until is not None:
+            ends = {r.partition: min(r.end, until.get(r.partition)) for r in within}
+            within = tuple(replace(r, end=max(r.start, ends[r.partition])) for r in within)
         if not total_length(within):
             return None
         transactions, patience = self._transactions(entry), self._patience(entry)
@@ -254,6 +261,14 @@ class Planner:
             self._formats[source] = format_of(self._source(entry))
         return self._formats[source]
 
+    def identity(self, entry: TableEntry) -> TopicIdentity:
+        """Of the table's topic.
+
+        Raises:
+            LostRangeError, ConflictError: if it is not there, or has just come.
+        """
+        return self._log_now(entry)[0]
+
     def require_same_topic(self, plan: BatchPlan) -> None:
         """The topic must still be the one that was planned for, once it has been read.
 
@@ -281,6 +296,16 @@ class Planner:
                 what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
             )
         return marks
+
+    def _require_left(self, entry: TableEntry) -> None:
+        """Nothing may have come under the name that a table had before.
+
+        Raises:
+            TerminalError: if something has, which may be a change of a row that is newer by now.
+        """
+        late = late_under_old_name(entry, self._log)
+        if late is not None:
+            raise late
 
     def _require_unmoved(
         self, entry: TableEntry, state: TableState | None, published: Published, marks: Watermarks
@@ -327,12 +352,12 @@ class Planner:
         topic = self._transaction_topic(entry)
         if topic is None:
             return None
-        qualified, marks = entry.table.qualified, self.format(entry)
+        qualified, marks = entry.at_source.qualified, self.format(entry)
         return self._log.transactions((entry.topic, topic), qualified, marks)
 
     def _transaction_topic(self, entry: TableEntry) -> str | None:
         """The topic of the transaction metadata; one that a table could have is looked into."""
-        fmt, name = self.format(entry), entry.table.qualified
+        fmt, name = self.format(entry), entry.at_source.qualified
         found = fmt.topics.transaction_topics(entry.topic, name, self._log.topics())
         doubtful = [each for each in found if fmt.topics.table_of(each, entry.table.source)]
         if not doubtful:

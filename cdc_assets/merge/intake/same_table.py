@@ -75,7 +75,8 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
         if not place or (policy is OnBreak.STOP and plan.published is not None):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
-    now = AtSource(said.identity if identity is None else identity, asked.history, barrier)
+    identity = said.identity if identity is None else identity
+    now = replace(said, identity=identity, history=asked.history, barrier=barrier)
     steps = plan.steps
     if now.is_to_follow(said):
         steps = (*steps, RememberSource(now.to_properties(plan.entry.shard_value)))

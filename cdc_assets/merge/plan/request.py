@@ -66,6 +66,11 @@ class Request:
     all_schemas: bool = False
     tries: int = 1
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether a try before this one has told something of the same records."""
+        return bool(self.columns or self.lacking or self.all_schemas)
+
     def longer(self) -> Request:
         """The same with more room."""
         return replace(self, limits=self.limits * _GROWTH)

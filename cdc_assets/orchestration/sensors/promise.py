@@ -4,6 +4,9 @@ A table without changes has no runs, and a table that fails has none that end: s
 are evaluated here. To keep the event log small, an outcome is written when it differs from
 the last one or when a quarter of an hour has passed.
 
+A table that its source has dropped is marked, and dropped here too where that is configured:
+`cdc_assets.operate.dropped`.
+
 An hour that is over and wholly merged is closed with one materialization that belongs to no
 run. Without it an idle hour would look missing, and deleting old runs would make their hours
 look missing too. It comes before the checks, which then belong to the newest materialization.
@@ -23,9 +26,10 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
-from cdc_assets.orchestration.checks import Verdict, verdicts
+from cdc_assets.orchestration.checks import Verdict, drifts_of, verdicts
 from cdc_assets.orchestration.keys import table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
@@ -74,14 +78,16 @@ def promise_sensor(
         seen = survey(services, entries).complete()
         closed = list(_closed_hours(services, seen, memory))
         changed = {event.asset_key for event in closed}
+        differing = drifts_of(services, seen)
+        news = [_observation(each) for each in follow_drops(services, seen, differing)]
         evaluations = [
             verdict.evaluation()
-            for verdict in verdicts(services, seen)
+            for verdict in verdicts(services, seen, differing)
             if _is_news(verdict, memory, seen.at, force=verdict.asset in changed)
         ]
         said = f"{len(evaluations)} checks written for {len(entries)} tables, without a run"
         return dg.SensorResult(
-            asset_events=[*closed, *evaluations], cursor=memory.to_cursor(), skip_reason=said
+            asset_events=[*closed, *news, *evaluations], cursor=memory.to_cursor(), skip_reason=said
         )
 
     return dg.SensorDefinition(
@@ -91,6 +97,10 @@ def promise_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Evaluates the checks of all tables, idle and failing ones too.",
     )
+
+
+def _observation(news: DropNews) -> dg.AssetObservation:
+    return dg.AssetObservation(table_key(news.entry.table), description=news.words)
 
 
 def _is_news(verdict: Verdict, memory: Memory, now: datetime, *, force: bool) -> bool:

@@ -26,6 +26,7 @@ from cdc_assets.orchestration.keys import (
     TAG_MODE,
     TAG_TABLE,
     TAIL,
+    UNFINISHED,
     table_key,
     tables_tag,
 )
@@ -38,14 +39,6 @@ INTERVAL_SECONDS: Final = 5
 
 RUNS_IF_UNLIMITED: Final = 10
 GRACE_SECONDS: Final = 600
-
-UNFINISHED: Final = (
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-)
 
 
 def replicate_sensor(

@@ -1,0 +1,36 @@
+"""The topic that a table had before it was called otherwise."""
+
+from __future__ import annotations
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.registry import TableEntry
+
+
+def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
+    """What to say of records that came there after all of it was merged; None of none.
+
+    Args:
+        entry: any table.
+        log: Kafka.
+
+    Raises:
+        UnreachableError: if Kafka does not answer.
+    """
+    renamed = entry.renamed
+    marks = log.watermarks([renamed.before]).get(renamed.before) if renamed else None
+    if renamed is None or marks is None:
+        return None
+    late = " ".join(str(each) for each in renamed.end.ranges_to(marks.end))
+    if not late:
+        return None
+    what = (
+        f"the table is called {entry.at_source.qualified} at its source, and records came to the "
+        "topic that it had before: changes that were sent late, or of another table of that name"
+    )
+    remedy = (
+        "changes: cdc-assets rebuild --from-snapshot; another table: replicate it as one of a "
+        "source of its own, with another topic prefix. Then delete the topic that is named here"
+    )
+    where = f"table={entry.table} topic={renamed.before} offsets={late}"
+    return TerminalError(what, where=where, remedy=remedy)

@@ -1,0 +1,300 @@
+"""Follows a table that is called otherwise at its source: its rows go on in the table they are in.
+
+Changes under the new name come in a topic of their own, which discovery takes for a new table's.
+Before the first batch of such a one it is asked whose rows these are (`Renames.former`): statements
+tell it, or PostgreSQL's number of the table. If they are those of a table that is there,
+`Renames.follow` goes on with it:
+
+1. All of the topic that it had is merged.
+2. What it is called now is recorded as a property of the lake table.
+3. A publish without rows takes the offsets of the new topic in place of the old one's. Positions go
+   on, as they are the source's.
+
+The registry, which is a copy of what the lake says, is the caller's to put right. Each step looks
+at what is there, so that all of them can be interrupted and done again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.numbering import Numbering
+from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.restarts import Restarts
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.databases.catalog import SourceCatalog, catalog_of
+from cdc_assets.effects import effect
+from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.formats.histories import Histories
+from cdc_assets.lake import Published, TableState
+from cdc_assets.lake.at_source import AtSource
+from cdc_assets.lake.carried import Carried
+from cdc_assets.lake.quarantined import QuarantineLake
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.publish import Publisher
+from cdc_assets.merge.intake.layouts import layout_of
+from cdc_assets.merge.intake.planning import Planner
+from cdc_assets.merge.plan.result import BatchResult, Waiting
+from cdc_assets.merge.replicate import Replicator
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.ddl import Relation
+from cdc_assets.schema.history import History
+
+_SCHEMES: Final = frozenset(
+    {Scheme.POSTGRES, Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE}
+)
+"""Of positions that go on when a table gets another name, which Kafka's offsets do not."""
+
+_ENOUGH: Final = float("inf")
+_ANEW: Final = (
+    "renamed_table: new, and a new snapshot of the table; its rows are then in a table of that name"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """The table that another one's changes are of.
+
+    Attributes:
+        entry: as it was found.
+        state: of the lake's table.
+        history: what statements told of it until it was called so; None without statements.
+    """
+
+    entry: TableEntry
+    state: TableState
+    history: History | None
+
+
+class Renames:
+    """Finds and follows tables that are called otherwise.
+
+    Args:
+        config: the configuration.
+        spark: gives the session.
+        clock: wall clock.
+    """
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        spark: Callable[[], SparkSession],
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._spark = spark
+        self._clock = clock
+        self._lake = QuarantineLake(config)
+        self._log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
+        self._planner = Planner(config, self._lake, self._log, clock)
+        self._histories = Histories(self._log)
+        self._replicator = Replicator(config, spark, clock=clock)
+
+    # ── whose rows they are ──────────────────────────────────────────────────────────────
+
+    def former(self, entry: TableEntry, entries: Iterable[TableEntry]) -> Former | None:
+        """The table that is called as this one now; None if nothing tells of one, or it is new.
+
+        Args:
+            entry: a table of which nothing was merged.
+            entries: all that are known.
+
+        Raises:
+            CdcError: if Kafka, the database or the catalog does not answer.
+        """
+        if entry.shard is not None or self._planner.format(entry).has_many_tables:
+            return None
+        source = self._config.source(entry.table.source)
+        others = {
+            each.at_source: each
+            for each in entries
+            if each.table.source == entry.table.source
+            and each.table != entry.table
+            and each.shard is None
+            and source.follows_renamed(each.table)
+        }
+        if not others:
+            return None
+        database = source.database
+        if database is not None and database.kind == "postgres":
+            return self._by_identity(entry, others, catalog_of(database))
+        return self._by_statements(entry, others)
+
+    def _by_statements(
+        self, entry: TableEntry, others: dict[TableName, TableEntry]
+    ) -> Former | None:
+        fmt, called = self._planner.format(entry), _relation(entry.table)
+        for was in self._histories.names_before(entry, fmt):
+            old = next((e for name, e in others.items() if _relation(name).includes(was)), None)
+            state = self._lake.state(old.target) if old is not None else None
+            if old is None or state is None or state.published is None:
+                continue
+            said, scheme = AtSource.of(state, ""), layout_of(state.properties).scheme
+            if said.renamed is not None and said.renamed.topic == entry.topic:  # begun already
+                return Former(old, state, said.history)
+            history = self._histories.renamed(old, fmt, scheme, said.history, called)
+            return Former(old, state, history) if history is not None else None
+        return None
+
+    def _by_identity(
+        self, entry: TableEntry, others: dict[TableName, TableEntry], catalog: SourceCatalog
+    ) -> Former | None:
+        """PostgreSQL's number of the table, among those whose names are not there any more."""
+        gone = others.keys() - catalog.existing(others)
+        table = catalog.read([entry.table]).get(entry.table) if gone else None
+        if table is None:
+            return None
+        for name in sorted(gone):
+            state = self._lake.state(others[name].target)
+            if state is None or state.published is None:
+                continue
+            if AtSource.of(state, "").identity == table.identity:
+                return Former(others[name], state, None)
+        return None
+
+    # ── going on with it ─────────────────────────────────────────────────────────────────
+
+    def follow(
+        self, former: Former, entry: TableEntry, run_id: str
+    ) -> Iterator[BatchResult | Waiting | Renamed]:
+        """Merge what is left under the name before, and go on under the new one.
+
+        Ends with what the registry has to know, unless what is left cannot be merged yet.
+
+        Raises:
+            RenamedTableError: if it cannot be followed.
+            CdcError: what stops the table under its name before.
+        """
+        old = former.entry
+        where = f"table={old.table} topic={old.topic} renamed={entry.table.qualified}"
+        if former.state.published is not None and former.state.published.topic == entry.topic:
+            renamed = AtSource.of(former.state, "").renamed
+            if renamed is None or renamed.topic != entry.topic:
+                what = "the lake does not say what it was called before"
+                raise _cannot(what, where)
+            yield renamed
+            return
+        for done in self._replicator.drain(old, window=None, run_id=run_id, budget_seconds=_ENOUGH):
+            yield done
+            if isinstance(done, Waiting):
+                return
+        yield self._switched(former, entry, run_id, where)
+
+    def _switched(self, former: Former, entry: TableEntry, run_id: str, where: str) -> Renamed:
+        old, state = former.entry, self._lake.state(former.entry.target)
+        published = state.published if state else None
+        if state is None or published is None:
+            what = "another process changed the table while it was followed"
+            raise ConflictError(what, where=where, remedy="it is looked at again")
+        left = total_length(published.offsets.ranges_to(self._planner.marks(old).end))
+        if left:
+            what = f"{left} records came under the name before meanwhile"
+            raise ConflictError(what, where=where, remedy="they are merged first, by the next try")
+        partitions = len(self._planner.marks(entry).end.offsets)
+        if obstacle := self._obstacle(old, state, published, partitions):
+            raise _cannot(obstacle, where)
+        at = entry.table
+        renamed = Renamed(at.schema, at.name, entry.topic, old.topic, published.offsets)
+        said = replace(AtSource.of(state, ""), renamed=renamed)
+        if former.history is not None:
+            said = replace(said, history=former.history)
+        catalog = self._config.lake.catalog.name
+        with translated("remember the new name", where), effect("spark: remember name"):
+            properties = said.to_properties("")
+            self._spark().sql(sql.set_properties(catalog, old.target, properties))
+        self._publish(old, entry, state, published, run_id)
+        return renamed
+
+    def _obstacle(
+        self, old: TableEntry, state: TableState, published: Published, partitions: int
+    ) -> str:
+        """Why what is carried means nothing in the other topic; empty if it does."""
+        scheme, had = layout_of(state.properties).scheme, published.carried.partitions
+        if scheme not in _SCHEMES:
+            return "its positions are offsets of the topic before"
+        if partitions != had:
+            return f"its topic has {partitions} partitions, where the one before had {had}"
+        if _began_again(scheme, published.carried.numbering):
+            return "its positions began again, under the name before"
+        _, kept = self._lake.quarantined(old.table.source, old.table.qualified, 0)
+        if kept:
+            return f"{kept} records of the topic before lie in quarantine: replay or drop them"
+        return ""
+
+    def _publish(
+        self,
+        old: TableEntry,
+        entry: TableEntry,
+        state: TableState,
+        before: Published,
+        run_id: str,
+    ) -> None:
+        identity, attempt = self._planner.identity(entry), str(uuid.uuid4())
+        published = replace(
+            before,
+            offsets=OffsetVector.of(dict.fromkeys(range(before.carried.partitions), 0)),
+            start=before.offsets,
+            topic=entry.topic,
+            topic_id=identity.topic_id,
+            cluster_id=identity.cluster_id,
+            attempt=attempt,
+            run=run_id,
+            kind="rename",
+            published_at=self._clock(),
+            carried=_in_another_topic(before.carried, layout_of(state.properties).scheme),
+            counts={},
+        )
+        plan = self._planner.swap(old, state, published)
+        publisher = Publisher(self._spark(), self._config.lake.catalog.name, self._lake, plan)
+        branch = Branch(self._spark(), publisher)
+        with branch.dropped_on_failure(), translated("publish the new name", plan.where):
+            table = sql.table(self._config.lake.catalog.name, old.target)
+            branch.append(self._spark().table(table).limit(0), published.to_properties())
+        branch.publish()
+
+
+class RenamedTableError(TerminalError):
+    """A table is called otherwise at its source, and cannot go on with the rows that it has."""
+
+
+def _cannot(what: str, where: str) -> RenamedTableError:
+    said = f"the table is called otherwise at its source and cannot be followed: {what}"
+    return RenamedTableError(said, where=where, remedy=_ANEW)
+
+
+def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
+    """What is carried on, where offsets begin anew and all records are newer."""
+    starts = {
+        partition: ((-1, max(lsn for _, lsn in begins)),) if begins else ()
+        for partition, begins in carried.snapshot_starts.items()
+    }
+    numbering = carried.numbering
+    if scheme in {Scheme.BINLOG, Scheme.MARIADB}:
+        said = Numbering.from_json(numbering)
+        partitions = {p: replace(each, next_offset=0) for p, each in said.partitions.items()}
+        numbering = replace(said, partitions=partitions).to_json()
+    return replace(carried, snapshot_starts=starts, numbering=numbering)
+
+
+def _began_again(scheme: Scheme, numbering: str) -> bool:
+    """Whether the positions ever began again; where they did is told by offsets."""
+    if scheme in {Scheme.BINLOG, Scheme.MARIADB}:
+        return bool(Numbering.from_json(numbering).restarts)
+    return bool(Restarts.from_json(numbering).accepted)
+
+
+def _relation(table: TableName) -> Relation:
+    return Relation(table.schema, table.name)

@@ -1,0 +1,230 @@
+"""A table that is called otherwise at its source goes on with its rows, or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.effects import hooked
+from cdc_assets.errors import OutcomeUnknownError, TransientError
+from cdc_assets.merge.renamed import Former, Renames
+from cdc_assets.merge.replicate import utc_now
+from cdc_assets.operate.contiguity import gaps
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.command import Selection, run_replicate
+from cdc_assets.registry import RegistryFile, TableEntry
+from cdc_assets_tests.faults import Anywhere, Death, How
+from cdc_assets_tests.merge.one_table import Make
+from cdc_assets_tests.merge.test_statements import (
+    MADE,
+    OLD,
+    change,
+    started,
+    statement,
+    tell,
+    with_schema,
+)  # fmt: skip
+from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
+
+pytestmark = pytest.mark.stack
+
+RENAMED = statement(300, "RENAME TABLE t TO u", "id", "name")
+THERE = {1: "old", 2: "old"}
+AFTER = [change("u", 400, {"id": 1, "name": "new"}), change("c", 500, {"id": 3, "name": "third"})]
+BOTH = {1: "new", 2: "old", 3: "third"}
+
+
+@dataclass
+class Shop:
+    """A table ``shop.t`` that was replicated, and is called ``shop.u`` from then on."""
+
+    made: Pipeline
+
+    @classmethod
+    def begun(cls, pipeline: Make, *messages: Message, **of_source: object) -> Shop:
+        shop = cls(started(pipeline, **of_source))
+        tell(shop.made, *MADE)
+        shop.made.produce("shop.t", messages or OLD)
+        assert shop.replicate() == {}
+        return shop
+
+    def renamed(self, *messages: Message, partitions: int = 1) -> Shop:
+        tell(self.made, RENAMED)
+        self.made.create_topic("shop.u", partitions)
+        self.made.produce("shop.u", messages or AFTER)
+        return self
+
+    def replicate(self) -> dict[TableName, str]:
+        return run_replicate(self.made.config, Selection(self.made.prefix, until_caught_up=True))
+
+    def rows(self) -> dict[object, object]:
+        return {row["id"]: row["name"] for row in self.made.rows("shop.t")}
+
+    def entries(self) -> dict[str, TableEntry]:
+        registry = RegistryFile(self.made.config.registry).load()
+        return {e.table.name: e for e in registry if e.table.source == self.made.prefix}
+
+    def forget(self) -> None:
+        RegistryFile(self.made.config.registry).remove([e.table for e in self.entries().values()])
+
+
+@pytest.fixture
+def shops(pipeline: Make) -> Iterator[list[Shop]]:
+    made: list[Shop] = []
+    yield made
+    for each in made:
+        each.forget()
+
+
+@pytest.fixture
+def begun(pipeline: Make, shops: list[Shop]) -> Make:
+    def make(*messages: Message, **of_source: object) -> Shop:
+        shops.append(Shop.begun(pipeline, *messages, **of_source))
+        return shops[-1]
+
+    return make
+
+
+def test_rows_go_on_under_the_new_name_in_the_same_table(begun: Make) -> None:
+    shop = begun()
+    made = shop.made
+    assert shop.rows() == THERE
+    made.produce("shop.t", [change("d", 290, {"id": 2, "name": "old"})])
+    shop.renamed(*AFTER, change("u", 390, {"id": 1, "name": "overtaken"}))
+    assert shop.replicate() == {}
+    assert shop.rows() == {1: "new", 3: "third"}, "what came before the rename is merged first"
+    (entry,) = shop.entries().values()
+    assert (entry.table.qualified, entry.at_source.name) == ("shop.t", "u")
+    assert entry.topic == made.topic("shop.u")
+
+    made.produce("shop.u", [change("c", 200, {"id": 2, "name": "sent again"})])
+    made.produce("shop.u", [change("c", 600, {"id": 4, "name": "fourth"})])
+    assert shop.replicate() == {}
+    assert shop.rows() == {1: "new", 3: "third", 4: "fourth"}, "deletes are remembered"
+    history = made.lake.history(entry.target, 100)
+    marks = Services(made.config).log.watermarks([entry.topic])
+    assert gaps(history, marks[entry.topic]) == []
+
+    shop.forget()
+    made.produce("shop.u", [change("d", 700, {"id": 4, "name": "fourth"})])
+    shop.replicate()
+    assert shop.replicate() == {}, "the registry can be made anew"
+    assert shop.rows() == {1: "new", 3: "third"}
+    assert [*shop.entries()] == ["t"]
+
+
+def test_statements_on_the_new_name_rename_columns(begun: Make) -> None:
+    shop = begun(*(with_schema(each, "id", "name") for each in OLD))
+    shop.renamed(with_schema(AFTER[0], "id", "name"))
+    renamed = statement(550, "ALTER TABLE u RENAME COLUMN name TO called", "id", "called")
+    tell(shop.made, Message(None, (renamed.value or b"").replace(b'\\"t\\"', b'\\"u\\"')))
+    later = change("c", 600, {"id": 3, "called": "third"})
+    shop.made.produce("shop.u", [with_schema(later, "id", "called")])
+    assert shop.replicate() == {}
+    rows = {row["id"]: row["called"] for row in shop.made.rows("shop.t")}
+    assert rows == BOTH
+
+
+def test_a_chain_of_names_of_which_one_had_changes_is_followed(begun: Make) -> None:
+    shop = begun()
+    tell(shop.made, RENAMED, statement(310, "ALTER TABLE u RENAME TO v", "id", "name"))
+    shop.made.create_topic("shop.v")
+    shop.made.produce("shop.v", AFTER)
+    assert shop.replicate() == {}
+    assert shop.rows() == BOTH
+    tell(shop.made, statement(700, "RENAME TABLE v TO w", "id", "name"))
+    shop.made.create_topic("shop.w")
+    shop.made.produce("shop.w", [change("d", 800, {"id": 3, "name": "third"})])
+    assert shop.replicate() == {}
+    assert shop.rows() == {1: "new", 2: "old"}
+    assert shop.entries()["t"].at_source.name == "w"
+
+
+def test_what_comes_under_the_name_before_stops_it(begun: Make) -> None:
+    shop = begun().renamed()
+    assert shop.replicate() == {}
+    shop.made.produce("shop.t", [change("u", 295, {"id": 2, "name": "late"})])
+    (refused,) = discover(Services(shop.made.config)).refused
+    assert "records came to the topic that it had before" in str(refused)
+    shop.made.produce("shop.u", [change("c", 600, {"id": 4, "name": "fourth"})])
+    (failed,) = shop.replicate().values()
+    assert f"topic={shop.made.topic('shop.t')} offsets=0:[2,3)" in failed
+    assert shop.rows() == BOTH
+    for future in shop.made.admin.delete_topics([shop.made.topic("shop.t")]).values():
+        future.result(30)
+    assert shop.replicate() == {}
+    assert shop.rows() == {**BOTH, 4: "fourth"}
+
+
+def test_a_table_that_is_to_be_a_new_one_stops_and_the_old_one_stays(begun: Make) -> None:
+    shop = begun(renamed_table="new").renamed()
+    ((table, failed),) = shop.replicate().items()
+    assert table.name == "u"
+    assert "another table was given its name" in failed
+    assert shop.rows() == THERE
+    assert sorted(shop.entries()) == ["t", "u"]
+
+
+def test_two_tables_that_have_changed_their_names_are_not_followed(begun: Make) -> None:
+    shop = begun()
+    swapped = "RENAME TABLE t TO tmp, u TO t, tmp TO u"
+    tell(shop.made, statement(300, swapped, "id", "name"))
+    shop.made.create_topic("shop.u")
+    shop.made.produce("shop.u", AFTER)
+    shop.made.produce("shop.t", [change("c", 600, {"id": 9, "name": "another"})])
+    failed = shop.replicate()
+    assert {each.name for each in failed} == {"t", "u"}
+    assert shop.rows() == THERE
+
+
+def test_what_cannot_be_followed_says_why(begun: Make) -> None:
+    shop = begun().renamed(partitions=2)
+    (failed,) = shop.replicate().values()
+    assert "its topic has 2 partitions, where the one before had 1" in failed
+    assert "renamed_table: new" in failed
+    assert shop.rows() == THERE
+    again = begun()
+    again.made.produce("shop.t", [change("u", 50, {"id": 1, "name": "failed over"}, server=8)])
+    again.renamed(change("u", 90, {"id": 1, "name": "new"}, server=8))
+    (failed,) = again.replicate().values()
+    assert "its positions began again" in failed
+
+
+@pytest.mark.parametrize(
+    "how", [How.DEATH, pytest.param(How.BEFORE, marks=profiles.in_soak)], ids=str
+)
+def test_it_may_die_anywhere(begun: Make, how: How) -> None:
+    shop = begun()
+    shop.made.produce("shop.t", [change("u", 290, {"id": 2, "name": "before"})])
+    shop.renamed()
+    discover(Services(shop.made.config))
+    new = shop.entries()["u"]
+    for place in count(1):
+        hook = Anywhere(place=place, how=how)
+        with hooked(hook):
+            try:
+                follow(shop, new)
+            except (Death, TransientError, OutcomeUnknownError):
+                pass
+        if not hook.happened:
+            break
+    assert place > 5
+    assert shop.replicate() == {}
+    assert shop.rows() == {**BOTH, 2: "before"}
+    follows = [e for e in shop.made.lake.history(new.target, 100) if e.kind == "rename"]
+    assert len(follows) <= 1
+
+
+def follow(shop: Shop, new: TableEntry) -> None:
+    """As a run does it, up to the registry."""
+    renames = Renames(shop.made.config, shop.made.spark, clock=utc_now)
+    former = renames.former(new, shop.entries().values())
+    assert isinstance(former, Former)
+    for _ in renames.follow(former, new, "test"):
+        pass
