@@ -119,6 +119,7 @@ def test_rows_go_on_under_the_new_name_in_the_same_table(begun: Make) -> None:
     assert [*shop.entries()] == ["t"]
 
 
+@profiles.in_soak
 def test_statements_on_the_new_name_rename_columns(begun: Make) -> None:
     shop = begun(*(with_schema(each, "id", "name") for each in OLD))
     shop.renamed(with_schema(AFTER[0], "id", "name"))
@@ -131,6 +132,7 @@ def test_statements_on_the_new_name_rename_columns(begun: Make) -> None:
     assert rows == BOTH
 
 
+@profiles.in_soak
 def test_a_chain_of_names_of_which_one_had_changes_is_followed(begun: Make) -> None:
     shop = begun()
     tell(shop.made, RENAMED, statement(310, "ALTER TABLE u RENAME TO v", "id", "name"))
@@ -162,6 +164,7 @@ def test_what_comes_under_the_name_before_stops_it(begun: Make) -> None:
     assert shop.rows() == {**BOTH, 4: "fourth"}
 
 
+@profiles.in_soak
 def test_a_table_that_is_to_be_a_new_one_stops_and_the_old_one_stays(begun: Make) -> None:
     shop = begun(renamed_table="new").renamed()
     ((table, failed),) = shop.replicate().items()
@@ -171,6 +174,7 @@ def test_a_table_that_is_to_be_a_new_one_stops_and_the_old_one_stays(begun: Make
     assert sorted(shop.entries()) == ["t", "u"]
 
 
+@profiles.in_soak
 def test_two_tables_that_have_changed_their_names_are_not_followed(begun: Make) -> None:
     shop = begun()
     swapped = "RENAME TABLE t TO tmp, u TO t, tmp TO u"
