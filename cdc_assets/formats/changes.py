@@ -22,7 +22,7 @@ A decoded batch has one row for each change, or record that is none, and these c
 ``reject``            why the record cannot be merged, without its values; NULL if it can
 ``other_table``       what it is a change of, if that is another table; ``op`` is ``other`` then
 ``is_unwritten``      whether the record is of a schema that is not known yet
-``unknown``           a field of the row that the schema does not have; NULL if none was found
+``unknown``           fields of the row that the schema does not have; NULL if none was found
 ``told_ms``           the source's time of the commit, or of the reading of a snapshot's row
 ``may_witness``       whether the record comes in the order of commits, ``floats`` whether it is
                       of a connector's first transaction: see `cdc_assets.changes.restarts`

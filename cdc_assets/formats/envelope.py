@@ -44,8 +44,8 @@ class Envelope:
         reject: why the record cannot be read, without its values; NULL if it can.
         other_table: ``schema.table`` of a change of another table, which its topic holds too;
             NULL for one's own.
-        unknown, absent: of a row image: a field that the table does not have, and columns that
-            should be there and are not; NULL where there are none.
+        unknown, absent: names, of a row image: fields that the table does not have, and columns
+            that should be there and are not; NULL where there are none.
         is_made: whether ``source`` is put together of what lies apart, and no field by itself.
     """
 
@@ -86,3 +86,13 @@ def fields_of(struct: Expression) -> Image:
 def no_text() -> Expression:
     """NULL of type string."""
     return F.lit(None).cast("string")
+
+
+def no_names() -> Expression:
+    """NULL of type array of strings."""
+    return F.lit(None).cast("array<string>")
+
+
+def if_any(names: Expression) -> Expression:
+    """Names; NULL where there are none."""
+    return F.when(F.size(names) > 0, names)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.formats.envelope import Image
+from cdc_assets.formats.envelope import Image, if_any
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.lacking import named_now, texts
 from cdc_assets.formats.record_json import (
@@ -113,9 +113,9 @@ def lacking(names: Expression, spec: ReadSpec) -> Expression:
 
 
 def strange(names: Expression, spec: ReadSpec) -> Expression:
-    """A field that the table does not have; NULL if it has all."""
+    """Fields that the table does not have; NULL if it has all."""
     known = texts((*spec.schema.names, *spec.target.left_out))
-    return F.get(F.array_except(names, known), F.lit(0))
+    return if_any(F.array_except(names, known))
 
 
 def rejection(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -> Expression:

@@ -136,8 +136,8 @@ class BatchExecution:
             with self._folded(knowledge) as (folded, figures):
                 if figures.has_unwritten:
                     return Unwritten()
-                if figures.unknown_column is not None:
-                    return Wider(figures.unknown_column)
+                if figures.unknown_columns:
+                    return Wider(figures.unknown_columns)
                 if figures.absent_columns:
                     return Lacking(figures.absent_columns)
                 if self._renumbered(knowledge, folded, figures):

@@ -32,7 +32,7 @@ class Lines(Format):
     def envelope(self, document, spec):
         from pyspark.sql import functions as F
 
-        from cdc_assets.formats.envelope import Envelope, Image, no_text
+        from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
 
         def field(number):
             return F.get(document, F.lit(number))
@@ -53,8 +53,8 @@ class Lines(Format):
             ordinal=nothing,
             reject=F.when(~field(0).isin(*_OPS), "not a line of ours"),
             other_table=no_text(),
-            unknown=no_text(),
-            absent=F.lit(None).cast("array<string>"),
+            unknown=no_names(),
+            absent=no_names(),
         )
 
 

@@ -265,5 +265,5 @@ def test_what_the_lakes_type_does_not_hold_is_rejected(changes) -> None:
 def test_a_field_of_no_name_that_a_column_has_had_is_unknown_and_one_of_none_is_lacking(
     changes,
 ) -> None:
-    assert changes["strange"]["unknown"] == "more"
+    assert changes["strange"]["unknown"] == ["more"]
     assert changes["lacking"]["absent"] == ["called"]

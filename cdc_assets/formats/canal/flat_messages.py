@@ -26,7 +26,7 @@ from cdc_assets.formats.canal.messages import (
     TRUNCATE,
     UPDATE,
 )
-from cdc_assets.formats.envelope import Envelope, Image, Rows, no_text
+from cdc_assets.formats.envelope import Envelope, Image, Rows, no_names, no_text
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
@@ -152,7 +152,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
         ordinal=F.lit(None).cast("bigint"),
         reject=_rejection(head, op),
         other_table=_other(head, spec.table),
-        unknown=no_text(),
+        unknown=no_names(),
         absent=F.when(op.isin(*ROW_OPS), lacks(spec)),
     )
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.records.keys import record_key as json_key
-from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import found_here
@@ -200,7 +200,7 @@ def envelope(
         ordinal=_ordinal(document, shape, spec),
         reject=_rejection(told, (after, before, key), spec),
         other_table=no_text(),
-        unknown=no_text(),
+        unknown=no_names(),
         absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
     )
 

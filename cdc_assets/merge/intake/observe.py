@@ -50,8 +50,8 @@ class BatchFigures:
         records: with a value; tombstones are counted apart.
         by_op: changes per operation.
         rejected: how many cannot be merged.
-        unknown_column: one of those in the lowest partition; None if there are none.
-        absent_columns: of the first record without some of the table's columns.
+        unknown_columns: of the record that differs most from the table.
+        absent_columns: likewise, which it lacks.
         ages: latencies at ``asked_at``; shift them by the time until the publish.
         in_doubt: changes with a placeholder that may be another row's value, see
             `cdc_assets.merge.fold.moved`.
@@ -73,7 +73,7 @@ class BatchFigures:
     tombstones: int
     by_op: dict[str, int]
     rejected: int
-    unknown_column: UnknownColumn | None
+    unknown_columns: tuple[UnknownColumn, ...]
     absent_columns: tuple[str, ...]
     ages: LatencyHistogram
     asked_at: datetime
@@ -139,14 +139,14 @@ class BatchObserver:
         prepared = decoded.select(
             "*",
             kind.cast("int").alias("kind"),
-            _place_of_unknown().alias("unknown_at"),
+            _unlike().alias("unlike"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
             *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
         )
         watched = _watched() if self._suspicion is not None else []
         others = [_other_tables()] if self._has_others else []
         observed = prepared.observe(self._name, *_metrics(), *watched, *others)
-        return observed.drop("kind", "unknown_at", "paired", "pair", "suspicious")
+        return observed.drop("kind", "unlike", "paired", "pair", "suspicious")
 
     def _ends_range(self) -> Expression:
         """Whether a delete is the last record of its range: what follows it is not here."""
@@ -184,8 +184,8 @@ class BatchObserver:
             tombstones=by_op[TOMBSTONE],
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
             rejected=by_op[_REJECTED] + by_op[_UNWRITTEN],
-            unknown_column=self._unknown(got["unknown_column"]),
-            absent_columns=tuple((got["unknown_column"] or {"absent": None})["absent"] or ()),
+            unknown_columns=self._unknown(got["unlike"]),
+            absent_columns=tuple((got["unlike"] or {"absent": None})["absent"] or ()),
             ages=LatencyHistogram.from_counts(ages),
             asked_at=self._asked_at,
             in_doubt=by_op[_IN_DOUBT] + by_op[_REKEYED_IN_DOUBT],
@@ -203,11 +203,11 @@ class BatchObserver:
             min_floating=got["min_floating"],
         )
 
-    def _unknown(self, found: Any) -> UnknownColumn | None:
+    def _unknown(self, found: Any) -> tuple[UnknownColumn, ...]:
         if found is None or found["unknown"] is None:
-            return None
-        at = Coordinate(self._topic, found["partition"], found["offset"])
-        return UnknownColumn(found["unknown"], at)
+            return ()
+        at = Coordinate(self._topic, -found["partition"], -found["offset"])
+        return tuple(UnknownColumn(name, at) for name in found["unknown"])
 
 
 def _named(found: Any) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ def _metrics() -> list[Expression]:
     return [
         F.count(F.lit(1)).alias("total"),
         counted.alias("kinds"),
-        F.min("unknown_at").alias("unknown_column"),
+        F.max("unlike").alias("unlike"),
         F.bit_xor("paired").alias("paired"),
         F.max("read_lsn").alias("max_read"),
         F.min("floating_lsn").alias("min_floating"),
@@ -292,7 +292,13 @@ def _seconds(number: int) -> float:
     return math.inf
 
 
-def _place_of_unknown() -> Expression:
-    """Where a record with an unknown or an absent column lies, and which; NULL for the others."""
+def _unlike() -> Expression:
+    """How a record differs from the table, what differs more being higher; NULL if it does not.
+
+    Of what differs alike the first in the lowest partition is the highest, in every try.
+    """
     found = F.col("unknown").isNotNull() | F.col("absent").isNotNull()
-    return F.when(found, F.struct("partition", "offset", "unknown", "absent"))
+    names = F.array_size("unknown"), F.array_size("absent")
+    total = sum((F.coalesce(each, F.lit(0)) for each in names), F.lit(0))
+    place = (F.negative(each).alias(each) for each in ("partition", "offset"))
+    return F.when(found, F.struct(total.alias("size"), *place, "unknown", "absent"))

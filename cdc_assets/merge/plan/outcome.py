@@ -45,9 +45,9 @@ class Longer:
 
 @dataclass(frozen=True, slots=True)
 class Wider:
-    """Records without a schema have a column that the plan did not know; the next one does."""
+    """Records without a schema have columns that the plan did not know; the next one does."""
 
-    found: UnknownColumn
+    found: tuple[UnknownColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)

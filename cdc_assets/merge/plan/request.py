@@ -75,9 +75,9 @@ class Request:
         """The same with more room."""
         return replace(self, limits=self.limits * _GROWTH)
 
-    def wider(self, found: UnknownColumn) -> Request:
-        """The same with a column more."""
-        return replace(self, columns=(*self.columns, found))
+    def wider(self, found: tuple[UnknownColumn, ...]) -> Request:
+        """The same with more columns."""
+        return replace(self, columns=(*self.columns, *found))
 
     def without(self, columns: tuple[str, ...]) -> Request:
         """The same, knowing that records lack columns."""

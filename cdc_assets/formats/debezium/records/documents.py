@@ -13,7 +13,7 @@ from cdc_assets.formats.debezium.dialects.documents import DOCUMENT, ID
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.debezium.records.keys import json_object
 from cdc_assets.formats.debezium.records.rejection import rejection
-from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
 from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
 from cdc_assets.schema.types import Column
@@ -55,8 +55,8 @@ class DocumentRecords(EnvelopedRecords):
             ordinal=F.lit(None).cast("bigint"),
             reject=F.coalesce(rejected, F.when(is_partial, _NO_DOCUMENT)),
             other_table=no_text(),
-            unknown=no_text(),
-            absent=F.lit(None).cast("array<string>"),
+            unknown=no_names(),
+            absent=no_names(),
         )
 
 

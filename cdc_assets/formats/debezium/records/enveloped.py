@@ -15,7 +15,7 @@ from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.debezium.usual_layout import usual_layout
-from cdc_assets.formats.envelope import Envelope, fields_of, no_text
+from cdc_assets.formats.envelope import Envelope, fields_of, if_any, no_names, no_text
 from cdc_assets.formats.lacking import lacks, named_now, texts
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
@@ -113,13 +113,13 @@ class EnvelopedRecords(Records):
         """
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
-            return no_text(), F.when(is_row, lacks(spec))
+            return no_names(), F.when(is_row, lacks(spec))
         must = (*spec.expected, *spec.schema.key)
         unusual = after.isNotNull() & ~value_text().rlike(self._usual(spec.schema.names, must))
         fields = F.json_object_keys(F.get_json_object(value_text(), paths.after))
         known = texts((*spec.schema.names, *spec.target.left_out))
         missing = F.array_except(texts(spec.expected), named_now(fields, spec))
-        strange = F.get(F.array_except(fields, known), F.lit(0))
+        strange = if_any(F.array_except(fields, known))
         absent = F.when(unusual & is_row & (F.size(missing) > 0), missing)
         return F.when(unusual, strange), absent
 

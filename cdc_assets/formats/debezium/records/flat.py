@@ -17,7 +17,7 @@ from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.debezium.usual_layout import usual_row
-from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.envelope import Envelope, Image, if_any, no_names, no_text
 from cdc_assets.formats.lacking import lacks, named_now, texts
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import PAYLOAD, is_readable, parsed, value_text, within_object
@@ -151,7 +151,7 @@ class FlatRecords(Records):
         """As of `cdc_assets.formats.debezium.records.enveloped`."""
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
-            return no_text(), F.when(is_row, lacks(spec))
+            return no_names(), F.when(is_row, lacks(spec))
         must = (*spec.expected, *spec.schema.key)
         added = self._added.names - set(spec.schema.names)
         usual = usual_row(spec.schema.names, must, added)
@@ -159,7 +159,7 @@ class FlatRecords(Records):
         fields = F.json_object_keys(value_text())
         known = texts((*spec.schema.names, *spec.target.left_out, *sorted(added)))
         missing = F.array_except(texts(spec.expected), named_now(fields, spec))
-        strange = F.get(F.array_except(fields, known), F.lit(0))
+        strange = if_any(F.array_except(fields, known))
         return F.when(unusual, strange), F.when(unusual & (F.size(missing) > 0), missing)
 
 
