@@ -52,7 +52,15 @@ from cdc_assets.formats.instants import FIRST_MICRO, LAST_MICRO
 from cdc_assets.formats.order import NUMBERS, Placed
 from cdc_assets.formats.oversized import OVERSIZE, refusal
 from cdc_assets.formats.record_keys import any_null, has_moved, key_of, old_key
-from cdc_assets.formats.spec import CONTROL, LINE_BITS, OTHER, ROW_OPS, TOMBSTONE, ReadSpec
+from cdc_assets.formats.spec import (
+    CONTROL,
+    LINE_BITS,
+    OTHER,
+    ROW_OPS,
+    STATEMENT,
+    TOMBSTONE,
+    ReadSpec,
+)
 from cdc_assets.formats.stored_values import stored, unfit_for
 from cdc_assets.formats.values import decoded, unfit
 from cdc_assets.schema.types import Column, ColumnType, Wire
@@ -293,7 +301,7 @@ def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
         yield F.when(unknown, reason)
     if spec.counts_rows:
         yield F.when(F.col("is_late_read"), _LATE_READ)
-    no_position = ~op.isin(TOMBSTONE, CONTROL, OTHER) & F.col("n0").isNull()
+    no_position = ~op.isin(TOMBSTONE, CONTROL, STATEMENT, OTHER) & F.col("n0").isNull()
     yield F.when(no_position, f"no source position ({spec.layout.scheme})")
 
 
@@ -396,7 +404,7 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
     op, after, before = envelope.op, envelope.after, envelope.before
     shape = (
         F.when(envelope.reject.isNotNull(), envelope.reject)
-        .when(op.isin(TOMBSTONE, CONTROL), F.lit(None).cast("string"))
+        .when(op.isin(TOMBSTONE, CONTROL, STATEMENT), F.lit(None).cast("string"))
         .when(op.isin(*ROW_OPS) & ~after.is_there, "no row image (after)")
         .when(
             _is_beyond_time(envelope, spec),

@@ -52,6 +52,7 @@ class Format(ABC):
         tells_tables: whether `envelope` tells what a record, or a message of a packet, is a change
             of alike whichever table asks, also one without columns, and all rows of a message are
             of one table. Tables that share a topic then share the reading of it.
+        tells_statements: whether statements on tables come among their rows: `statements`.
         has_tombstones: whether each delete is followed by a record without a value.
         names_schemas: whether each change tells its schema, in a layout that has a `writer`: a
             record that tells none is refused then.
@@ -64,6 +65,7 @@ class Format(ABC):
     has_many_tables: ClassVar[bool] = False
     has_packets: ClassVar[bool] = False
     tells_tables: ClassVar[bool] = False
+    tells_statements: ClassVar[bool] = False
     has_tombstones: ClassVar[bool] = False
     names_schemas: ClassVar[bool] = False
     reads_alike: ClassVar[bool] = True
@@ -135,6 +137,14 @@ class Format(ABC):
             CdcError: if the place where schemas are kept does not answer, or not as it should.
         """
         return None
+
+    def statements(self, record: RawRecord) -> tuple[Ddl, ...]:
+        """What a record among those of rows tells of statements, where `tells_statements`."""
+        return ()
+
+    def may_tell(self, raw: DataFrame) -> DataFrame:
+        """Records, without those that tell of no statement, as far as that is cheap to see."""
+        return raw
 
     # ── what a table is like ─────────────────────────────────────────────────────────────
 

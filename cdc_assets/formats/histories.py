@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -195,3 +195,18 @@ class Histories:
                 topic.told += [ddl for each in records if (ddl := fmt.ddl(each)) is not None]
                 topic.next[partition] = upto
         return topic
+
+
+def after_statements(history: History, entry: TableEntry, told: Iterable[Ddl]) -> History:
+    """What is known of a table after statements that came among its rows, in their order.
+
+    Those that it knows already are left out: the batch that they are in may be planned again.
+    """
+    table = Relation(entry.at_source.schema, entry.at_source.name)
+    known, next_ = history.next, dict(history.next)
+    for ddl in told:
+        at = ddl.coordinate
+        if at.offset >= known.get(at.partition, 0):
+            history = history.after(ddl, table)
+            next_[at.partition] = max(at.offset + 1, next_.get(at.partition, 0))
+    return replace(history, next=next_)

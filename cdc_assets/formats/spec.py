@@ -16,6 +16,8 @@ from cdc_assets.schema.types import Column, TableSchema
 
 TOMBSTONE: Final = "tombstone"
 CONTROL: Final = "control"
+STATEMENT: Final = "statement"
+"""What may have changed the table otherwise than row by row; it changes no rows here."""
 OTHER: Final = "other"
 ROW_OPS: Final = ("c", "u", "r")
 LINE_BITS: Final = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,9 +17,9 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import ConflictError, CutShortError
+from cdc_assets.errors import ConflictError, CutShortError, TerminalError
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.histories import Histories
+from cdc_assets.formats.histories import Histories, after_statements
 from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.log.hours import HourWindow, hour_of
@@ -34,8 +34,17 @@ from cdc_assets.merge.intake.planning import Pending, Planner, spans
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
+from cdc_assets.merge.intake.told import statements_among
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
-from cdc_assets.merge.plan.outcome import Conflict, Longer, Merged, Nothing, Outcome, Requeued
+from cdc_assets.merge.plan.outcome import (
+    Conflict,
+    Longer,
+    Merged,
+    Nothing,
+    Outcome,
+    Requeued,
+    Told,
+)
 from cdc_assets.merge.plan.plan import BatchPlan, limited
 from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
 from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, Waiting
@@ -45,6 +54,7 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.history import History
 
 _OVERTAKEN = "overtaken by newer changes of its row, which may have left columns of it unchanged"
@@ -71,11 +81,13 @@ class Held:
         batch: tells it from others.
         end: where it ends.
         asked: what is known of the source's table.
+        statements: on it, among the batch's records.
     """
 
     batch: tuple[TableName, int, int]
     end: OffsetVector
     asked: Asked
+    statements: tuple[Ddl, ...] = ()
 
 
 class Attempts:
@@ -203,7 +215,13 @@ class Attempts:
         steps = Steps(pending.plan.where, watch)
         share = self._share(pending.plan, steps) if isinstance(work, Tail) else None
         records = share.records if share else self._read(pending.plan, pending.plan.ranges)
-        plan, decoder = self._completed(request, pending, records)
+        try:
+            plan, decoder = self._completed(request, pending, records)
+        except TerminalError:  # a statement among the records may say why they are as they are
+            told = self._told(request, pending.plan, records)
+            if told:
+                return Told(told)
+            raise
         # As they lie in Kafka, which a share's are not.
         refusals = self._refusals(plan, self._read(plan, plan.ranges))
         execution = self._execution(Work(pending, plan, decoder, refusals, watch))
@@ -264,21 +282,51 @@ class Attempts:
     ) -> tuple[BatchPlan, BatchDecoder]:
         entry, plan = request.entry, pending.plan
         fmt, tables = self.planner.format(entry), self.planner.tables(entry)
-        held = self._held_for(request)
+        held = self._known_to(request)
         if held is None:
-            asked = Asked(self._source(entry), self._history(plan, fmt))
-            held = self._held = Held(_batch(request), plan.end, asked)
+            history, statements = self._history(plan, fmt), ()
+            if request.told and history is not None:
+                statements = self._statements(fmt, request.told)
+                history = after_statements(history, entry, statements)
+            asked = Asked(self._source(entry), history)
+            held = self._held = Held(_batch(request), plan.end, asked, statements)
         types = TypeSource(self._source(entry), self._log, fmt, held.asked)
         catalog = self._config.lake.catalog.name
         all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
         written = partial(self._written, all_of_them=all_of_them)
         preparation = Preparation(self.session, catalog, types, tables, fmt, written)
+        is_told = request.told is not None or not isinstance(request.work, Tail)
+        plan = replace(plan, is_told=is_told or not fmt.tells_statements)
         return preparation.of(plan, records, request.columns, request.lacking)
+
+    def _told(
+        self, request: Request, plan: BatchPlan, records: DataFrame
+    ) -> tuple[Coordinate, ...]:
+        """Where statements lie that were not looked at yet."""
+        fmt = self.planner.format(plan.entry)
+        if not fmt.tells_statements or request.told or not isinstance(request.work, Tail):
+            return ()
+        return statements_among(BatchDecoder(records, plan, fmt), plan.snapshot_starts)
+
+    def _statements(self, fmt: Format, where: Sequence[Coordinate]) -> tuple[Ddl, ...]:
+        """In the order in which they were sent."""
+        records = [
+            record
+            for at in where
+            for record in self._log.part({(at.topic, at.partition): (at.offset, at.offset + 1)})
+        ]
+        records.sort(key=lambda each: (each.timestamp, each.coordinate))
+        return tuple(ddl for record in records for ddl in fmt.statements(record))
 
     def _held_for(self, request: Request) -> Held | None:
         held = self._held
         is_same = held is not None and held.batch == _batch(request)
         return held if request.has_learned and is_same else None
+
+    def _known_to(self, request: Request) -> Held | None:
+        """The same, once statements were read."""
+        held = self._held_for(request)
+        return None if held and request.told and not held.statements else held
 
     def _history(self, plan: BatchPlan, fmt: Format) -> History | None:
         """What statements have made of the table.
@@ -287,6 +335,9 @@ class Attempts:
         a topic that lags behind. The next batch finds what comes late.
         """
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
+        if fmt.tells_statements:
+            topic = plan.identity.topic_id
+            return stored if stored and stored.topic == topic else History(topic=topic)
         return self._histories.of(plan.entry, fmt, plan.layout.scheme, stored)
 
     def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
@@ -383,6 +434,7 @@ class Attempts:
             passed_over=figures.controls,
             of_others=figures.others,
             other_tables=figures.other_tables,
+            statements=self._held.statements if self._held else (),
         )
 
     def session(self) -> SparkSession:

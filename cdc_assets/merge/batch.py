@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
@@ -45,7 +46,8 @@ from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summariz
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
-from cdc_assets.merge.plan.outcome import Lacking, Unwritten, Wider
+from cdc_assets.merge.intake.told import statements_among
+from cdc_assets.merge.plan.outcome import Lacking, Told, Unlike, Unwritten, Wider
 from cdc_assets.merge.plan.parts import Part, Truncate, split
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements.deadline import Watch
@@ -110,16 +112,17 @@ class BatchExecution:
         self._watch = RestartWatch.of(plan)
         self._side = SideTable(self.spark, self.catalog, self.lake, plan.entry.stem, plan.published)
 
-    def run(self) -> Executed | Wider | Lacking | Unwritten:
+    def run(self) -> Executed | Unlike:
         """Do all of it; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
         without an event, creates that are changed keys); the batch is then folded again.
 
         Returns:
-            `Wider` or `Lacking` if records without a schema have a column that the plan does not
-            know, or lack one that it expects; `Unwritten` if records have a schema that it does
-            not know: nothing was written then.
+            `Told` if there are statements among them that the plan does not know; `Wider` or
+            `Lacking` if records without a schema have a column that the plan does not know, or
+            lack one that it expects; `Unwritten` if records have a schema that it does not know:
+            nothing was written then.
 
         Raises:
             RejectedRecordError: if a record cannot be merged; nothing was published.
@@ -128,14 +131,18 @@ class BatchExecution:
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
         plan, learned = self.plan, False
+        knowledge = Knowledge(plan.snapshot_starts)
+        if plan.steps and not plan.is_told and (told := self._statements(knowledge)):
+            return Told(told)  # they may rename what would be added
         if plan.steps:
             with self.steps.step("make or change the table"):
                 execute_steps(self.spark, self.catalog, plan.entry, plan.steps)
-        knowledge = Knowledge(plan.snapshot_starts)
         while True:
             with self._folded(knowledge) as (folded, figures):
                 if figures.has_unwritten:
                     return Unwritten()
+                if figures.statements and not plan.is_told:
+                    return Told(self._statements(knowledge))
                 if figures.unknown_columns:
                     return Wider(figures.unknown_columns)
                 if figures.absent_columns:
@@ -171,6 +178,10 @@ class BatchExecution:
                 summary = summarized(folded, counted.collect())
                 figures = observer.figures(counted)
             yield summary, figures
+
+    def _statements(self, knowledge: Knowledge) -> tuple[Coordinate, ...]:
+        with self.steps.step("look for statements"):
+            return statements_among(self.decoder, knowledge.floors)
 
     def _renumbered(self, knowledge: Knowledge, folded: Folded, figures: BatchFigures) -> bool:
         """Whether the positions are others than it was folded by.

@@ -29,6 +29,8 @@ from cdc_assets.merge.plan.outcome import (
     Merged,
     Nothing,
     Requeued,
+    Told,
+    Unlike,
     Unwritten,
     Wider,
 )
@@ -196,13 +198,13 @@ class Replicator:
                     request = None
                 case Nothing():
                     request = _in_next_hour(request, next_hour)
-                case Longer() | Wider() | Lacking() | Unwritten() | Conflict() as again:
+                case Longer() | Wider() | Lacking() | Told() | Unwritten() | Conflict() as again:
                     request = _asked_again(request, again)
                 case unexpected:
                     assert_never(unexpected)
 
 
-def _asked_again(request: Request, why: Longer | Wider | Lacking | Unwritten | Conflict) -> Request:
+def _asked_again(request: Request, why: Longer | Unlike | Conflict) -> Request:
     """The same batch with what is known of it now.
 
     Raises:
@@ -217,6 +219,8 @@ def _asked_again(request: Request, why: Longer | Wider | Lacking | Unwritten | C
             return request.wider(found)
         case Lacking(columns):
             return request.without(columns)
+        case Told(where):
+            return request.knowing(where)
         case Unwritten():
             if request.all_schemas:
                 what = "records have another schema each time that they are asked for it"

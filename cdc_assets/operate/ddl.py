@@ -147,6 +147,23 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: Followed
     return Told(statements, tuple(unreadable), expired, tuple(sorted(followed.next)))
 
 
+def among_rows(
+    services: Services, entry: TableEntry, told: Iterable[Ddl]
+) -> tuple[TableStatement, ...]:
+    """Statements that came among a table's rows, which the batch has followed already."""
+    return tuple(
+        TableStatement(
+            entry,
+            ddl,
+            _shown(services, entry, ddl),
+            changes,
+            _plan(services, entry, changes, ()),
+        )
+        for ddl in told
+        for _, _, changes in _of_tables([entry], {entry.table.source: ddl})
+    )
+
+
 def _tables_by_topic(
     services: Services, entries: Iterable[TableEntry]
 ) -> dict[str, list[TableEntry]]:

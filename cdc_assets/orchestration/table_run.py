@@ -32,6 +32,7 @@ from cdc_assets.config import SourceConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
+from cdc_assets.operate.ddl import among_rows
 from cdc_assets.operate.discovery import add_seen, replicated
 from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.hours import hours_to_read
@@ -60,6 +61,7 @@ from cdc_assets.orchestration.metadata import (
     quiet_metadata,
 )
 from cdc_assets.orchestration.replayed import ReplayedHours
+from cdc_assets.orchestration.sensors.ddl import observation
 from cdc_assets.orchestration.waiting import hold_of, stalled, waiting_words
 from cdc_assets.registry import TableEntry
 
@@ -342,6 +344,8 @@ class TableRun:
             f"snapshot={batch.snapshot_id} in {batch.duration_seconds:.1f} s"
         )
         self._tell_of_others(batch)
+        for each in among_rows(self.services, self.entry, batch.statements):
+            self.context.log_event(observation(each))
         if self.on_batch:
             self.on_batch(batch)
 

@@ -60,6 +60,12 @@ class Described:
         warnings = (*self.warnings, *told)
         return replace(self, columns=columns, left_out=left_out, warnings=warnings)
 
+    def called(self, names: Mapping[str, str]) -> Described:
+        """With other names of columns, by those that they have."""
+        columns = (replace(each, name=names.get(each.name, each.name)) for each in self.columns)
+        key = tuple(names.get(name, name) for name in self.key)
+        return replace(self, columns=tuple(columns), key=key)
+
     def with_unsigned(self, types: Mapping[str, ColumnType]) -> Described:
         """With integers of 64 bits as those without a sign: no schema tells these apart.
 

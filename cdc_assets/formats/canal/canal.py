@@ -19,6 +19,7 @@ from cdc_assets.formats.sample import Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind, kind_of_kinds
 from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.ddl import Ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -38,6 +39,7 @@ class Canal(Format):
     has_many_tables = True
     tells_tables = True
     names_schemas = True
+    tells_statements = True
 
     @abstractmethod
     def flat(self, record: RawRecord) -> Sequence[Message]:
@@ -74,6 +76,12 @@ class Canal(Format):
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether a message of it is of the table, and has rows."""
         return any(map(messages.rows_of, self.mine(record, table)))
+
+    def statements(self, record: RawRecord) -> tuple[Ddl, ...]:
+        """By ``isDdl`` and ``sql``."""
+        read = enumerate(self.flat(record))
+        found = (messages.statement_of(m, record.coordinate, index) for index, m in read)
+        return tuple(each for each in found if each is not None)
 
     def mine(self, record: RawRecord, table: TableName) -> list[Message]:
         """The messages of a record that change rows of a table."""

@@ -23,6 +23,7 @@ from cdc_assets.formats.canal.messages import (
     PASSED_OVER,
     ROLLED_BACK,
     ROWS,
+    STATEMENTS,
     TRUNCATE,
     UPDATE,
 )
@@ -36,7 +37,7 @@ from cdc_assets.formats.record_json import (
     value_text,
     within_object,
 )
-from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, ReadSpec
+from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
 from cdc_assets.schema.types import Column
 
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
@@ -45,7 +46,7 @@ _ROLLED_BACK: Final = (
     "a prepared transaction was rolled back (XA ROLLBACK), the rows of which came before it: which "
     "these are is not known"
 )
-_FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType")
+_FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql")
 
 
 def numbered(raw: DataFrame, table: TableName) -> DataFrame:
@@ -118,6 +119,7 @@ def _type(spec: ReadSpec) -> StructType:
             StructField("isDdl", BooleanType()),
             StructField("es", LongType()),
             StructField("mysqlType", StringType()),
+            StructField("sql", StringType()),
             StructField("reject", StringType()),
             StructField("_tidb", StructType([StructField("commitTs", LongType())])),
         ]
@@ -162,8 +164,14 @@ def _op(head: Expression) -> Expression:
     named = F.when(kind == INSERT, _OPS[INSERT])
     for name in (UPDATE, DELETE, TRUNCATE):
         named = named.when(kind == name, _OPS[name])
+    named = named.when(_is_statement(head), STATEMENT)
     is_ddl = F.coalesce(head.getField("isDdl"), F.lit(False))
     return named.when(is_ddl | kind.isin(*PASSED_OVER), CONTROL)
+
+
+def _is_statement(head: Expression) -> Expression:
+    is_ddl = F.coalesce(head.getField("isDdl"), F.lit(False))
+    return is_ddl & head.getField("type").isin(*sorted(STATEMENTS))
 
 
 def _source(head: Expression, spec: ReadSpec) -> Expression:
@@ -182,6 +190,8 @@ def _other(head: Expression, table: TableName) -> Expression:
     """The table that a message is of, if it names one and that is another."""
     database, name = head.getField("database"), head.getField("table")
     other = _is_named(head) & ((database != table.schema) | (name != table.name))
+    text = F.lower(F.coalesce(head.getField("sql"), F.lit("")))
+    other &= ~(_is_statement(head) & F.contains(text, F.lit(table.name.lower())))
     changes = head.getField("type").isin(*ROWS)
     named = F.when(changes, F.concat_ws(".", database, name)).otherwise("")
     return F.when(other, named)

@@ -50,6 +50,7 @@ def _message(entry: Any) -> Message:
         "type": name,
         "isDdl": change.isDdl,
         "es": entry.header.executeTime,
+        "sql": change.sql,
         **(_rows(change.rowDatas, name) if change.rowDatas else {}),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_assets.changes.names import TableName
@@ -99,6 +99,14 @@ class Asked:
             return tuple(self.history.numbers)
         table = self.table(entry)
         return table.names if table is not None else None
+
+    def names_now(self, names: Collection[str]) -> dict[str, str]:
+        """What columns of a record are called now, of those that statements have renamed since."""
+        if self.history is None:
+            return {}
+        by_number = {number: name for name, number in self.history.numbers.items()}
+        former = {name: by_number.get(self.history.former.get(name, 0)) for name in names}
+        return {name: now for name, now in former.items() if now and now not in names}
 
     def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
         """What has become of columns that records lack."""

@@ -31,7 +31,7 @@ from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_C
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text
-from cdc_assets.schema.history import OnBreak
+from cdc_assets.schema.history import History, OnBreak
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import require_column
@@ -241,7 +241,7 @@ class TypeSource:
         facts = self.asked.facts(entry) or {}
         mine = {n for n in described.names if n in known or _number(facts, n) in numbers}
         kept = replace(described, columns=tuple(c for c in described.columns if c.name in mine))
-        kept = kept.with_unsigned_as(_unsigned(table))
+        kept = kept.with_unsigned_as(_unsigned(table, None))
         key = self.sent_key(entry, kept.names, table)
         exact = self._exact(entry, replace(kept, key=key), of_record=True)
         columns = (with_number(each, facts.get(each.name)) for each in exact.columns)
@@ -251,8 +251,13 @@ class TypeSource:
         """With what its schema does not tell: of new columns the database knows it."""
         new = set(said.names) - {each.sent_as for each in table.columns}
         catalog = self.asked.table(entry) if new else None
-        said = said.with_unsigned(_unsigned(table))
-        return said if catalog is None else catalog.corrected(said, new, self._source.modes)
+        said = said.with_unsigned(_unsigned(table, self.asked.history))
+        if catalog is None:
+            return said
+        now = self.asked.names_now(said.names)
+        new = {now.get(name, name) for name in new}
+        corrected = catalog.corrected(said.called(now), new, self._source.modes)
+        return corrected.called({name: then for then, name in now.items()})
 
     def column(self, entry: TableEntry, name: str, table: TableSchema) -> Column | None:
         """A column that the table does not have yet: from the database, or as configured.
@@ -418,12 +423,19 @@ def _number(facts: Mapping[str, Facts], name: str) -> int:
     return facts[name].number if name in facts else 0
 
 
-def _unsigned(table: TableSchema) -> dict[str, ColumnType]:
-    """How a table stores integers without a sign, by their names in records.
+def _unsigned(table: TableSchema, history: History | None) -> dict[str, ColumnType]:
+    """How a table stores integers without a sign, by all names that they had in records.
 
     Tables from before these were decimals have them as ``bigint``, and keep that.
     """
-    return {c.sent_as: c.type for c in table.columns if c.wire is Wire.UNSIGNED_LONG}
+    mine = [each for each in table.columns if each.wire is Wire.UNSIGNED_LONG]
+    taken = {each.sent_as for each in table.columns}
+    found = {name: c.type for c in mine for name in c.identity.formerly if name not in taken}
+    numbers = {c.identity.number: c.type for c in mine if c.identity.number}
+    for name, number in (history.known if history else {}).items():
+        if number in numbers and name not in taken:
+            found[name] = numbers[number]
+    return {**found, **{each.sent_as: each.type for each in mine}}
 
 
 def _keyed(described: Described, names: tuple[str, ...]) -> Described:

@@ -23,7 +23,7 @@ from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.errors import TransientError
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.record_keys import has_moved
-from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, TOMBSTONE
+from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTONE
 from cdc_assets.merge.plan.result import UnknownColumn
 
 _REJECTED: Final = "rejected"
@@ -31,9 +31,10 @@ _UNWRITTEN: Final = "of a new schema"
 _IN_DOUBT: Final = "c with a placeholder"
 _REKEYED: Final = "u of another key"
 _REKEYED_IN_DOUBT: Final = "u of another key with a placeholder"
-_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE, CONTROL, OTHER)
+_SINGLE: Final = (*ROW_OPS, "d", "t", TOMBSTONE, CONTROL, OTHER, STATEMENT)
 _OPS: Final = (*_SINGLE, _IN_DOUBT, _REKEYED, _REKEYED_IN_DOUBT, _REJECTED, _UNWRITTEN)
 _COUNTED_AS: Final = {_IN_DOUBT: "c", _REKEYED: "u", _REKEYED_IN_DOUBT: "u"}
+_NO_CHANGES: Final = (TOMBSTONE, CONTROL, STATEMENT, OTHER)
 _TRACKED: Final = 1 << 16
 _STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
 """Ages are rounded up to these steps, which every bound of the histogram is a multiple of."""
@@ -58,7 +59,8 @@ class BatchFigures:
         rekeyed: updates that changed the key, see `cdc_assets.merge.fold.rekeyed`.
         lone_tombstones: whether a record without a value may follow no delete event.
         has_unwritten: whether a record is of a schema that the plan does not know.
-        controls: records that are no changes and were passed over.
+        controls: records that are no changes and were passed over; ``statements`` of them may have
+            changed the table otherwise than row by row.
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
         suspicious: whether a record may be of a numbering that began again, see
             `cdc_assets.merge.fold.restarts`; asked, like the next three, only where that is
@@ -82,6 +84,7 @@ class BatchFigures:
     lone_tombstones: bool
     has_unwritten: bool
     controls: int
+    statements: int
     others: int
     other_tables: tuple[str, ...]
     suspicious: bool
@@ -180,7 +183,7 @@ class BatchObserver:
             if age != _UNTIMED:
                 ages[bucket_of(_seconds(age))] += count
         return BatchFigures(
-            records=got["total"] - by_op[TOMBSTONE] - by_op[CONTROL] - by_op[OTHER],
+            records=got["total"] - sum(by_op[each] for each in _NO_CHANGES),
             tombstones=by_op[TOMBSTONE],
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
             rejected=by_op[_REJECTED] + by_op[_UNWRITTEN],
@@ -192,7 +195,8 @@ class BatchObserver:
             rekeyed=by_op[_REKEYED] + by_op[_REKEYED_IN_DOUBT],
             lone_tombstones=bool(by_op[TOMBSTONE] and got["paired"]),
             has_unwritten=bool(by_op[_UNWRITTEN]),
-            controls=by_op[CONTROL],
+            controls=by_op[CONTROL] + by_op[STATEMENT],
+            statements=by_op[STATEMENT],
             others=by_op[OTHER],
             other_tables=_named(got.get("other_tables")),
             suspicious=bool(got.get("suspicious")),

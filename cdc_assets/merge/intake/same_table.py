@@ -22,6 +22,10 @@ from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.schema.history import Break, OnBreak
 
 _log = logging.getLogger(__name__)
+_BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
+_PLACED: Final = _BINLOGS | {Scheme.OFFSET, Scheme.TIDB}
+"""Schemes in which statements have positions as rows have."""
+
 _BY_NUMBER: Final = (
     "the table was dropped and made anew at its source, or its database restored from a dump"
 )
@@ -72,7 +76,12 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
     found, barrier = break_of(plan, asked), said.barrier
     if found is not None and policy is not OnBreak.KEEP:
         place = _position(plan, found)
-        if not place or (policy is OnBreak.STOP and plan.published is not None):
+        is_scattered = plan.layout.scheme is Scheme.OFFSET and plan.partitions > 1
+        if plan.published is None and is_scattered:
+            _log.warning(
+                "table=%s: %s: nothing tells which rows are older", plan.entry.table, found.why
+            )
+        elif not place or (policy is OnBreak.STOP and plan.published is not None):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
     identity = said.identity if identity is None else identity
@@ -89,9 +98,11 @@ def _position(plan: BatchPlan, found: Break) -> str:
     Once files were numbered anew, nothing tells of which numbering a statement is.
     """
     scheme = plan.layout.scheme
-    if found.place is None or scheme not in {Scheme.BINLOG, Scheme.MARIADB}:
+    if found.place is None or scheme not in _PLACED:
         return ""
-    if Numbering.from_json(plan.numbering).begins:
+    if scheme is Scheme.OFFSET and plan.partitions > 1:  # those of others have no place beside it
+        return ""
+    if scheme in _BINLOGS and Numbering.from_json(plan.numbering).begins:
         return ""
     numbers = [*found.place, 0, 0]
     return encode(numbers[: scheme.numbers]).hex().upper()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import CdcError, ConflictError
 from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, UnknownColumn, Waiting
 
@@ -58,6 +59,17 @@ class Lacking:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Statements on the table lie among its records; the next plan knows what they have done.
+
+    Attributes:
+        where: they lie.
+    """
+
+    where: tuple[Coordinate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Unwritten:
     """Records have schemas that the plan did not know; the next one has looked for all."""
 
@@ -69,4 +81,7 @@ class Conflict:
     error: ConflictError
 
 
-Outcome = Merged | Requeued | Waiting | Nothing | Longer | Wider | Lacking | Unwritten | Conflict
+Unlike = Wider | Lacking | Told | Unwritten
+"""Its records have something in them that the plan did not know."""
+
+Outcome = Merged | Requeued | Waiting | Nothing | Longer | Unlike | Conflict

@@ -63,6 +63,7 @@ class BatchPlan:
         is_behind: the log goes on beyond the hour that the batch stays within.
         barrier: position that all rows older than it are another table's, hexadecimal; empty
             without one.
+        is_told: what statements among its records have done is known.
         unread: all that the log held beyond ``start``; empty for what was merged before.
         attempt: unique.
     """
@@ -91,6 +92,7 @@ class BatchPlan:
     numbering: str = ""
     permit: str = ""
     barrier: str = ""
+    is_told: bool = True
     unread: tuple[OffsetRange, ...] = ()
     epochs: Epochs = field(default_factory=dict)
 

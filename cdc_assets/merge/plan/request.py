@@ -53,6 +53,7 @@ class Request:
         work: what is to be merged.
         limits: how many times the source's limit of records the batch may hold.
         columns: those that only the records have shown; ``lacking`` those that some lack.
+        told: where statements lie among the records; None before that was found out.
         all_schemas: whether all records are asked for the schema they were written with.
         tries: how often the batch was planned because another writer came first.
     """
@@ -63,13 +64,14 @@ class Request:
     limits: int = 1
     columns: tuple[UnknownColumn, ...] = ()
     lacking: tuple[str, ...] = ()
+    told: tuple[Coordinate, ...] | None = None
     all_schemas: bool = False
     tries: int = 1
 
     @property
     def has_learned(self) -> bool:
         """Whether a try before this one has told something of the same records."""
-        return bool(self.columns or self.lacking or self.all_schemas)
+        return bool(self.columns or self.lacking or self.told or self.all_schemas)
 
     def longer(self) -> Request:
         """The same with more room."""
@@ -82,6 +84,10 @@ class Request:
     def without(self, columns: tuple[str, ...]) -> Request:
         """The same, knowing that records lack columns."""
         return replace(self, lacking=(*self.lacking, *columns))
+
+    def knowing(self, told: tuple[Coordinate, ...]) -> Request:
+        """The same, knowing where statements lie; what they do to columns is learned anew."""
+        return replace(self, told=told, columns=(), lacking=())
 
     def with_all_schemas(self) -> Request:
         """The same, knowing that records have schemas that were not met before."""

@@ -11,6 +11,7 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.log.hours import HourWindow
+from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.types import TableSchema
 
 
@@ -28,6 +29,7 @@ class BatchResult:
         tombstones_skipped: records without a value: Debezium sends one after each delete.
         passed_over: records that are no changes; ``of_others`` those of other tables in the topic,
             of which ``other_tables`` names the most frequent as ``schema.table``.
+        statements: on the table, that came among its rows.
         stale: keys whose newest change in the batch was older than what the lake had.
         latency: publish time minus source commit time, of the changes of this batch.
         slo: latencies of all the hours that the SLO looks at, after this batch.
@@ -65,6 +67,7 @@ class BatchResult:
     passed_over: int = 0
     of_others: int = 0
     other_tables: tuple[str, ...] = ()
+    statements: tuple[Ddl, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

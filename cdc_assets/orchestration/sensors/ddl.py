@@ -31,7 +31,7 @@ def ddl_sensor(
         followed = Followed.of(context.cursor)
         told = follow(services, entries, followed)
         return dg.SensorResult(
-            asset_events=[_observation(each) for each in told.statements],
+            asset_events=[observation(each) for each in told.statements],
             cursor=followed.to_cursor(),
             skip_reason=" ".join(_said(told)),
         )
@@ -54,7 +54,8 @@ def _said(told: Told) -> Iterator[str]:
         yield f"Not readable: {', '.join(map(str, told.unreadable))}."
 
 
-def _observation(found: TableStatement) -> dg.AssetObservation:
+def observation(found: TableStatement) -> dg.AssetObservation:
+    """Of a statement, on its table's asset."""
     ddl, at = found.ddl, found.ddl.at
     does = "; ".join(each.describe() for each in found.changes)
     hidden = "not shown: it names a column that is excluded or masked"

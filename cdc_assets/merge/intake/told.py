@@ -1,0 +1,37 @@
+"""Finds the statements that lie among a batch's records."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.position import Floors
+from cdc_assets.errors import TerminalError
+from cdc_assets.formats.spec import STATEMENT
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.statements.failures import translated
+
+_MOST: Final = 1000
+
+
+def statements_among(decoder: BatchDecoder, floors: Floors) -> tuple[Coordinate, ...]:
+    """Where statements lie that may have changed the table otherwise than row by row.
+
+    Args:
+        decoder: of the batch; which columns it knows is of no account.
+        floors: see `cdc_assets.changes.position.floor_at`.
+
+    Raises:
+        TerminalError: if there are too many to be looked at one by one.
+    """
+    plan, likely = decoder.plan, decoder.format.may_tell(decoder.raw)
+    with translated("look for statements", plan.where):
+        decoded = decoder.decode(floors, likely)
+        found = decoded.where(F.col("op") == STATEMENT).select("partition", "offset")
+        rows = found.distinct().limit(_MOST + 1).collect()
+    if len(rows) > _MOST:
+        what = f"a batch holds more than {_MOST} statements on the table"
+        raise TerminalError(what, where=plan.where, remedy="lower batch.max_records")
+    return tuple(sorted(Coordinate(plan.entry.topic, *row) for row in rows))
