@@ -76,6 +76,7 @@ ifdef STACK
 	  cdc_assets_tests/stack/test_truth_mariadb.py cdc_assets_tests/stack/test_altered_mariadb.py \
 	  cdc_assets_tests/stack/test_ddl_mariadb.py cdc_assets_tests/stack/test_statements.py \
 	  cdc_assets_tests/merge/test_statements.py \
+	  cdc_assets_tests/merge/test_statements_among_rows.py \
 	  cdc_assets_tests/merge/test_renamed.py cdc_assets_tests/merge/test_dropped.py \
 	  cdc_assets_tests/merge/test_generated_rows_evolution.py \
 	  $(PYTEST_ARGS)

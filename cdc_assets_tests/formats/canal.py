@@ -95,6 +95,7 @@ def change(said: Flat) -> Any:
     return RowChange(
         eventType=EVENTS.index(said["type"]),
         isDdl=said["isDdl"],
+        sql=said["sql"],
         rowDatas=[_row(said, now, old or {}) for now, old in zip(rows, olds, strict=True)],
     )
 

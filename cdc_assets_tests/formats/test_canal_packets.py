@@ -32,7 +32,7 @@ SAID = [
     ddl("ALTER", "ALTER TABLE items ADD x INT"),
     flat("DELETE", [row(2, None)]),
 ]
-SHARED = ("database", "table", "type", "isDdl", "es")
+SHARED = ("database", "table", "type", "isDdl", "es", "sql")
 OF_ROWS = ("data", "mysqlType", "pkNames")
 GOLDEN = Path(__file__).parent / "golden" / "canal_packets.json"
 
