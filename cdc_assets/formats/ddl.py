@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import sqlglot
@@ -31,11 +31,25 @@ _STRINGS: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 _ALTER: Final = re.compile(r"(?i)^(\s*alter)\s+(?:online\s+|ignore\s+)+(?=table\b)")
 """MariaDB's; sqlglot does not know the two words, which change nothing about the columns."""
 
+_RENAME_AS: Final = re.compile(r"(?i)^(\s*alter\s+table\s[^,;']*\srename)\s+(?:as|=)\s")
+
 _NAME: Final = r'(?:`[^`]+`|"[^"]+"|\[[^\]]+\]|[\w$#]+)'
 _TEMPORARY: Final = re.compile(
     r"(?i)^\s*(?:create|drop)\s+(?:/\*!\d*\s+)?(?:or\s+replace\s+)?temporary\b"
 )
 """Tables of a session, whose names hide others; MySQL drops them so when it ends."""
+
+_OF_NO_TABLE: Final = re.compile(
+    r"(?i)^\s*(?:create|alter|drop)\s+(?:or\s+replace\s+)?"
+    r"(?:(?:algorithm|definer|sql\s+security|unique|fulltext|spatial|online|offline|aggregate)\b"
+    r"(?:\s*=\s*(?:`[^`]*`|'[^']*'|[^\s`'])+|\s+(?:definer|invoker)\b)?\s+)*"
+    r"(?:trigger|procedure|function|event|view|user|role|server|package|index)\b"
+)
+"""Of a database's other things, which name tables without changing their columns or rows."""
+
+_LONGEST: Final = 1_000_000
+"""Characters of a statement that is parsed. A table of thousands of columns takes some hundred
+thousand."""
 
 _THINNED: Final = re.compile(
     rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s.*?"
@@ -43,6 +57,21 @@ _THINNED: Final = re.compile(
     r"convert\s+table|switch\s+to|(?:discard|import)\s+tablespace)\b"
 )
 """Rows that go or come with a whole partition, or file."""
+
+_PLAIN: Final = re.compile(
+    rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s+(?:"
+    r"(?:add|reorganize|coalesce|rebuild|optimize|analyze|check|repair)\s+partition\b.*|"
+    r"partition\s+by\b.*|"
+    r"(?:convert\s+to\s+(?:character\s+set|charset)|remove\s+(?:partitioning|ttl)|"
+    r"alter\s+index|force|(?:dis|en)able\s+keys|set\s+tiflash|ttl)\b[^,]*)$"
+)
+"""What sqlglot has no tree for, and changes neither columns nor rows."""
+
+_CREATED: Final = re.compile(
+    rf"(?is)^\s*create\s+(or\s+replace\s+)?table\s+(if\s+not\s+exists\s+)?"
+    rf"({_NAME}(?:\s*\.\s*{_NAME})*)(?=[\s(])"
+)
+"""What it does is known without its columns."""
 
 _OTHER: Final = re.compile(rf"(?i)\b(?:with|to|convert)\s+table\s+({_NAME}(?:\s*\.\s*{_NAME})*)")
 
@@ -66,7 +95,8 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
     parts = [next(filter(None, found)) for found in _NAMES.findall(text)]
     words = frozenset(name.casefold() for part in parts for name in (part, *part.split(".")))
     plain = _ALTER.sub(r"\1 ", _COMMENTS.sub("", text))
-    if _TEMPORARY.match(plain):
+    plain = _RENAME_AS.sub(r"\1 to ", plain)
+    if _TEMPORARY.match(plain) or _OF_NO_TABLE.match(plain):
         return Statement((), words)
     try:
         if thinned := _THINNED.match(_STRINGS.sub("''", plain)):
@@ -74,12 +104,27 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
             tables = (_relation(exp.to_table(each, dialect=dialect), schema) for each in names)
             changes = tuple(TableChange(TableChangeKind.THINNED, each) for each in tables)
             return Statement(changes, words)
+        if altered := _PLAIN.match(_STRINGS.sub("''", plain)):
+            table = _relation(exp.to_table(altered[1], dialect=dialect), schema)
+            return Statement((TableChange(TableChangeKind.ALTERED, table),), words)
+        if len(plain) > _LONGEST:
+            raise _UnreadError
         with _quiet():
             trees = sqlglot.parse(plain, read=dialect)
         changes = tuple(c for tree in trees if tree is not None for c in _changes(tree, schema))
     except (_UnreadError, SqlglotError, RecursionError):
-        return Statement((), words, is_read=False)
+        return _by_its_begin(plain, dialect, schema, words)
     return Statement(changes, words)
+
+
+def _by_its_begin(plain: str, dialect: str, schema: str, words: frozenset[str]) -> Statement:
+    """Of a statement that cannot be parsed."""
+    if found := _CREATED.match(plain):
+        with suppress(_UnreadError, SqlglotError):
+            table = _relation(exp.to_table(found[3], dialect=dialect), schema)
+            kind, conditional = TableChangeKind.CREATED, bool(found[2])
+            return Statement((TableChange(kind, table, is_conditional=conditional),), words)
+    return Statement((), words, is_read=False)
 
 
 @contextmanager

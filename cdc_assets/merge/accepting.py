@@ -21,7 +21,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Permit, Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.formats.histories import Histories
+from cdc_assets.formats.histories import Histories, after_statements
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
@@ -36,6 +36,7 @@ from cdc_assets.merge.intake.planning import Pending, Planner
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.same_table import break_of
+from cdc_assets.merge.intake.told import read_statements, statements_among
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
@@ -44,7 +45,7 @@ from cdc_assets.merge.tables.known import Known
 from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.history import Break
+from cdc_assets.schema.history import Break, History
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,14 @@ class RestartDesk:
         with translated("look at positions", plan.where):
             return self._looked(plan, watch)
 
-    def _looked(self, plan: BatchPlan, watch: RestartWatch) -> Acceptable | None:
+    def _raw(self, plan: BatchPlan) -> DataFrame:
         options = self._config.kafka.spark_options()
         if self._planner.format(plan.entry).reads_headers(plan.layout):
             options = {**options, **WITH_HEADERS}
-        raw = read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
+        return read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
+
+    def _looked(self, plan: BatchPlan, watch: RestartWatch) -> Acceptable | None:
+        raw = self._raw(plan)
         decoder = BatchDecoder(
             raw, plan, self._planner.format(plan.entry), self._preparation(plan).writers(plan, raw)
         )
@@ -166,7 +170,13 @@ class RestartDesk:
     def _asked(self, plan: BatchPlan) -> Asked:
         fmt = self._planner.format(plan.entry)
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
-        history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
+        if fmt.tells_statements:
+            where = statements_among(BatchDecoder(self._raw(plan), plan, fmt), plan.snapshot_starts)
+            told, topic = read_statements(self._log, fmt, where), plan.identity.topic_id
+            known = stored if stored and stored.topic == topic else History(topic=topic)
+            history = after_statements(known, plan.entry, told)
+        else:
+            history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
         return Asked(self._config.source(plan.entry.table.source), history)
 
     def accept(self, entry: TableEntry, found: Acceptable) -> None:

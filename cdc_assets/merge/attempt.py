@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,7 +34,7 @@ from cdc_assets.merge.intake.planning import Pending, Planner, spans
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
-from cdc_assets.merge.intake.told import statements_among
+from cdc_assets.merge.intake.told import read_statements, statements_among
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.outcome import (
     Conflict,
@@ -99,6 +99,9 @@ class Attempts:
         spark: gives the session; called when the first statement is sent.
         clock: wall clock.
         shared: what the run has read of topics of many tables; None if each table reads alone.
+
+    Attributes:
+        histories: what was read of topics of statements, which other tables may use too.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class Attempts:
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
-        self._histories = Histories(log)
+        self.histories = Histories(log)
         self.planner = Planner(config, lake, log, clock)
 
     def watch(self, entry: TableEntry) -> Watch:
@@ -286,7 +289,7 @@ class Attempts:
         if held is None:
             history, statements = self._history(plan, fmt), ()
             if request.told and history is not None:
-                statements = self._statements(fmt, request.told)
+                statements = read_statements(self._log, fmt, request.told)
                 history = after_statements(history, entry, statements)
             asked = Asked(self._source(entry), history)
             held = self._held = Held(_batch(request), plan.end, asked, statements)
@@ -308,16 +311,6 @@ class Attempts:
             return ()
         return statements_among(BatchDecoder(records, plan, fmt), plan.snapshot_starts)
 
-    def _statements(self, fmt: Format, where: Sequence[Coordinate]) -> tuple[Ddl, ...]:
-        """In the order in which they were sent."""
-        records = [
-            record
-            for at in where
-            for record in self._log.part({(at.topic, at.partition): (at.offset, at.offset + 1)})
-        ]
-        records.sort(key=lambda each: (each.timestamp, each.coordinate))
-        return tuple(ddl for record in records for ddl in fmt.statements(record))
-
     def _held_for(self, request: Request) -> Held | None:
         held = self._held
         is_same = held is not None and held.batch == _batch(request)
@@ -338,7 +331,7 @@ class Attempts:
         if fmt.tells_statements:
             topic = plan.identity.topic_id
             return stored if stored and stored.topic == topic else History(topic=topic)
-        return self._histories.of(plan.entry, fmt, plan.layout.scheme, stored)
+        return self.histories.of(plan.entry, fmt, plan.layout.scheme, stored)
 
     def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
         """The schemas of the records; those of a few of them as long as that may do."""

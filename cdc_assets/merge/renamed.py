@@ -85,6 +85,7 @@ class Renames:
         config: the configuration.
         spark: gives the session.
         clock: wall clock.
+        histories: what the run has read of topics of statements.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Renames:
         spark: Callable[[], SparkSession],
         *,
         clock: Callable[[], datetime],
+        histories: Histories | None = None,
     ) -> None:
         self._config = config
         self._spark = spark
@@ -100,8 +102,8 @@ class Renames:
         self._lake = QuarantineLake(config)
         self._log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
         self._planner = Planner(config, self._lake, self._log, clock)
-        self._histories = Histories(self._log)
-        self._replicator = Replicator(config, spark, clock=clock)
+        self._histories = histories or Histories(self._log)
+        self._replicator = Replicator(config, spark, clock=clock, histories=self._histories)
 
     # ── whose rows they are ──────────────────────────────────────────────────────────────
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.histories import Histories
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
@@ -58,6 +59,7 @@ class Replicator:
         spark: gives the session; called when the first statement is sent.
         clock: wall clock, for latencies and attempt times.
         shared: what the run has read of topics of many tables; None if each table reads alone.
+        histories: likewise of topics of statements.
     """
 
     def __init__(
@@ -67,9 +69,12 @@ class Replicator:
         *,
         clock: Callable[[], datetime] = utc_now,
         shared: SharedReadings | None = None,
+        histories: Histories | None = None,
     ) -> None:
         log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
         self._attempts = Attempts(config, Lake(config), log, spark, clock, shared)
+        if histories is not None:
+            self._attempts.histories = histories
 
     def drain(
         self,

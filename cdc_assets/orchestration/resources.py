@@ -31,6 +31,8 @@ from cdc_assets.orchestration.endpoint import require_listener
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from cdc_assets.formats.histories import Histories
+    from cdc_assets.log.kafka import KafkaLog
     from cdc_assets.merge.intake.shared_reading import SharedReadings
     from cdc_assets.registry import TableEntry
 
@@ -51,6 +53,7 @@ class ReplicationSpark(LazyPySparkResource):
     """
 
     _shared: SharedReadings | None = PrivateAttr(default=None)
+    _histories: Histories | None = PrivateAttr(default=None)
 
     @classmethod
     def _is_dagster_maintained(cls) -> bool:
@@ -79,6 +82,14 @@ class ReplicationSpark(LazyPySparkResource):
             self._shared = SharedReadings(tables)
         return self._shared
 
+    def histories(self, log: KafkaLog) -> Histories:
+        """What statements have made of the run's tables: each topic of them is read once."""
+        from cdc_assets.formats.histories import Histories
+
+        if self._histories is None:
+            self._histories = Histories(log)
+        return self._histories
+
     def forget(self) -> None:
         """Give the session up, usable or not; the next use makes a new one."""
         session, self._spark_session = self._spark_session, None
@@ -92,7 +103,7 @@ class ReplicationSpark(LazyPySparkResource):
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Close what was opened."""
         self.forget()
-        self._shared = None
+        self._shared = self._histories = None
 
     def _init_session(self) -> None:
         if self._spark_session is not None:

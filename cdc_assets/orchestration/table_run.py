@@ -194,7 +194,8 @@ class TableRun:
         from cdc_assets.merge.renamed import Renames
 
         config, clock = self.services.config, self.services.clock
-        renames = Renames(config, self.spark.session, clock=clock)
+        histories = self.spark.histories(self.services.log)
+        renames = Renames(config, self.spark.session, clock=clock, histories=histories)
         known = replicated(config, self.services.registry.load())
         if any(each.renamed and each.topic == self.entry.topic for each in known):
             yield self._quiet_result()  # another step of the run has found out before
@@ -398,7 +399,8 @@ class TableRun:
         from cdc_assets.merge import Replicator
 
         config, session, clock = self.services.config, self.spark.session, self.services.clock
-        return Replicator(config, session, clock=clock, shared=self._shared)
+        histories = self.spark.histories(self.services.log)
+        return Replicator(config, session, clock=clock, shared=self._shared, histories=histories)
 
     @property
     def _shared(self) -> SharedReadings:

@@ -201,7 +201,10 @@ def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> 
                 return history
             return replace(history, is_there=False, became=change.renamed_to)
         case TableChangeKind.ALTERED:
-            return history.with_columns(change.columns, names)
+            found = history.with_columns(change.columns, names)
+            if (name := _swapped(change.columns)) is None:
+                return found
+            return found.with_break(ddl, f"columns have exchanged their names ({name} and others)")
         case TableChangeKind.THINNED:
             return history.with_break(ddl, change.describe())
         case TableChangeKind.TRUNCATED:  # an event of the table's own topic tells it
@@ -220,6 +223,22 @@ def _after_unread(history: History, ddl: Ddl, names: tuple[str, ...] | None) -> 
     if names is not None and {*names} <= {*found.numbers}:
         return found
     return found.with_break(ddl, "a statement cannot be read, which may have renamed columns")
+
+
+def _swapped(changes: Iterable[ColumnChange]) -> str | None:
+    """One of columns that exchange their names: records from before it look like those after it.
+
+    Renames of one statement happen at once.
+    """
+    to = {c.name.casefold(): c.renamed_to.casefold() for c in changes if c.renamed_to}
+    for name, then in to.items():
+        at, seen = then, {name}
+        while at in to and at not in seen:
+            seen.add(at)
+            at = to[at]
+        if at == name and len(seen) > 1:
+            return name
+    return None
 
 
 def _is_known(history: History) -> bool:

@@ -57,6 +57,34 @@ SAID = [
         "RENAME TABLE `a` TO b, x.`c d` TO s.d",
         ["shop.a: the table is called shop.b now", "x.c d: the table is called s.d now"],
     ),
+    (
+        "mysql",
+        "ALTER TABLE t PARTITION BY HASH(id)",
+        ["shop.t: no column is added, dropped, renamed or retyped"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (5))",
+        ["shop.t: no column is added, dropped, renamed or retyped"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        ["shop.t: no column is added, dropped, renamed or retyped"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t SET TIFLASH REPLICA 1",
+        ["shop.t: no column is added, dropped, renamed or retyped"],
+    ),
+    ("mysql", "ALTER TABLE t RENAME AS u", ["shop.t: the table is called shop.u now"]),
+    (
+        "mysql",
+        "CREATE TABLE IF NOT EXISTS `t`(id int, at point srid 4326)",
+        ["shop.t: the table was created"],
+    ),
+    ("mysql", "CREATE DEFINER=`a b`@`%` TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @a = 1", []),
+    ("mysql", "CREATE SPATIAL INDEX i ON t (at)", []),
     ("mysql", "TRUNCATE t", ["shop.t: the table was truncated"]),
     ("mysql", "TRUNCATE TABLE `x`.`t`", ["x.t: the table was truncated"]),
     (
@@ -94,7 +122,7 @@ def test_what_a_statement_does_is_told(dialect: str, text: str, said: list[str])
     ("dialect", "text"),
     [
         ("mysql", "ALTER TABLE t ADD COLUMN (a int, b int)"),
-        ("mysql", "ALTER TABLE t PARTITION BY HASH(id)"),
+        ("mysql", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, ADD a int"),
         ("mysql", "ALTER TABLE `t` not sql at all (("),
         ("oracle", "ALTER TABLE T MODIFY (A NUMBER(9))"),
         ("tsql", "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'"),

@@ -9,7 +9,9 @@ import pytest
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge import BatchResult
+from cdc_assets.merge.accepting import RestartDesk
 from cdc_assets.merge.intake.same_table import AnotherTableError
+from cdc_assets.merge.replicate import utc_now
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.formats.canal import as_json, as_packet, ddl, flat
 from cdc_assets_tests.merge.one_table import Make
@@ -99,14 +101,18 @@ def test_a_table_that_is_made_anew_stops_or_loses_its_older_rows(
     with pytest.raises(AnotherTableError, match="dropped and made anew"):
         send(stopping, *anew)
     assert rows(stopping) == {1: "a", 2: "b"}
+    entry = stopping.entry(TABLE)
+    desk = RestartDesk(stopping.config, stopping.spark, clock=utc_now)
+    assert desk.another_table(entry) is not None
+    desk.accept_table(entry)
+    assert desk.another_table(entry) is None
+    stopping.merge(TABLE)
+    assert rows(stopping) == {1: "a", 2: "b", 7: "new"}
     emptied = canal(recreated_table="truncate")
     send(emptied, put(1, "last"), *anew)
     assert rows(emptied) == {7: "new"}
     send(emptied, put(8, "next"))
     assert rows(emptied) == {7: "new", 8: "next"}
-    kept = canal(recreated_table="keep")
-    send(kept, *anew)
-    assert rows(kept) == {1: "a", 2: "b", 7: "new"}
 
 
 def test_a_first_batch_takes_no_rows_of_a_table_before(canal: Callable[..., Pipeline]) -> None:

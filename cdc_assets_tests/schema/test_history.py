@@ -94,6 +94,11 @@ def test_a_column_keeps_its_number(
         (["RENAME TABLE people TO a, b TO people"], "was given its name: shop.b before", None),
         (["ALTER TABLE b RENAME TO people"], "was given its name", None),
         (["ALTER TABLE people TRUNCATE PARTITION p"], "whole partitions", None),
+        (
+            ["ALTER TABLE people CHANGE name age int, CHANGE age Name int"],
+            "exchanged their names",
+            None,
+        ),
         (["ALTER TABLE orders EXCHANGE PARTITION p WITH TABLE people"], "whole partitions", None),
     ],
 )

@@ -1,7 +1,8 @@
-"""Finds the statements that lie among a batch's records."""
+"""Finds, and reads, the statements that lie among a batch's records."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import functions as F
@@ -9,9 +10,12 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Floors
 from cdc_assets.errors import TerminalError
+from cdc_assets.formats.format import Format
 from cdc_assets.formats.spec import STATEMENT
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.statements.failures import translated
+from cdc_assets.schema.ddl import Ddl
 
 _MOST: Final = 1000
 
@@ -35,3 +39,18 @@ def statements_among(decoder: BatchDecoder, floors: Floors) -> tuple[Coordinate,
         what = f"a batch holds more than {_MOST} statements on the table"
         raise TerminalError(what, where=plan.where, remedy="lower batch.max_records")
     return tuple(sorted(Coordinate(plan.entry.topic, *row) for row in rows))
+
+
+def read_statements(log: KafkaLog, fmt: Format, where: Sequence[Coordinate]) -> tuple[Ddl, ...]:
+    """The statements that lie there, in the order in which they were sent.
+
+    Raises:
+        UnreachableError: if Kafka does not answer.
+    """
+    records = [
+        record
+        for at in where
+        for record in log.part({(at.topic, at.partition): (at.offset, at.offset + 1)})
+    ]
+    records.sort(key=lambda each: (each.timestamp, each.coordinate))
+    return tuple(ddl for record in records for ddl in fmt.statements(record))
