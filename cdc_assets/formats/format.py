@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.names import PlainTopics, TopicNames
@@ -138,8 +139,15 @@ class Format(ABC):
         """
         return None
 
-    def statements(self, record: RawRecord) -> tuple[Ddl, ...]:
-        """What a record among those of rows tells of statements, where `tells_statements`."""
+    def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
+        """The statements that a record of a table's topic tells of, in order; of any tables.
+
+        Never raises for a record.
+
+        Args:
+            record: of a format that `tells_statements`.
+            scheme: of the table's positions; `Ddl.place` is in its terms.
+        """
         return ()
 
     def may_tell(self, raw: DataFrame) -> DataFrame:

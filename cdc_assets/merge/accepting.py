@@ -172,7 +172,8 @@ class RestartDesk:
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
         if fmt.tells_statements:
             where = statements_among(BatchDecoder(self._raw(plan), plan, fmt), plan.snapshot_starts)
-            told, topic = read_statements(self._log, fmt, where), plan.identity.topic_id
+            told = read_statements(self._log, fmt, plan.layout.scheme, where)
+            topic = plan.identity.topic_id
             known = stored if stored and stored.topic == topic else History(topic=topic)
             history = after_statements(known, plan.entry, told)
         else:

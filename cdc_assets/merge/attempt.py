@@ -289,7 +289,7 @@ class Attempts:
         if held is None:
             history, statements = self._history(plan, fmt), ()
             if request.told and history is not None:
-                statements = read_statements(self._log, fmt, request.told)
+                statements = read_statements(self._log, fmt, plan.layout.scheme, request.told)
                 history = after_statements(history, entry, statements)
             asked = Asked(self._source(entry), history)
             held = self._held = Held(_batch(request), plan.end, asked, statements)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.json_text import read_object
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.canal import messages
 from cdc_assets.formats.canal.messages import Message
+from cdc_assets.formats.canal.statements import statements_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.sample import Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
@@ -77,11 +79,9 @@ class Canal(Format):
         """Whether a message of it is of the table, and has rows."""
         return any(map(messages.rows_of, self.mine(record, table)))
 
-    def statements(self, record: RawRecord) -> tuple[Ddl, ...]:
+    def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
         """By ``isDdl`` and ``sql``."""
-        read = enumerate(self.flat(record))
-        found = (messages.statement_of(m, record.coordinate, index) for index, m in read)
-        return tuple(each for each in found if each is not None)
+        return tuple(statements_of(self.flat(record), record.coordinate, scheme))
 
     def mine(self, record: RawRecord, table: TableName) -> list[Message]:
         """The messages of a record that change rows of a table."""

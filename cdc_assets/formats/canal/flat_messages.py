@@ -23,7 +23,6 @@ from cdc_assets.formats.canal.messages import (
     PASSED_OVER,
     ROLLED_BACK,
     ROWS,
-    STATEMENTS,
     TRUNCATE,
     UPDATE,
 )
@@ -46,6 +45,7 @@ _ROLLED_BACK: Final = (
     "a prepared transaction was rolled back (XA ROLLBACK), the rows of which came before it: which "
     "these are is not known"
 )
+_OF_DATABASE: Final = r"(?i)\bdrop\s+(?:database|schema)\b"
 _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql")
 
 
@@ -135,7 +135,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     """What one row of a message says."""
     head, row = document.getField("head"), document.getField("row")
     data, old = row.getField("data"), row.getField("old")
-    op = _op(head)
+    op = _op(head, spec.table)
     is_delete = op == "d"
 
     def before(column: Column) -> Expression:
@@ -159,19 +159,27 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     )
 
 
-def _op(head: Expression) -> Expression:
+def _op(head: Expression, table: TableName) -> Expression:
     kind = head.getField("type")
     named = F.when(kind == INSERT, _OPS[INSERT])
     for name in (UPDATE, DELETE, TRUNCATE):
         named = named.when(kind == name, _OPS[name])
-    named = named.when(_is_statement(head), STATEMENT)
+    named = named.when(_is_statement(head, table), STATEMENT)
     is_ddl = F.coalesce(head.getField("isDdl"), F.lit(False))
     return named.when(is_ddl | kind.isin(*PASSED_OVER), CONTROL)
 
 
-def _is_statement(head: Expression) -> Expression:
-    is_ddl = F.coalesce(head.getField("isDdl"), F.lit(False))
-    return is_ddl & head.getField("type").isin(*sorted(STATEMENTS))
+def _is_statement(head: Expression, table: TableName) -> Expression:
+    """Whether it tells of a statement that may be on the table, also as one of several.
+
+    Of a packet the text is not told here.
+    """
+    database, name, text = (head.getField(each) for each in ("database", "table", "sql"))
+    is_named = (database == table.schema) & (name == table.name)
+    is_about = F.contains(F.lower(text), F.lit(table.name.lower())) | text.rlike(_OF_DATABASE)
+    may_be = F.coalesce(is_named, F.lit(False)) | F.coalesce(is_about, F.lit(True))
+    is_change = head.getField("type").isin(*_OPS)
+    return F.coalesce(head.getField("isDdl") & may_be & ~is_change, F.lit(False))
 
 
 def _source(head: Expression, spec: ReadSpec) -> Expression:
@@ -190,11 +198,9 @@ def _other(head: Expression, table: TableName) -> Expression:
     """The table that a message is of, if it names one and that is another."""
     database, name = head.getField("database"), head.getField("table")
     other = _is_named(head) & ((database != table.schema) | (name != table.name))
-    text = F.lower(F.coalesce(head.getField("sql"), F.lit("")))
-    other &= ~(_is_statement(head) & F.contains(text, F.lit(table.name.lower())))
     changes = head.getField("type").isin(*ROWS)
     named = F.when(changes, F.concat_ws(".", database, name)).otherwise("")
-    return F.when(other, named)
+    return F.when(other & ~_is_statement(head, table), named)
 
 
 def _is_named(head: Expression) -> Expression:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from cdc_assets.changes.json_text import mapping, natural
 from cdc_assets.changes.names import TableName
-from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.databases.mysql.text_types import describe_text_table
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.schema.ddl import Ddl, Statement
 from cdc_assets.schema.described import Described
 
 INSERT, UPDATE, DELETE, TRUNCATE = "INSERT", "UPDATE", "DELETE", "TRUNCATE"
@@ -32,14 +28,8 @@ PASSED_OVER: Final = frozenset({WATERMARK, MARKS, "QUERY", "XACOMMIT"})
 """Types of messages that change no rows: marks; the text of a statement whose rows follow
 (``binlog_rows_query_log_events``); the end of a prepared transaction whose rows came before."""
 
-STATEMENTS: Final = frozenset({"ALTER", "CREATE", "ERASE", "RENAME"})
-"""With ``isDdl``, what may change a table otherwise than row by row; ERASE is ``DROP TABLE``."""
-
 ROLLED_BACK: Final = "XAROLLBACK"
 ROWS: Final = frozenset({INSERT, UPDATE, DELETE})
-
-LINE_BITS: Final = 20
-"""Of a position's last number, for the message within its record; as `cdc_assets.formats.spec`."""
 
 Message = Mapping[str, Any]
 
@@ -91,47 +81,6 @@ def source_of(message: Message) -> JsonObject:
     """Where it comes from, as `cdc_assets.changes.position.scheme_of` asks it."""
     commit = natural(mapping(message.get("_tidb")).get("commitTs"))
     return {"connector": "canal"} if commit is None else {"connector": "ticdc", "commitTs": commit}
-
-
-def statement_of(message: Message, coordinate: Coordinate, index: int) -> Ddl | None:
-    """The statement that a message tells of; None if it tells none that may change a table.
-
-    Args:
-        message: of a record.
-        coordinate: of the record.
-        index: of the message in it.
-    """
-    text, database, at = message.get("sql"), message.get("database"), natural(message.get("es"))
-    if message.get("isDdl") is not True or _type(message) not in STATEMENTS:
-        return None
-    if not isinstance(text, str) or not isinstance(database, str):
-        text, database = "", ""
-    last = (coordinate.offset << LINE_BITS) + index
-    commit = natural(mapping(message.get("_tidb")).get("commitTs"))
-    return Ddl(
-        text=text,
-        statement=_read(text, database, message),
-        position=f"commit {commit}" if commit is not None else f"offset {coordinate.offset}",
-        at=_time(at),
-        coordinate=coordinate,
-        place=(last, 0) if commit is None else (commit, last),
-    )
-
-
-def _read(text: str, database: str, message: Message) -> Statement:
-    """A statement whose text is not told is one on the table that its message names."""
-    if text:
-        return read_statement(text, "mysql", database)
-    table = message.get("table")
-    names = frozenset({table.casefold()}) if isinstance(table, str) else frozenset[str]()
-    return Statement((), names, is_read=False)
-
-
-def _time(at: int | None) -> datetime | None:
-    try:
-        return None if at is None else datetime.fromtimestamp(at / 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
 
 
 def types_text(message: Message) -> str | None:

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.json_text import read_object
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats import guessed
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.maxwell import messages
+from cdc_assets.formats.maxwell.statements import statement_of
 from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.described import Described
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
 
     from cdc_assets.databases.catalog import SourceTable
     from cdc_assets.formats.envelope import Envelope
@@ -45,6 +49,7 @@ class MaxwellJson(Format):
     name = "maxwell-json"
     has_many_tables = True
     tells_tables = True
+    tells_statements = True
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
@@ -81,6 +86,17 @@ class MaxwellJson(Format):
         message = read_object(record.value)
         is_mine = messages.table_of(message, table.source) == table
         return is_mine and (messages.holds_row(message) or messages.is_encrypted(message))
+
+    def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
+        """By ``type``, ``def`` and ``sql``."""
+        found = statement_of(read_object(record.value), record.coordinate, scheme)
+        return () if found is None else (found,)
+
+    def may_tell(self, raw: DataFrame) -> DataFrame:
+        """Those that have the text of such a type, in a value perhaps."""
+        from cdc_assets.formats.record_json import value_text
+
+        return raw.where(value_text().rlike(r'"type"\s*:\s*"(?:table|database)-'))
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
         """Tables without a key."""

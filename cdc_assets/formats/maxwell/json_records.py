@@ -7,13 +7,14 @@ from typing import Final
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.maxwell.messages import DDL, MARKS, OPS
-from cdc_assets.formats.spec import CONTROL, ROW_OPS, ReadSpec
+from cdc_assets.formats.spec import CONTROL, ROW_OPS, STATEMENT, ReadSpec
 from cdc_assets.schema.types import Column
 
-_TEXTS: Final = ("database", "table", "type", "ts", "encrypted", "reason")
+_TEXTS: Final = ("database", "table", "type", "ts", "encrypted", "reason", "sql")
 
 
 def document(spec: ReadSpec) -> Expression:
@@ -30,7 +31,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     message = images.body_of(document)
     data, old = (images.image_of(document, name) for name in ("data", "old"))
     names, old_names = (images.names_in(document, each) for each in ("data", "old"))
-    op = _op(message)
+    op = _op(message, spec.table)
     is_delete, is_row = op == "d", op.isin(*ROW_OPS)
 
     def before(column: Column) -> Expression:
@@ -52,19 +53,30 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
         ordinal=F.lit(None).cast("bigint"),
         reject=F.coalesce(unread, _rejection(message, op, is_change)),
         other_table=F.when(
-            unread.isNull(), images.other_table(database, table, spec.table, is_change)
+            unread.isNull() & ~op.eqNullSafe(STATEMENT),
+            images.other_table(database, table, spec.table, is_change),
         ),
         unknown=F.when(is_row, images.strange(names, spec)),
         absent=F.when(is_row, images.lacking(names, spec)),
     )
 
 
-def _op(message: Expression) -> Expression:
+def _op(message: Expression, table: TableName) -> Expression:
     kind = message.getField("type")
-    named = F.when(kind.isin(*sorted(MARKS | DDL)), CONTROL)
+    named = F.when(_is_statement(message, table), STATEMENT)
+    named = named.when(kind.isin(*sorted(MARKS | DDL)), CONTROL)
     for name, op in OPS.items():
         named = named.when(kind == name, op)
     return named
+
+
+def _is_statement(message: Expression, table: TableName) -> Expression:
+    """Whether it tells of a statement on the table, its database, or one that gets its name."""
+    database, name, text = (message.getField(each) for each in ("database", "table", "sql"))
+    is_named = (database == table.schema) & F.coalesce(name == table.name, F.lit(True))
+    is_about = F.contains(F.lower(text), F.lit(table.name.lower()))
+    may_be = F.coalesce(is_named, F.lit(False)) | F.coalesce(is_about, F.lit(True))
+    return F.coalesce(message.getField("type").isin(*sorted(DDL)) & may_be, F.lit(False))
 
 
 def _source(seconds: Expression, spec: ReadSpec) -> Expression:

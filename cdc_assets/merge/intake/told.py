@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.changes.position import Floors
+from cdc_assets.changes.position import Floors, Scheme
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.spec import STATEMENT
@@ -41,7 +41,9 @@ def statements_among(decoder: BatchDecoder, floors: Floors) -> tuple[Coordinate,
     return tuple(sorted(Coordinate(plan.entry.topic, *row) for row in rows))
 
 
-def read_statements(log: KafkaLog, fmt: Format, where: Sequence[Coordinate]) -> tuple[Ddl, ...]:
+def read_statements(
+    log: KafkaLog, fmt: Format, scheme: Scheme, where: Sequence[Coordinate]
+) -> tuple[Ddl, ...]:
     """The statements that lie there, in the order in which they were sent.
 
     Raises:
@@ -53,4 +55,4 @@ def read_statements(log: KafkaLog, fmt: Format, where: Sequence[Coordinate]) -> 
         for record in log.part({(at.topic, at.partition): (at.offset, at.offset + 1)})
     ]
     records.sort(key=lambda each: (each.timestamp, each.coordinate))
-    return tuple(ddl for record in records for ddl in fmt.statements(record))
+    return tuple(ddl for record in records for ddl in fmt.statements(record, scheme))
