@@ -197,7 +197,9 @@ class Histories:
         return topic
 
 
-def after_statements(history: History, entry: TableEntry, told: Iterable[Ddl]) -> History:
+def after_statements(
+    history: History, entry: TableEntry, told: Iterable[Ddl], *, is_empty: bool
+) -> History:
     """What is known of a table after statements that came among its rows, in their order.
 
     Those that it knows already are left out: the batch that they are in may be planned again.
@@ -207,6 +209,6 @@ def after_statements(history: History, entry: TableEntry, told: Iterable[Ddl]) -
     for ddl in told:
         at = ddl.coordinate
         if at.offset >= known.get(at.partition, 0):
-            history = history.after(ddl, table)
+            history = history.among_rows(ddl, table, is_empty=is_empty)
             next_[at.partition] = max(at.offset + 1, next_.get(at.partition, 0))
     return replace(history, next=next_)

@@ -175,7 +175,8 @@ class RestartDesk:
             told = read_statements(self._log, fmt, plan.layout.scheme, where)
             topic = plan.identity.topic_id
             known = stored if stored and stored.topic == topic else History(topic=topic)
-            history = after_statements(known, plan.entry, told)
+            known = known.with_numbers(plan.schema)
+            history = after_statements(known, plan.entry, told, is_empty=plan.is_empty)
         else:
             history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
         return Asked(self._config.source(plan.entry.table.source), history)

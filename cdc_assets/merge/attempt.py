@@ -48,6 +48,7 @@ from cdc_assets.merge.plan.outcome import (
 from cdc_assets.merge.plan.plan import BatchPlan, limited
 from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
 from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, Waiting
+from cdc_assets.merge.plan.table_steps import DescribeColumns
 from cdc_assets.merge.plan.waiting import UnfinishedError
 from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.failures import translated
@@ -81,12 +82,14 @@ class Held:
         batch: tells it from others.
         end: where it ends.
         asked: what is known of the source's table.
+        before: what was known of it before them; None without any.
         statements: on it, among the batch's records.
     """
 
     batch: tuple[TableName, int, int]
     end: OffsetVector
     asked: Asked
+    before: History | None = None
     statements: tuple[Ddl, ...] = ()
 
 
@@ -287,12 +290,14 @@ class Attempts:
         fmt, tables = self.planner.format(entry), self.planner.tables(entry)
         held = self._known_to(request)
         if held is None:
-            history, statements = self._history(plan, fmt), ()
+            history, before, statements = self._history(plan, fmt), None, ()
             if request.told and history is not None:
                 statements = read_statements(self._log, fmt, plan.layout.scheme, request.told)
-                history = after_statements(history, entry, statements)
+                before = history.with_numbers(plan.schema)
+                history = after_statements(before, entry, statements, is_empty=plan.is_empty)
             asked = Asked(self._source(entry), history)
-            held = self._held = Held(_batch(request), plan.end, asked, statements)
+            held = self._held = Held(_batch(request), plan.end, asked, before, statements)
+        plan = _taught(plan, held.before)
         types = TypeSource(self._source(entry), self._log, fmt, held.asked)
         catalog = self._config.lake.catalog.name
         all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
@@ -452,3 +457,16 @@ class Attempts:
 
 def _batch(request: Request) -> tuple[TableName, int, int]:
     return request.entry.table, request.limits, request.tries
+
+
+def _taught(plan: BatchPlan, before: History | None) -> BatchPlan:
+    """With the numbers that the lake's columns have before the statements of the batch.
+
+    A name may be another column's after them.
+    """
+    if before is None or plan.entry.shard is not None:
+        return plan
+    schema = before.taught(plan.schema)
+    told = tuple(c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was)
+    steps = (DescribeColumns(told),) if told else ()
+    return replace(plan, schema=schema, steps=(*plan.steps, *steps))

@@ -114,6 +114,46 @@ class History:
         """What is known of it under the name that it became."""
         return replace(self, is_there=True, was=None, became=None)
 
+    def with_numbers(self, table: TableSchema) -> History:
+        """With numbers for columns that the lake has, of which no statement has told yet.
+
+        Without them two of its columns could get one number, where a name passes from one to the
+        other.
+
+        Args:
+            table: the lake's columns, in their order: the same ones get the same numbers again.
+        """
+        numbers, last = dict(self.numbers), self.last
+        known = {name.casefold() for name in self.known}
+        there = [(c.sent_as, c.identity.number) for c in table.columns if not c.absent]
+        mine = [each for each in there if each[0].casefold() not in known]
+        for name, number in mine:
+            if number:
+                numbers[name], last = number, max(last, number)
+        left = [name for name, number in mine if not number]
+        others = [each for each in table.left_out if each.casefold() not in known]
+        for name in (*left, *others):
+            last += 1
+            numbers[name] = last
+        return replace(self, numbers=numbers, last=last)
+
+    def among_rows(self, ddl: Ddl, table: Relation, *, is_empty: bool) -> History:
+        """Once a statement was executed that lies among the rows.
+
+        Args:
+            ddl: the statement.
+            table: the table.
+            is_empty: the lake has no rows of it: nothing told that it was there before.
+        """
+        found, changes = self.after(ddl, table), tuple(ddl.statement.of(table))
+        is_first = self.is_there and is_empty
+        if is_first and all(each.kind is TableChangeKind.CREATED for each in changes):
+            return replace(found, broken=self.broken)
+        if name := next((n for each in changes if (n := _taken_name(self, each))), None):
+            why = f"a statement gives a column the name of another one that the lake has: {name}"
+            return found.with_break(ddl, why)
+        return found
+
     def taught(self, table: TableSchema) -> TableSchema:
         """A lake table's columns with their numbers, and with all names that they had in records.
 
@@ -241,6 +281,20 @@ def _swapped(changes: Iterable[ColumnChange]) -> str | None:
     return None
 
 
+def _taken_name(history: History, change: TableChange) -> str | None:
+    """A name that a column gets while another one has it, by what is known."""
+    names = {name.casefold() for name in history.numbers}
+    for each in change.columns:
+        was, now = each.name.casefold(), (each.renamed_to or "").casefold()
+        if each.kind is ColumnChangeKind.RENAMED and was in names:
+            if now != was and now in names:
+                return each.renamed_to
+            names = names - {was} | {now}
+        if each.kind is ColumnChangeKind.DROPPED:
+            names = names - {was}
+    return None
+
+
 def _is_known(history: History) -> bool:
     return history.is_there and bool(history.numbers)
 
@@ -267,6 +321,8 @@ class _Columns:
                     self.numbers[change.name] = self._number()
             case ColumnChangeKind.DROPPED:
                 self._end(change.name)
+            case ColumnChangeKind.RENAMED if (now := self._renamed_already(change)) is not None:
+                self.former[change.name] = self.numbers[now]
             case ColumnChangeKind.RENAMED if change.renamed_to is not None:
                 self.numbers[change.renamed_to] = self._end(change.name)
             case ColumnChangeKind.RENAMED | ColumnChangeKind.RETYPED:
@@ -284,6 +340,11 @@ class _Columns:
         for name in names:
             if name not in self.numbers and (are_new or not gone):
                 self.numbers[name] = self._number()
+
+    def _renamed_already(self, change: ColumnChange) -> str | None:
+        """The new name, if a column has it and none the former one: the columns are newer."""
+        is_there = self._taken(change.name) is not None
+        return None if is_there or not change.renamed_to else self._taken(change.renamed_to)
 
     def _taken(self, name: str) -> str | None:
         return next((each for each in self.numbers if each.casefold() == name.casefold()), None)

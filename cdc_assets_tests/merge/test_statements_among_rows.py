@@ -1,152 +1,378 @@
-"""Statements that come in the topic of the rows, as Canal and TiCDC send them."""
+"""Statements that lie among a table's rows: followed where they stand in the log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.merge import BatchResult
-from cdc_assets.merge.accepting import RestartDesk
 from cdc_assets.merge.intake.same_table import AnotherTableError
-from cdc_assets.merge.replicate import utc_now
+from cdc_assets.orchestration.restarted import run_accept_restart
+from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.faults import Death, Fault, How, faults
-from cdc_assets_tests.formats.canal import as_json, as_packet, ddl, flat
+from cdc_assets_tests.formats import canal
+from cdc_assets_tests.formats.messages import maxwell
 from cdc_assets_tests.merge.one_table import Make
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
-TABLE, OTHER = "shop.items", "shop.notes"
-TYPES = {"id": "int", "name": "varchar(20)"}
-RENAMED = {"id": "int", "called": "varchar(20)"}
-MADE = ddl("CREATE", "CREATE TABLE items (id int PRIMARY KEY, name varchar(20))")
-RENAME = ddl("ALTER", "ALTER TABLE items CHANGE name called varchar(20)")
-WRITERS = {
-    "canal-json": lambda said: [as_json(each) for each in said],
-    "canal-protobuf": lambda said: [as_packet(said)],
-}
+TABLE, OTHER, TOPIC = "shop.items", "shop.notes", "all"
+COMMIT = 450_000_000_000_000_000
+Row = Mapping[str, Any]
 
 
-def put(id_: int, name: str, types: dict[str, str] = TYPES, **more: object) -> dict:
-    values = dict(zip(types, (str(id_), name), strict=True))
-    return flat("INSERT", [values], table=TABLE, types=types, **more)
+@dataclass(frozen=True)
+class Way:
+    """How rows and statements are written in one format."""
+
+    format: str
+    row: Callable[[Row], Any]
+    statement: Callable[..., Any]
+    write: Callable[[Sequence[Any]], list[Message]]
 
 
-def begun(
-    pipeline: Make, write: Callable[[Sequence[dict]], list[Message]], name: str, **more: object
-) -> Pipeline:
-    made = pipeline(format=name, **more)
-    made.create_topic(TABLE)
-    made.produce(TABLE, write([MADE, put(1, "a"), put(2, "b")]))
-    made.merge(TABLE)
-    return made
+def _flat(row: Row, **more: Any) -> canal.Flat:
+    types = {name: "int" if name == "id" else "varchar(20)" for name in row}
+    data = {name: None if value is None else str(value) for name, value in row.items()}
+    return canal.flat("INSERT", [data], table=TABLE, types=types, **more)
 
 
-@pytest.fixture
-def canal(pipeline: Make) -> Callable[..., Pipeline]:
-    return lambda **more: begun(pipeline, WRITERS["canal-json"], "canal-json", **more)
+def _ddl(text: Any, kind: str = "ALTER", table: str = TABLE, **more: Any) -> canal.Flat:
+    return {**canal.ddl(kind, text, table), **more}
 
 
-def send(made: Pipeline, *said: dict) -> list[BatchResult]:
-    made.produce(TABLE, WRITERS["canal-json"](said))
-    return made.merge(TABLE)
+def _in_maxwell(text: Any, kind: str = "ALTER", table: str = TABLE, **more: Any) -> Message:
+    said = {"ALTER": "table-alter", "CREATE": "table-create", "ERASE": "table-drop"}[kind]
+    return maxwell(said, None, table=table, sql=text, **more)
 
 
-def rows(made: Pipeline, column: str = "name") -> dict[object, object]:
-    return {row["id"]: row[column] for row in made.rows(TABLE)}
+def _jsons(said: Sequence[canal.Flat]) -> list[Message]:
+    return [canal.as_json(each) for each in said]
+
+
+JSON = Way("canal-json", _flat, _ddl, _jsons)
+PACKETS = Way("canal-protobuf", _flat, _ddl, lambda said: [canal.as_packet(said)])
+MAXWELL = Way("maxwell-json", lambda row: maxwell("insert", dict(row)), _in_maxwell, list)
+ALL = pytest.mark.parametrize("way", [JSON, PACKETS, MAXWELL], ids=lambda each: each.format)
+RENAME = "ALTER TABLE items CHANGE name called varchar(20)"
+ANEW = (("DROP TABLE items", "ERASE"), ("CREATE TABLE items (id int PRIMARY KEY)", "CREATE"))
+
+
+@dataclass
+class Sent:
+    """A topic in one format."""
+
+    way: Way
+    made: Pipeline
+
+    def rows(self, *rows: Row) -> None:
+        self.send(*map(self.way.row, rows))
+
+    def tell(self, text: Any, kind: str = "ALTER", **more: Any) -> None:
+        self.send(self.way.statement(text, kind, **more))
+
+    def send(self, *said: Any) -> None:
+        self.made.produce(TOPIC, self.way.write(said))
+
+    def merge(self) -> Any:
+        return self.made.merge(TABLE)
+
+    @property
+    def names(self) -> dict[object, object]:
+        return {key: row.get("called", row.get("name")) for key, row in self.by_key.items()}
+
+    @property
+    def by_key(self) -> dict[object, dict[str, object]]:
+        return self.made.by_key(TABLE)
+
+    @property
+    def at_source(self) -> AtSource:
+        return AtSource.of(self.made.lake.state(self.made.entry(TABLE).target), "")
+
+
+def begun(pipeline: Make, way: Way, *rows: Row, partitions: int = 1, **source: object) -> Sent:
+    """With rows that are merged."""
+    if way is MAXWELL:
+        types = {"id": "int", "name": "string", "called": "string"}
+        source["tables"] = {TABLE: {"columns": types}}
+    made = pipeline(format=way.format, **source)
+    made.shared = {TABLE: TOPIC, OTHER: TOPIC}
+    made.create_topic(TOPIC, partitions)
+    sent = Sent(way, made)
+    if rows:
+        sent.rows(*rows)
+        sent.merge()
+    return sent
+
+
+OLD = ({"id": 1, "name": "old"}, {"id": 2, "name": "old"})
+
+
+# ── columns ──────────────────────────────────────────────────────────────────────────────
+
+
+@ALL
+def test_a_column_is_renamed_in_the_middle_of_a_range(pipeline: Make, way: Way) -> None:
+    sent = begun(pipeline, way, *OLD)
+    sent.rows({"id": 3, "name": "before"})
+    sent.tell(RENAME)
+    sent.rows({"id": 1, "called": "after"})
+    (done,) = sent.merge()
+    assert sent.by_key == {
+        1: {"id": 1, "called": "after"},
+        2: {"id": 2, "called": "old"},
+        3: {"id": 3, "called": "before"},
+    }
+    assert [each.text for each in done.statements] == [RENAME]
+    sent.rows({"id": 4, "called": "later"})
+    (done,) = sent.merge()
+    assert (sent.names[4], done.statements) == ("later", ())
+
+
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_it_is_renamed_wherever_batches_end(pipeline: Make, most: int) -> None:
+    sent = begun(pipeline, JSON, batch={"max_records": most})
+    sent.rows(*OLD)
+    sent.tell(RENAME)
+    sent.rows({"id": 1, "called": "after"}, {"id": 3, "called": "new"})
+    sent.tell("ALTER TABLE items RENAME COLUMN called TO `name`")
+    sent.rows({"id": 4, "name": "last"})
+    sent.merge()
+    assert sent.by_key == {
+        key: {"id": key, "name": name}
+        for key, name in {1: "after", 2: "old", 3: "new", 4: "last"}.items()
+    }
 
 
 @pytest.mark.parametrize(
-    "name", ["canal-json", pytest.param("canal-protobuf", marks=profiles.in_soak)]
+    "fault",
+    [
+        Fault("spark: RememberSource", How.DEATH),
+        pytest.param(Fault("spark: RememberSource", How.BEFORE), marks=profiles.in_soak),
+        pytest.param(Fault("spark: DescribeColumns", How.DEATH), marks=profiles.in_soak),
+        Fault("spark: RenameColumn", How.DEATH),
+        pytest.param(Fault("spark: fast-forward main", How.DEATH), marks=profiles.in_soak),
+    ],
+    ids=str,
 )
-def test_a_column_that_is_renamed_amid_a_batch_keeps_its_values(pipeline: Make, name: str) -> None:
-    write = WRITERS[name]
-    made = begun(pipeline, write, name)
-    assert rows(made) == {1: "a", 2: "b"}
-    said = [put(3, "before"), RENAME, put(4, "after", RENAMED), ddl("CINDEX", "CREATE INDEX …")]
-    made.produce(TABLE, write(said))
-    (batch,) = made.merge(TABLE)
-    assert [each.text for each in batch.statements] == [RENAME["sql"]]
-    assert rows(made, "called") == {1: "a", 2: "b", 3: "before", 4: "after"}
-    made.produce(
-        TABLE, write([put(5, "later", RENAMED), ddl("ALTER", "ALTER TABLE x ADD y int", OTHER)])
-    )
-    (batch,) = made.merge(TABLE)
-    assert batch.statements == ()
-    assert [*made.rows(TABLE)[0]] == ["id", "called"]
+def test_a_second_try_follows_the_same_statements(pipeline: Make, fault: Fault) -> None:
+    sent = begun(pipeline, JSON, *OLD)
+    sent.rows({"id": 3, "name": "before"})
+    sent.tell(RENAME)
+    sent.rows({"id": 1, "called": "after"})
+    with faults(fault) as hook:
+        with pytest.raises((Death, Exception)):
+            sent.merge()
+        assert hook.happened, [*hook.seen]
+    sent.merge()
+    assert sent.names == {1: "after", 2: "old", 3: "before"}
+    assert set(sent.by_key[1]) == {"id", "called"}
 
 
-def test_a_run_may_die_between_the_statement_and_the_rows(canal: Callable[..., Pipeline]) -> None:
-    made = canal()
-    made.produce(TABLE, WRITERS["canal-json"]([RENAME, put(1, "after", RENAMED)]))
-    for point in ("spark: RememberSource", "spark: RenameColumn", "spark: fast-forward main"):
-        with faults(Fault(point, How.DEATH)) as hook:
-            try:
-                made.merge(TABLE)
-            except Death:
-                assert hook.happened
-    made.merge(TABLE)
-    assert rows(made, "called") == {1: "after", 2: "b"}
+def test_columns_are_added_and_dropped(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, *OLD)
+    sent.tell("ALTER TABLE items ADD COLUMN more varchar(20), DROP COLUMN name")
+    sent.rows({"id": 1, "more": "new"})
+    sent.merge()
+    assert sent.by_key == {
+        1: {"id": 1, "name": None, "more": "new"},
+        2: {"id": 2, "name": "old", "more": None},
+    }
 
 
-def test_a_table_that_is_made_anew_stops_or_loses_its_older_rows(
-    canal: Callable[..., Pipeline],
-) -> None:
-    anew = [ddl("ERASE", "DROP TABLE items"), MADE, put(7, "new")]
-    stopping = canal()
-    with pytest.raises(AnotherTableError, match="dropped and made anew"):
-        send(stopping, *anew)
-    assert rows(stopping) == {1: "a", 2: "b"}
-    entry = stopping.entry(TABLE)
-    desk = RestartDesk(stopping.config, stopping.spark, clock=utc_now)
-    assert desk.another_table(entry) is not None
-    desk.accept_table(entry)
-    assert desk.another_table(entry) is None
-    stopping.merge(TABLE)
-    assert rows(stopping) == {1: "a", 2: "b", 7: "new"}
-    emptied = canal(recreated_table="truncate")
-    send(emptied, put(1, "last"), *anew)
-    assert rows(emptied) == {7: "new"}
-    send(emptied, put(8, "next"))
-    assert rows(emptied) == {7: "new", 8: "next"}
+def test_names_that_are_swapped_stop_the_table(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, {"id": 1, "a": "a", "b": "b"})
+    sent.tell("ALTER TABLE items RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+    sent.rows({"id": 2, "b": "a", "a": "b"})
+    with pytest.raises(AnotherTableError, match="exchanged their names"):
+        sent.merge()
 
 
-def test_a_first_batch_takes_no_rows_of_a_table_before(canal: Callable[..., Pipeline]) -> None:
-    made = canal()
-    history = AtSource.of(made.lake.state(made.entry(TABLE).target), "").history
+def test_a_name_of_a_dropped_column_is_not_taken_for_it(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, {"id": 1, "a": "a", "b": "b"})
+    sent.tell("ALTER TABLE items DROP COLUMN b")
+    sent.tell("ALTER TABLE items RENAME COLUMN a TO b")
+    sent.rows({"id": 2, "b": "a"})
+    with pytest.raises(TerminalError, match="dropped and added anew"):
+        sent.merge()
+
+
+# ── what concerns the table, and what does not ───────────────────────────────────────────
+
+
+@ALL
+def test_statements_on_other_tables_are_passed_over(pipeline: Make, way: Way) -> None:
+    sent = begun(pipeline, way, *OLD)
+    for text, kind in (("ALTER TABLE notes DROP COLUMN name", "ALTER"), ("DROP TABLE x", "ERASE")):
+        sent.tell(text, kind, table=OTHER)
+    sent.tell("ALTER TABLE items_2 CHANGE name called int", table="shop.items_2")
+    sent.rows({"id": 3, "name": "new"})
+    (done,) = sent.merge()
+    assert sent.names == {1: "old", 2: "old", 3: "new"}
+    assert done.statements == ()
+    history = sent.at_source.history
     assert history is not None
-    assert history.broken is not None
-    assert rows(made) == {1: "a", 2: "b"}
+    assert (history.numbers, history.broken) == ({}, None)
+
+
+def test_a_statement_that_cannot_be_read_stops_until_it_is_accepted(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, *OLD)
+    sent.rows({"id": 3, "name": "before"})
+    sent.tell("ALTER TABLE items (( not sql")
+    sent.rows({"id": 4, "name": "after"})
+    with pytest.raises(AnotherTableError, match="cannot be read") as stopped:
+        sent.merge()
+    assert "partition=0 offset=3" in str(stopped.value)
+    assert sent.names == {1: "old", 2: "old"}
+    made = sent.made
+    RegistryFile(made.config.registry).add([made.entry(TABLE)])
+    assert "accepted" in run_accept_restart(
+        made.config, str(made.entry(TABLE).table), dry_run=False
+    )
+    sent.merge()
+    assert sent.names == {1: "old", 2: "old", 3: "before", 4: "after"}
+
+
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [
+        (JSON, None),
+        (JSON, {"sql": 1}),
+        (JSON, "ALTER TABLE items ADD x " + "(" * 200_000),
+        (PACKETS, ""),
+        pytest.param(JSON, "", marks=profiles.in_soak),
+        pytest.param(JSON, "ALTER TABLE items " + "x" * 2_000_000, marks=profiles.in_soak),
+    ],
+    ids=["null", "object", "deep", "packet", "empty", "long"],
+)
+def test_a_statement_without_a_text_to_read_stops_its_table_alone(
+    pipeline: Make, way: Way, text: Any
+) -> None:
+    sent = begun(pipeline, way, *OLD)
+    sent.tell(text, table=OTHER) if not isinstance(text, str) or not text else None
+    sent.rows({"id": 3, "name": "new"})
+    sent.merge()
+    sent.tell(text)
+    sent.rows({"id": 4, "name": "new"})
+    with pytest.raises(AnotherTableError, match="cannot be read"):
+        sent.merge()
+    assert sent.names == {1: "old", 2: "old", 3: "new"}
+
+
+# ── another table ────────────────────────────────────────────────────────────────────────
+
+
+@ALL
+def test_a_table_that_is_made_anew_stops_or_loses_older_rows(pipeline: Make, way: Way) -> None:
+    stops, goes = (
+        begun(pipeline, way, *OLD, **policy) for policy in ({}, {"recreated_table": "truncate"})
+    )
+    for sent in (stops, goes):
+        sent.rows({"id": 3, "name": "before"})
+        for text, kind in ANEW:
+            sent.tell(text, kind)
+        sent.rows({"id": 2, "name": "new"})
+    with pytest.raises(AnotherTableError, match="dropped and made anew"):
+        stops.merge()
+    assert stops.names == {1: "old", 2: "old"}
+    goes.merge()
+    assert goes.names == {2: "new"}
+    goes.rows({"id": 4, "name": "next"})
+    goes.merge()
+    assert goes.names == {2: "new", 4: "next"}
+
+
+def test_a_first_batch_has_the_rows_of_the_last_table_only(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON)
+    sent.rows({"id": 1, "name": "gone"})
+    for text, kind in ANEW:
+        sent.tell(text, kind)
+    sent.rows({"id": 2, "name": "new"})
+    sent.merge()
+    assert sent.names == {2: "new"}
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_the_statement_that_made_a_table_is_no_other_table(pipeline: Make, partitions: int) -> None:
+    sent = begun(pipeline, JSON, partitions=partitions, batch={"max_records": partitions})
+    sent.tell("CREATE TABLE notes (id int)", "CREATE", table=OTHER)
+    sent.tell(*ANEW[1])
+    sent.rows(*OLD)
+    sent.merge()
+    assert sent.names == {1: "old", 2: "old"}
+
+
+def test_with_several_partitions_nothing_tells_what_is_older(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, *OLD, partitions=2, recreated_table="truncate")
+    for text, kind in ANEW:
+        sent.tell(text, kind)
+    sent.rows({"id": 2, "name": "new"})
+    with pytest.raises(AnotherTableError, match="dropped and made anew"):
+        sent.merge()
+
+
+def test_another_table_that_is_given_the_name_stops_it(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, *OLD)
+    sent.tell("RENAME TABLE items TO old, notes TO items", "RENAME", table="shop.old")
+    sent.rows({"id": 2, "name": "new"})
+    with pytest.raises(AnotherTableError, match="was given its name"):
+        sent.merge()
+
+
+def test_a_renamed_table_stays_as_it_is(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, *OLD)
+    sent.tell("RENAME TABLE items TO renamed", "RENAME", table="shop.renamed")
+    sent.merge()
+    assert sent.names == {1: "old", 2: "old"}
+    history = sent.at_source.history
+    assert history is not None
+    assert not history.is_there
 
 
 @profiles.in_soak
-def test_a_copy_that_takes_the_name_is_the_table(canal: Callable[..., Pipeline]) -> None:
-    made = canal()
+def test_a_copy_that_takes_the_name_is_the_table(pipeline: Make) -> None:
+    sent = begun(pipeline, JSON, *OLD)
     swap = "RENAME TABLE shop.items TO shop._items_del, shop._items_gho TO shop.items"
-    send(made, ddl("RENAME", swap, "shop._items_del"), put(3, "c"))
-    assert rows(made) == {1: "a", 2: "b", 3: "c"}
-    with pytest.raises(AnotherTableError, match="another table was given its name"):
-        send(made, ddl("RENAME", "RENAME TABLE x TO items"), put(4, "d"))
+    sent.tell(swap, "RENAME", table="shop._items_del")
+    sent.rows({"id": 3, "name": "new"})
+    sent.merge()
+    assert sent.names == {1: "old", 2: "old", 3: "new"}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        ddl("ALTER", "ALTER TABLE items (( name"),
-        {**RENAME, "sql": None},
-        {**RENAME, "sql": "ALTER " + "x" * 100_000 + " items"},
-        ddl("ALTER", "ALTER TABLE items DROP PARTITION p"),
-    ],
-    ids=["not to be read", "no text", "long", "rows of a partition"],
-)
-def test_what_may_have_changed_anything_stops(
-    canal: Callable[..., Pipeline], statement: dict
-) -> None:
-    made = canal()
-    with pytest.raises(TerminalError, match=r"cannot be read|whole partitions"):
-        send(made, put(3, "c"), statement)
-    assert rows(made) == {1: "a", 2: "b"}
+# ── TiCDC ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_commit_timestamps_tell_in_all_partitions_where_a_table_begins(pipeline: Make) -> None:
+    made = pipeline(format="canal-json", recreated_table="truncate")
+    made.shared = {TABLE: TOPIC}
+    made.create_topic(TOPIC, 2)
+
+    def put(commit: int, partition: int, row: Row) -> Message:
+        said = _flat(row, commit=COMMIT + commit)
+        return Message(None, json.dumps(said).encode(), partition)
+
+    def tell(commit: int, text: str, kind: str) -> Message:
+        extension = {"commitTs": COMMIT + commit}
+        return canal.as_json(_ddl(text, kind, _tidb=extension))
+
+    made.produce(TOPIC, [put(1, 0, OLD[0]), put(2, 1, OLD[1])])
+    made.merge(TABLE)
+    made.produce(
+        TOPIC,
+        [
+            put(9, 1, {"id": 3, "called": "new"}),
+            put(3, 1, {"id": 1, "name": "before"}),
+            *(tell(4 + i, *each) for i, each in enumerate(ANEW)),
+            tell(6, RENAME, "ALTER"),
+            tell(7, "ALTER TABLE items SET TIFLASH REPLICA 1", "QUERY"),
+        ],
+    )
+    made.merge(TABLE)
+    assert made.by_key(TABLE) == {3: {"id": 3, "called": "new"}}

@@ -223,3 +223,34 @@ def test_numbers_are_those_of_the_columns_whatever_is_altered(
         assert len({*history.numbers.values()}) == len(history.numbers)
         for name, number in history.former.items():
             assert number not in known or name in source.names[known[number]]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("statements", "numbers", "why"),
+    [
+        (["CHANGE name called text"], {"id": 1, "called": 2, "age": 3}, None),
+        (["CHANGE name called text"] * 2, {"id": 1, "called": 2, "age": 3}, None),
+        (["CHANGE born age date"], {"id": 1, "name": 2, "age": 3}, None),
+        (["DROP name, RENAME COLUMN age TO name"], {"id": 1, "name": 3}, None),
+        (["DROP name", "RENAME COLUMN age TO name"], {"id": 1, "name": 3}, None),
+        (["DROP age", "ADD age date"], {"id": 1, "name": 2, "age": 4}, None),
+        (["RENAME COLUMN name TO age"], None, "the name of another one"),
+        (["RENAME COLUMN name TO age, RENAME COLUMN age TO x"], None, "the name of another one"),
+        (["RENAME COLUMN name TO age, RENAME COLUMN age TO name"], None, "name"),
+    ],
+)
+def test_columns_of_the_lake_have_numbers_before_statements_among_rows(
+    statements: list[str], numbers: dict[str, int] | None, why: str | None
+) -> None:
+    columns = (Column(name, Primitive.STRING, Wire.STRING) for name in ("id", "name", "age"))
+    history = History(topic="t").with_numbers(TableSchema(tuple(columns), ("id",)))
+    for offset, each in enumerate(statements):
+        ddl = event(f"ALTER TABLE people {each}", offset=offset)
+        history = history.among_rows(ddl, TABLE, is_empty=False)
+    if why is None:
+        assert history.broken is None
+        assert history.numbers == numbers
+    else:
+        assert history.broken is not None
+        assert why in history.broken.why

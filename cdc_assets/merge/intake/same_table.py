@@ -41,7 +41,8 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
     """What has happened to the table since it was last looked at; None if nothing has.
 
     What happened before a table was looked at for the first time is of no account, unless its
-    first batch is still to come, and reads all that the log holds.
+    first batch is still to come, and reads all that the log holds. Statements among its rows are
+    of this batch.
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
     identity = asked.identity(plan.entry)
@@ -50,7 +51,8 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
         return None
     if said.identity is None:
         reads_all = plan.published is None and begin_of(plan.state) is None
-        return told if reads_all else None
+        is_now = asked.history is not None and asked.history.topic == plan.identity.topic_id
+        return told if reads_all or is_now else None
     return told or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
 
 
@@ -77,11 +79,12 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
     if found is not None and policy is not OnBreak.KEEP:
         place = _position(plan, found)
         is_scattered = plan.layout.scheme is Scheme.OFFSET and plan.partitions > 1
-        if plan.published is None and is_scattered:
+        has_rows = plan.published is not None and not plan.is_empty
+        if not has_rows and is_scattered:
             _log.warning(
                 "table=%s: %s: nothing tells which rows are older", plan.entry.table, found.why
             )
-        elif not place or (policy is OnBreak.STOP and plan.published is not None):
+        elif not place or (policy is OnBreak.STOP and has_rows):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
     identity = said.identity if identity is None else identity

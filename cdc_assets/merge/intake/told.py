@@ -44,7 +44,7 @@ def statements_among(decoder: BatchDecoder, floors: Floors) -> tuple[Coordinate,
 def read_statements(
     log: KafkaLog, fmt: Format, scheme: Scheme, where: Sequence[Coordinate]
 ) -> tuple[Ddl, ...]:
-    """The statements that lie there, in the order in which they were sent.
+    """The statements that lie there, in the order of the log.
 
     Raises:
         UnreachableError: if Kafka does not answer.
@@ -54,5 +54,5 @@ def read_statements(
         for at in where
         for record in log.part({(at.topic, at.partition): (at.offset, at.offset + 1)})
     ]
-    records.sort(key=lambda each: (each.timestamp, each.coordinate))
+    records.sort(key=lambda each: each.coordinate)
     return tuple(ddl for record in records for ddl in fmt.statements(record, scheme))

@@ -75,7 +75,7 @@ class Request:
 
     def longer(self) -> Request:
         """The same with more room."""
-        return replace(self, limits=self.limits * _GROWTH)
+        return replace(self, limits=self.limits * _GROWTH, told=None)
 
     def wider(self, found: tuple[UnknownColumn, ...]) -> Request:
         """The same with more columns."""
@@ -95,7 +95,7 @@ class Request:
 
     def once_more(self) -> Request:
         """The same, planned on what another writer has left."""
-        return replace(self, tries=self.tries + 1)
+        return replace(self, tries=self.tries + 1, told=None)
 
     def for_work(self, work: Tail | Again) -> Request:
         """Other work of the same run, with nothing learned yet."""
