@@ -197,6 +197,12 @@ class Histories:
         return topic
 
 
+def statements_on(entry: TableEntry, told: Iterable[Ddl]) -> tuple[Ddl, ...]:
+    """Those that may do something to a table."""
+    table = Relation(entry.at_source.schema, entry.at_source.name)
+    return tuple(ddl for ddl in told if any(ddl.statement.of(table)))
+
+
 def after_statements(
     history: History, entry: TableEntry, told: Iterable[Ddl], *, is_empty: bool
 ) -> History:

@@ -21,7 +21,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Permit, Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.formats.histories import Histories, after_statements
+from cdc_assets.formats.histories import Histories, after_statements, statements_on
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
@@ -175,7 +175,8 @@ class RestartDesk:
             told = read_statements(self._log, fmt, plan.layout.scheme, where)
             topic = plan.identity.topic_id
             known = stored if stored and stored.topic == topic else History(topic=topic)
-            known = known.with_numbers(plan.schema)
+            told = statements_on(plan.entry, told)
+            known = known.with_numbers(plan.schema) if told else known
             history = after_statements(known, plan.entry, told, is_empty=plan.is_empty)
         else:
             history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)

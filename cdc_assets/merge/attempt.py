@@ -19,7 +19,7 @@ from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError, CutShortError, TerminalError
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.histories import Histories, after_statements
+from cdc_assets.formats.histories import Histories, after_statements, statements_on
 from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.log.hours import HourWindow, hour_of
@@ -292,7 +292,9 @@ class Attempts:
         if held is None:
             history, before, statements = self._history(plan, fmt), None, ()
             if request.told and history is not None:
-                statements = read_statements(self._log, fmt, plan.layout.scheme, request.told)
+                read = read_statements(self._log, fmt, plan.layout.scheme, request.told)
+                statements = statements_on(entry, read)
+            if statements and history is not None:
                 before = history.with_numbers(plan.schema)
                 history = after_statements(before, entry, statements, is_empty=plan.is_empty)
             asked = Asked(self._source(entry), history)
