@@ -20,7 +20,7 @@ from pyspark.sql import Row
 
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, TOMBSTONE
+from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTONE
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.decoding import TABLE, Bytes, Table, decoded, raw, told_or_decoded
 from cdc_assets_tests.pipeline import Session
@@ -28,7 +28,7 @@ from cdc_assets_tests.toy import profiles
 
 Decode = Callable[[Sequence[Bytes]], dict[int, list[Row]]]
 MOST_SECONDS = 120
-_KNOWN = {*ROW_OPS, "d", "t", TOMBSTONE, CONTROL, OTHER}
+_KNOWN = {*ROW_OPS, "d", "t", TOMBSTONE, CONTROL, STATEMENT, OTHER}
 _DEEP = "[" * 3000 + "]" * 3000
 _NESTED = '{"a":' * 3000 + "1" + "}" * 3000
 _ODD_LITERALS = [
@@ -167,6 +167,7 @@ def _stopped(fmt: Format, table: Table, record: RawRecord) -> TerminalError | No
         fmt.holds_row(record, TABLE)
         fmt.mark(record, only_partition=True)
         fmt.ended(record)
+        fmt.statements(record, table.layout.scheme)
     except TerminalError as error:
         return error
     return None

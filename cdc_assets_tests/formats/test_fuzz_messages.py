@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets_tests.formats.fuzz import require_told
-from cdc_assets_tests.formats.test_golden_messages import FILES, of_file
+from cdc_assets_tests.formats.test_golden_messages import FILES, ONLY_TOLD, of_file
 from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark
@@ -19,7 +19,7 @@ def test_every_record_is_a_change_or_a_rejection(spark: Session, file: Path) -> 
     good = [
         record
         for record, each in zip(records, golden["records"], strict=True)
-        if "reject" not in each["change"] and each["change"]["op"] not in {"control", "other"}
+        if "reject" not in each["change"] and each["change"]["op"] not in ONLY_TOLD
     ]
     counts = require_told(spark, fmt, table, good, count=300)
     assert counts["rejected"] > 20

@@ -19,12 +19,15 @@ from cdc_assets.databases.mysql.catalog import CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
+from cdc_assets.formats.spec import CONTROL, OTHER, STATEMENT
 from cdc_assets_tests.formats.decoding import Bytes, Table, decoded, table_of
 from cdc_assets_tests.formats.test_golden import bytes_of, change_of, plain, told
 from cdc_assets_tests.pipeline import Session
 
 GOLDEN = Path(__file__).parent / "golden"
 _TOLD = {"op", "reject"}
+ONLY_TOLD = {CONTROL, STATEMENT, OTHER}
+"""What is no change of a row."""
 FILES = sorted(file for name in ("maxwell-json", "ogg-json") for file in (GOLDEN / name).iterdir())
 
 
@@ -59,7 +62,7 @@ def test_messages_are_decoded_as_written_beside_them(spark: Session, file: Path)
 def said(row: Row, table: Table) -> dict[str, Any]:
     """A change, with the key before it and whose it is."""
     beside = {"old_key": plain(row["old_key"]), "of": row["other_table"]}
-    is_change = row["reject"] is None and row["op"] not in {"control", "other"}
+    is_change = row["reject"] is None and row["op"] not in ONLY_TOLD
     found = change_of(row, table)
     kept = found if is_change else {name: found[name] for name in found if name in _TOLD}
     return {**kept, **{name: value for name, value in beside.items() if value is not None}}

@@ -84,7 +84,7 @@ class User:
     def slo_is_green(self) -> bool:
         services = self.services
         seen = survey(services, [self.pipeline.entry(TABLE)]).complete()
-        (slo,) = (each for each in verdicts(services, seen) if each.check == CHECK_SLO)
+        (slo,) = (each for each in verdicts(services, seen, {}) if each.check == CHECK_SLO)
         return slo.passed
 
 

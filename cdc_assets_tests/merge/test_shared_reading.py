@@ -75,7 +75,7 @@ def test_the_log_is_read_once(pipeline: Make, shares: bool) -> None:
     topic = topic_of(pipeline, MAXWELL)
     topic.send(*FIRST)
     topic.alone(ITEMS, NOTES)
-    topic.send(*THEN)
+    topic.send(*(each for each in THEN if each != ddl(NOTES)))
     made, end = topic.pipeline, topic.sent
     session = made.spark
 

@@ -62,7 +62,8 @@ class MariaDBSide:
 
         The connector stores its place in the binlog after Kafka has acknowledged the records up
         to it. Transactions in a database that it does not capture move it on when the others
-        rest.
+        rest. A connector that has failed, as some time after its server was killed, is started
+        again.
         """
         with connect(self.dsn, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute("SHOW BINLOG STATUS")
@@ -72,6 +73,8 @@ class MariaDBSide:
 
             def delivered() -> bool:
                 cursor.execute("INSERT INTO elsewhere.nudges VALUES (current_timestamp(6))")
+                if stack.connect.state_of(prefix).failure is not None:
+                    stack.connect.restart(prefix)
                 here = _stored_offset(stack, prefix)
                 # In that file: after RESET MASTER an older place may have a higher number.
                 return here.get("file") == file and here["pos"] >= position
