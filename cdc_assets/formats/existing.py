@@ -38,6 +38,7 @@ def with_existing(decoded: DataFrame, spec: ReadSpec) -> DataFrame:
         return F.when(lacks, existing_value(column)).otherwise(given).alias(column.name)
 
     filled = F.when(row.isNotNull(), F.struct(*(value(each) for each in spec.target.columns)))
-    rest = F.array_except(absent, texts([spec.target.column(n).sent_as for n in spec.older]))
+    known = (spec.target.column(n).sent_as for n in spec.older if n not in spec.doubtful)
+    rest = F.array_except(absent, texts([*known]))
     left = F.when(F.size(rest) > 0, rest)
     return decoded.withColumns({"row": filled, "absent": left})

@@ -40,6 +40,7 @@ class ReadSpec:
         parse_here: keep conditions on the changes from being pushed below the parsing. What
             follows is then not deterministic for Spark, and may not stand in a DELETE.
         may_lack: columns that need not be in a row image, beside those marked in ``target``.
+        doubtful: those of them that ``absent`` tells of all the same.
         writers: of which schemas the records are, by their numbers, each with its text; those
             without a schema if there are none.
         has_rows: whether records of these schemas may hold rows; else they hold a key at most, or
@@ -59,6 +60,7 @@ class ReadSpec:
     tombstone_keys: bool = False
     parse_here: bool = False
     may_lack: frozenset[str] = frozenset()
+    doubtful: frozenset[str] = frozenset()
     writers: Mapping[int, str] = field(default_factory=dict[int, str])
     has_rows: bool = True
     lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
@@ -71,8 +73,11 @@ class ReadSpec:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Columns of the target that every row image must have, by their names in records."""
-        pardoned = self.may_lack - set(self.older)
+        """Columns of the target of which it is told if a row image has them not.
+
+        By their names in records.
+        """
+        pardoned = self.may_lack - set(self.older) - self.doubtful
         sent = {each.name: each.sent_as for each in self.target.columns}
         return tuple(sent[name] for name in self.target.expected if name not in pardoned)
 

@@ -27,6 +27,7 @@ from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Reported, Stopping
 from cdc_assets.merge.batch import BatchExecution, Executed
+from cdc_assets.merge.fold.lost import look_through
 from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
@@ -184,14 +185,18 @@ class Attempts:
         """The plan alone; None if there is nothing to merge. Changes nothing.
 
         Raises:
-            CdcError: what would stop the table before it reads its records.
+            CdcError: what would stop the table before anything is written.
         """
         self._held = None
         pending = self.planner.tail(request.entry, None, request.run_id)
         request = request.with_all_schemas()
         if not isinstance(pending, Pending):
             return None
-        return self._completed(request, pending, self._read(pending.plan, pending.plan.ranges))[0]
+        records = self._read(pending.plan, pending.plan.ranges)
+        plan, decoder = self._completed(request, pending, records)
+        with translated("look for values that would be lost", plan.where):
+            look_through(self.session(), self._config.lake.catalog.name, decoder)
+        return plan
 
     # ── out of the log ───────────────────────────────────────────────────────────────────
 

@@ -36,8 +36,9 @@ from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.apply.record import Outcome, record_of
 from cdc_assets.merge.apply.refusals import Refusals, Reported
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
+from cdc_assets.merge.fold.lost import require_none_lost, watched
 from cdc_assets.merge.fold.moved import moves
-from cdc_assets.merge.fold.newest import newest_by_key
+from cdc_assets.merge.fold.newest import FOLDED, newest_by_key
 from cdc_assets.merge.fold.orphans import as_deletes, by_name, orphans, unpaired
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
 from cdc_assets.merge.fold.restarts import RestartWatch
@@ -125,6 +126,8 @@ class BatchExecution:
             nothing was written then.
 
         Raises:
+            TerminalError: if a row would lose a value to a record without its column; nothing was
+                written then.
             RejectedRecordError: if a record cannot be merged; nothing was published.
             CutShortError, MissingRowError: if the rest of what it has begun may lie behind its
                 end; nothing was published.
@@ -132,21 +135,21 @@ class BatchExecution:
         """
         plan, learned = self.plan, False
         knowledge = Knowledge(plan.snapshot_starts)
-        if plan.steps and not plan.is_told and (told := self._statements(knowledge)):
-            return Told(told)  # they may rename what would be added
-        if plan.steps:
-            with self.steps.step("make or change the table"):
-                execute_steps(self.spark, self.catalog, plan.entry, plan.steps)
+        has_begun = False
         while True:
-            with self._folded(knowledge) as (folded, figures):
+            with self._folded(knowledge) as (found, figures):
                 if figures.has_unwritten:
                     return Unwritten()
-                if figures.statements and not plan.is_told:
+                if figures.statements and not plan.is_told:  # may rename what would be added
                     return Told(self._statements(knowledge))
                 if figures.unknown_columns:
                     return Wider(figures.unknown_columns)
                 if figures.absent_columns:
                     return Lacking(figures.absent_columns)
+                folded = self._without_doubt(found)
+                if not has_begun:
+                    self._change_table()
+                    has_begun = True
                 if self._renumbered(knowledge, folded, figures):
                     continue
                 more = knowledge if learned else self._learned(knowledge, figures)
@@ -165,7 +168,8 @@ class BatchExecution:
             changes = self._changes.mergeable(knowledge, observer)
             if plan.schema.key:
                 unset_able = self._changes.unset_able
-                folding = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able)
+                doubt = watched(self.decoder.doubt, plan.numbers)
+                folding = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, doubt)
             else:
                 folding = events(changes, plan)
             folding.createOrReplaceTempView(view)
@@ -178,6 +182,26 @@ class BatchExecution:
                 summary = summarized(folded, counted.collect())
                 figures = observer.figures(counted)
             yield summary, figures
+
+    def _without_doubt(self, folded: Folded) -> Folded:
+        """The same, once it is known that no value is lost by what records lack.
+
+        Raises:
+            TerminalError: if one would be.
+        """
+        doubt = self.decoder.doubt
+        if doubt is None:
+            return folded
+        with self.steps.step("look for values that would be lost"):
+            require_none_lost(self.spark, self.catalog, self.plan, doubt, folded.frame)
+        self.decoder = replace(self.decoder, doubt=None)
+        self._changes = ChangeSet(self.decoder, self.plan)
+        return replace(folded, frame=folded.frame.select(*FOLDED))
+
+    def _change_table(self) -> None:
+        if self.plan.steps:
+            with self.steps.step("make or change the table"):
+                execute_steps(self.spark, self.catalog, self.plan.entry, self.plan.steps)
 
     def _statements(self, knowledge: Knowledge) -> tuple[Coordinate, ...]:
         with self.steps.step("look for statements"):
@@ -260,6 +284,7 @@ class BatchExecution:
             self.clock(),
             suspicion,
             has_others=self.decoder.format.has_many_tables,
+            pardoned=[each.sent_as for each in self.decoder.doubtful],
         )
 
     # ── 4. cut, apply ────────────────────────────────────────────────────────────────────

@@ -13,7 +13,8 @@ from cdc_assets_tests.pipeline import Message
 
 pytestmark = pytest.mark.stack
 
-ALTERED_AT = "spark: AddColumns"
+ALTERED_AT = "kafka: offsets"
+"""Each try looks how far the log goes."""
 
 
 def row(number: int) -> Message:
@@ -29,7 +30,7 @@ def test_a_try_that_has_learned_of_a_column_takes_no_later_records(pipeline: Mak
     numbers = count(3)
 
     def alter(point: str, moment: Moment) -> None:
-        if point == ALTERED_AT and moment is Moment.BEFORE:
+        if point == ALTERED_AT and moment is Moment.AFTER:
             made.produce(TABLE, [row(next(numbers))])
 
     with hooked(alter):
@@ -39,8 +40,9 @@ def test_a_try_that_has_learned_of_a_column_takes_no_later_records(pipeline: Mak
         first = next(drained)
         drained.close()
     assert first.records == 2
-    assert next(numbers) == 5, "one for each column that the batch has"
+    end = next(numbers)
+    assert end > 5, "it was altered in several tries"
     made.merge(TABLE)
     assert {key: r[f"c{key}"] for key, r in made.by_key(TABLE).items() if key} == {
-        number: number for number in range(1, 5)
+        number: number for number in range(1, end)
     }

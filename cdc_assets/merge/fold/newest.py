@@ -13,6 +13,7 @@ earlier row of its key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -36,15 +37,31 @@ def newest_by_key(
     key: tuple[str, ...],
     numbers: tuple[str, ...],
     unset_able: tuple[str, ...],
+    of_all: Mapping[str, Expression] | None = None,
 ) -> DataFrame:
-    """The change with the highest position of each key, as ``FOLDED`` columns."""
+    """The change with the highest position of each key, as ``FOLDED`` columns.
+
+    Args:
+        changes: of the batch, or of a part of it.
+        key: names of its columns.
+        numbers: of the position.
+        unset_able: columns that ``unset`` tells of.
+        of_all: aggregates of all changes of a key, by the names of columns that are to be added.
+            With them all changes travel.
+    """
     by_key = Window.partitionBy(*(F.col("key").getField(name) for name in key))
     order = by_key.orderBy(*(F.col(number).desc() for number in numbers))
-    newest = changes.withColumn("rank", F.row_number().over(order)).where("rank = 1").drop("rank")
+    ranked = changes.withColumn("rank", F.row_number().over(order))
+    whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    also = {name: each.over(whole) for name, each in (of_all or {}).items()}
+    if also:
+        ranked = ranked.withColumns(also)
+    newest = ranked.where("rank = 1").drop("rank")
     return newest.select(
         *_KEPT,
         position_bytes(numbers).alias("position"),
         any_of(F.col("unset").getField(name) for name in unset_able).alias("partial"),
+        *also,
     )
 
 

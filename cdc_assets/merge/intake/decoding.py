@@ -20,7 +20,20 @@ from cdc_assets.formats.spec import ReadSpec
 from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart, reads_as
 from cdc_assets.merge.intake.in_shard import in_shard
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.types import Column, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Columns that records lack, though rows may have values of them that the source has too.
+
+    Attributes:
+        columns: of the lake.
+        is_known: whether the source was asked, and still has them.
+    """
+
+    columns: tuple[Column, ...]
+    is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +45,9 @@ class BatchDecoder:
         plan: of the batch; its schema is what rows are decoded to.
         format: of the records.
         writers: the schemas that are known of them, by number; empty if they carry none.
-        may_lack: columns whose absence from these records was looked into.
+        may_lack: columns that these records may lack.
+        doubt: which of these may be lacked only where no value is lost by it, which is not known
+            yet; None if that was looked into.
     """
 
     raw: DataFrame
@@ -40,6 +55,7 @@ class BatchDecoder:
     format: Format
     writers: Mapping[int, Writer] = field(default_factory=dict[int, Writer])
     may_lack: frozenset[str] = frozenset()
+    doubt: Doubt | None = None
 
     @property
     def unset_able(self) -> tuple[str, ...]:
@@ -51,6 +67,11 @@ class BatchDecoder:
             columns = each.schema.columns if each.schema else ()
             marked |= {each.homes.get(c.name, c.name) for c in columns if c.unchanged_marker}
         return tuple(name for name in self.plan.schema.names if name in marked)
+
+    @property
+    def doubtful(self) -> tuple[Column, ...]:
+        """The columns of its doubt."""
+        return self.doubt.columns if self.doubt else ()
 
     def decode(
         self,
@@ -79,6 +100,7 @@ class BatchDecoder:
             tombstone_keys=tombstone_keys,
             parse_here=parse_here,
             may_lack=self.may_lack,
+            doubtful=frozenset(each.name for each in self.doubtful),
             homes=_differing(table.by_any_name),
         )
         unreadable = tuple(each.number for each in self.writers.values() if each.schema is None)

@@ -22,6 +22,7 @@ from cdc_assets.changes.latency import LatencyHistogram, bucket_of
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.errors import TransientError
 from cdc_assets.formats.flat import by_partition
+from cdc_assets.formats.lacking import texts
 from cdc_assets.formats.record_keys import has_moved
 from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTONE
 from cdc_assets.merge.plan.result import UnknownColumn
@@ -113,6 +114,7 @@ class BatchObserver:
         suspicion: Expression | None = None,
         *,
         has_others: bool = False,
+        pardoned: Sequence[str] = (),
     ) -> None:
         """As given.
 
@@ -122,7 +124,9 @@ class BatchObserver:
             asked_at: what ages are measured against.
             suspicion: a flag of each record; None if nothing is to be looked for.
             has_others: whether the topic may hold changes of other tables.
+            pardoned: columns, by their names in records, that these may lack.
         """
+        self._pardoned = pardoned
         self._has_others = has_others
         self._topic = topic
         self._suspicion = suspicion
@@ -142,7 +146,7 @@ class BatchObserver:
         prepared = decoded.select(
             "*",
             kind.cast("int").alias("kind"),
-            _unlike().alias("unlike"),
+            _unlike(self._pardoned).alias("unlike"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
             *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
         )
@@ -296,13 +300,18 @@ def _seconds(number: int) -> float:
     return math.inf
 
 
-def _unlike() -> Expression:
+def _unlike(pardoned: Sequence[str]) -> Expression:
     """How a record differs from the table, what differs more being higher; NULL if it does not.
 
     Of what differs alike the first in the lowest partition is the highest, in every try.
     """
-    found = F.col("unknown").isNotNull() | F.col("absent").isNotNull()
-    names = F.array_size("unknown"), F.array_size("absent")
+    unknown, absent = F.col("unknown"), F.col("absent")
+    if pardoned:
+        rest = F.array_except(absent, texts(pardoned))
+        absent = F.when(F.array_size(rest) > 0, rest)
+    found = unknown.isNotNull() | absent.isNotNull()
+    names = F.array_size(unknown), F.array_size(absent)
     total = sum((F.coalesce(each, F.lit(0)) for each in names), F.lit(0))
     place = (F.negative(each).alias(each) for each in ("partition", "offset"))
-    return F.when(found, F.struct(total.alias("size"), *place, "unknown", "absent"))
+    both = unknown.alias("unknown"), absent.alias("absent")
+    return F.when(found, F.struct(total.alias("size"), *place, *both))

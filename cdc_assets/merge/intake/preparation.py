@@ -283,15 +283,14 @@ class Preparation:
         """The same once it is known what has become of columns that records lack."""
         if not names:
             return plan, decoder
-        absent = AbsentColumns(self.spark(), self.catalog, self.types, self.tables)
-        schema = absent.settled(decoder, names)
+        schema, doubt = AbsentColumns(self.types, self.tables).settled(plan, names)
         marked = tuple(c for c in schema.columns if c not in plan.schema.columns)
         ended = [each for each in plan.schema.columns if each.name not in schema.names]
         names_had = dict.fromkeys(n for c in ended for n in (c.name, *c.identity.was))
         described = (DescribeColumns(marked),) if marked else ()
         dropped = (DropColumns(tuple(names_had)),) if ended else ()
         plan = replace(plan, schema=schema, steps=(*plan.steps, *described, *dropped))
-        return plan, replace(decoder, plan=plan, may_lack=frozenset(names))
+        return plan, replace(decoder, plan=plan, may_lack=frozenset(names), doubt=doubt)
 
     def _column(self, plan: BatchPlan, found: UnknownColumn) -> Column:
         """A column that only the records have shown.

@@ -1,0 +1,159 @@
+"""Values that rows would lose to newer records which lack their column.
+
+Looked for in the fold itself, which brings all changes of a key together anyway: a look of its own
+would cost another reading of the batch. See `cdc_assets.merge.intake.absent` for why it is looked
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.errors import TerminalError
+from cdc_assets.formats.existing import existing_value
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.order import position_bytes
+from cdc_assets.formats.spec import ROW_OPS
+from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
+from cdc_assets.merge.fold.newest import newest_by_key
+from cdc_assets.merge.intake.absent import ACCEPT
+from cdc_assets.merge.intake.decoding import BatchDecoder, Doubt
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.schema.types import Column
+
+
+def watched(doubt: Doubt | None, numbers: tuple[str, ...]) -> dict[str, Expression]:
+    """What is to be found out in the fold, of all changes of a key.
+
+    Args:
+        doubt: the columns; None if there are none.
+        numbers: of the position.
+
+    Returns:
+        By name ``lacks0`` …, the place of the key's newest record without the column, and
+        ``has0`` …, the position of its first with a value of it; NULL if there is none.
+    """
+    position = position_bytes(numbers)
+    place = F.struct(position.alias("position"), "partition", "offset")
+    is_row = F.col("op").isin(*ROW_OPS)
+    found: dict[str, Expression] = {}
+    for i, column in enumerate(doubt.columns if doubt else ()):
+        lacks = F.coalesce(F.array_contains("absent", column.sent_as), F.lit(False))
+        holds = ~lacks & _is_held(F.col("row").getField(column.name), column)
+        found[f"lacks{i}"] = F.max(F.when(is_row & lacks, place))
+        found[f"has{i}"] = F.min(F.when(is_row & holds, position))
+    return found
+
+
+def require_none_lost(
+    spark: SparkSession, catalog: str, plan: BatchPlan, doubt: Doubt, folded: DataFrame
+) -> None:
+    """Stop before a row loses a value.
+
+    Args:
+        spark: the session.
+        catalog: name of the lake's catalog.
+        plan: of the batch.
+        doubt: the columns.
+        folded: the newest change of each key, with what `watched` has found.
+
+    Raises:
+        TerminalError: if one would be lost that the source still has, or may have.
+    """
+    columns = dict(enumerate(doubt.columns))
+    suspects = folded.where(any_of(F.col(f"lacks{i}").isNotNull() for i in columns))
+    found = _first(suspects, columns, lambda i: F.col(f"has{i}") < _lacked(i))
+    held = {i: c for i, c in columns.items() if _may_be_in_lake(c, plan)}
+    if plan.head is not None and held:
+        keys = suspects.select("key", *(f"lacks{i}" for i in held))
+        lake = lake_table(spark, catalog, plan, None).select(
+            F.struct(*(_named(key) for key in plan.schema.key)).alias("known_key"),
+            F.col(sql.POSITION).alias("known_position"),
+            *(_is_held(_named(c.name), c).alias(f"held{i}") for i, c in held.items()),
+        )
+        few = sent(keys, suspects.count())
+        both = lake.join(few, lake["known_key"] == few["key"])
+        older = F.col("known_position").isNull()
+        found = found.unionByName(
+            _first(
+                both,
+                held,
+                lambda i: F.col(f"held{i}") & (older | (F.col("known_position") < _lacked(i))),
+            )
+        )
+    row = found.agg(F.min("lost").alias("lost")).collect()[0]["lost"]
+    if row is not None:
+        at = Coordinate(plan.entry.topic, row["partition"], row["offset"])
+        raise _would_be_lost(plan, row["name"], at, is_known=doubt.is_known)
+
+
+def look_through(spark: SparkSession, catalog: str, decoder: BatchDecoder) -> None:
+    """The same for a batch that nothing else is done with: reads it if there is a doubt.
+
+    Raises:
+        TerminalError: see `require_none_lost`.
+    """
+    plan, doubt = decoder.plan, decoder.doubt
+    if doubt is None:
+        return
+    changes = ChangeSet(decoder, plan).decoded(Knowledge(plan.snapshot_starts))
+    found = watched(doubt, plan.numbers)
+    folded = newest_by_key(changes, plan.schema.key, plan.numbers, decoder.unset_able, found)
+    require_none_lost(spark, catalog, plan, doubt, folded)
+
+
+def _first(
+    frame: DataFrame, columns: dict[int, Column], is_lost: Callable[[int], Expression]
+) -> DataFrame:
+    """``lost``: where the first of these columns would lose a value; no row where none would."""
+
+    def places() -> Iterator[Expression]:
+        for i, column in columns.items():
+            lacks = F.col(f"lacks{i}")
+            place = F.struct(
+                lacks.getField("partition").alias("partition"),
+                lacks.getField("offset").alias("offset"),
+                F.lit(column.name).alias("name"),
+            )
+            yield F.when(lacks.isNotNull() & F.coalesce(is_lost(i), F.lit(False)), place)
+
+    lost = F.get(F.array_compact(F.array(*places())), F.lit(0))
+    return frame.select(lost.alias("lost")).where("lost IS NOT NULL")
+
+
+def _lacked(index: int) -> Expression:
+    return F.col(f"lacks{index}").getField("position")
+
+
+def _may_be_in_lake(column: Column, plan: BatchPlan) -> bool:
+    """Whether rows of the lake may have a value of it that is their own."""
+    return column not in plan.unfilled and plan.name_at_head(column.name) is not None
+
+
+def _is_held(value: Expression, column: Column) -> Expression:
+    """Whether it would be another one in a row that is older than the column."""
+    if column.existing is None:
+        return value.isNotNull()
+    return ~value.eqNullSafe(existing_value(column))
+
+
+def _named(name: str) -> Expression:
+    return F.col(sql.quote(name)).alias(name)
+
+
+def _would_be_lost(plan: BatchPlan, name: str, at: Coordinate, *, is_known: bool) -> TerminalError:
+    what = f"a record lacks column {name!r}, of which its row has a value"
+    where = f"table={plan.entry.table} {at}"
+    if is_known:
+        remedy = "let the connector send it again (column.exclude.list, transformations), or "
+    else:
+        remedy = "configure database:, which tells whether it was dropped or is not published, or "
+    return TerminalError(what, where=where, remedy=remedy + ACCEPT)
