@@ -29,7 +29,7 @@ from cdc_assets.devstack import environment, jars
 from cdc_assets.devstack.configured import stack_of
 from cdc_assets.devstack.demo_lock import only_demo
 from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
-from cdc_assets.devstack.demo_source import DemoSource, Server, demo_source
+from cdc_assets.devstack.demo_source import SHOP, DemoSource, Server, demo_source
 from cdc_assets.devstack.demo_watch import ConnectorWatch, Follow, Watch
 from cdc_assets.devstack.layout import HOST
 from cdc_assets.devstack.part import Part, StartInterruptedError
@@ -178,8 +178,10 @@ def _guide(url: str, stack: LocalStack, config: ReplicationConfig, source: DemoS
 [bold]Look at the replication[/]
   {program} status
 
-[bold]Alter its tables[/]: the replication follows, `{program} schema diff TABLE` says how
+[bold]Alter its tables[/]: the replication follows
 {invited}
+and see what the next records will change
+  {_variables(program, config, source)}{program} schema diff TABLE
 
 [bold]Query the lake[/] with PyIceberg
   from pyiceberg.catalog import load_catalog
@@ -193,6 +195,13 @@ or with Spark
   spark.sql("SELECT status, count(*) FROM lake.{namespace}.orders GROUP BY status").show()
 
 Ctrl-C stops everything; the data stays."""  # noqa: S608 - text for a person
+
+
+def _variables(program: str, config: ReplicationConfig, source: DemoSource) -> str:
+    """What a shell has to know of the shop's database before a command that asks it."""
+    other = "" if source.server is Server.POSTGRES else f" --of {source.server.value}"
+    dsn = f"$({program} stack dsn {SHOP}{other})"
+    return "".join(f'{name}="{dsn}" ' for name in _database_variables(config, ""))
 
 
 def _program(config: ReplicationConfig) -> str:

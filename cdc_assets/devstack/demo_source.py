@@ -84,7 +84,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 schema="public",
                 opened_by=f"stack psql {SHOP}",
                 invited={
-                    "ALTER TABLE customers ADD COLUMN loyalty int DEFAULT 10": (
+                    "ALTER TABLE products ADD COLUMN rating int DEFAULT 10": (
                         "a column, with 10 in all rows"
                     ),
                     "ALTER TABLE customers RENAME COLUMN email TO mail": (
@@ -112,7 +112,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 schema=SHOP,
                 opened_by=f"stack mariadb {SHOP}",
                 invited={
-                    "ALTER TABLE customers ADD COLUMN loyalty int DEFAULT 10": (
+                    "ALTER TABLE products ADD COLUMN rating int DEFAULT 10": (
                         "a column, with 10 in all rows"
                     ),
                     "ALTER TABLE products MODIFY price decimal(14,2) NOT NULL": "a wider column",
