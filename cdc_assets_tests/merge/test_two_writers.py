@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Barrier
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_assets.changes.names import LakeName
 from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets.errors import CdcError, ConflictError
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
 from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE
@@ -16,6 +22,7 @@ from cdc_assets_tests.pipeline import Pipeline
 from cdc_assets_tests.toy import profiles
 
 CHANGES = 1200
+ROUNDS = 20
 
 
 @profiles.in_soak
@@ -61,3 +68,32 @@ def test_a_second_session_of_the_process_takes_no_frame_from_the_first(
     assert result.stale == 1
     assert SparkSession.active() is active
     other.stop()
+
+
+@pytest.mark.stack
+def test_tables_that_are_made_at_once_share_a_namespace_that_none_has_made(
+    pipeline: Callable[..., Pipeline], spark_endpoint: SparkEndpoint
+) -> None:
+    """Some catalogs look for a namespace first and insert it then."""
+    at_once = 4
+    sessions = [SparkSession.builder.remote(spark_endpoint.url).create() for _ in range(at_once)]
+    catalog = pipeline().config.lake.catalog.name
+    together = Barrier(at_once)
+
+    def make(session: SparkSession) -> list[Exception]:
+        failed: list[Exception] = []
+        for n in range(ROUNDS):
+            together.wait(60)
+            try:
+                with translated("make a namespace", "here"):
+                    session.sql(sql.create_namespace(catalog, LakeName(f"at_once_{n}", "t")))
+            except CdcError as error:
+                failed.append(error)
+        return failed
+
+    with ThreadPoolExecutor(at_once) as threads:
+        failed = [each for found in threads.map(make, sessions) for each in found]
+    for session in sessions:
+        session.stop()
+    print(f"{len(failed)} of {at_once * ROUNDS} came second")
+    assert all(isinstance(each, ConflictError) for each in failed), failed

@@ -28,6 +28,8 @@ _CONFLICTS = (
     "FIELD_ALREADY_EXISTS",
     "TABLE_OR_VIEW_ALREADY_EXISTS",
     "NAMESPACE_ALREADY_EXISTS",
+    # A JDBC catalog looks for a namespace first, and inserts it then.
+    "INSERT INTO iceberg_namespace_properties",
 )
 _LOST_SERVER = (
     "UNAVAILABLE",
