@@ -8,6 +8,7 @@ from cdc_assets.config.platform import (
     CatalogConfig,
     LakeConfig,
     Ports,
+    RunsConfig,
     SparkConfig,
     StackConfig,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "LakeConfig",
     "Ports",
     "ReplicationConfig",
+    "RunsConfig",
     "Secret",
     "SloConfig",
     "SourceConfig",

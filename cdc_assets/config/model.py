@@ -10,7 +10,13 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from cdc_assets.config.kafka import KafkaConfig
 from cdc_assets.config.paths import absolute_path, absolute_url
-from cdc_assets.config.platform import AlertsConfig, LakeConfig, SparkConfig, StackConfig
+from cdc_assets.config.platform import (
+    AlertsConfig,
+    LakeConfig,
+    RunsConfig,
+    SparkConfig,
+    StackConfig,
+)
 from cdc_assets.config.secret import Url
 from cdc_assets.config.source import SourceConfig
 from cdc_assets.config.strict import BASE_DIRECTORY, Strict, did_you_mean, refuse
@@ -34,6 +40,7 @@ class ReplicationConfig(Strict):
     spark: SparkConfig = SparkConfig()
     registry: Url = ".cdc/registry.json"
     home: Annotated[Path, Field(strict=False)] = Path(".cdc")
+    runs: RunsConfig = RunsConfig()
     stack: StackConfig = StackConfig()
     sources: dict[str, SourceConfig] = Field(default_factory=dict)
     alerts: AlertsConfig = AlertsConfig()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import os
+from typing import Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc_assets.config.paths import absolute_sqlite, absolute_url
 from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
 from cdc_assets.config.strict import Strict, refuse
+
+TABLES_AT_ONCE: Final = 16
+"""Merged at the same time on a Spark that is elsewhere."""
 
 
 class CatalogConfig(Strict):
@@ -62,6 +66,7 @@ class SparkConfig(Strict):
     token: Secret | None = None
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
     conf: Properties = Field(default_factory=dict)
+    parallel_tables: int | None = Field(default=None, ge=1, le=1000)
 
     @field_validator("remote")
     @classmethod
@@ -88,6 +93,20 @@ class SparkConfig(Strict):
         """Whether the local Spark Connect server is meant: reused, or started by us."""
         return self.master is None and self.remote in {None, "local"}
 
+    @property
+    def tables_at_once(self) -> int:
+        """How many tables of a run are merged at the same time.
+
+        If it is not configured: on this machine one more than it has cores, as a small batch keeps
+        none of them busy all the time; elsewhere `TABLES_AT_ONCE`. One with ``master``, where a
+        process has one session that can be closed.
+        """
+        if self.master is not None:
+            return 1
+        if self.parallel_tables is not None:
+            return self.parallel_tables
+        return (os.cpu_count() or 1) + 1 if self.is_local_server else TABLES_AT_ONCE
+
     def resolved_conf(self) -> dict[str, str]:
         """``conf`` with secrets revealed.
 
@@ -95,6 +114,30 @@ class SparkConfig(Strict):
             ConfigError: if a secret's variable is not set.
         """
         return {name: reveal(value) for name, value in self.conf.items()}
+
+
+class RunsConfig(Strict):
+    """How long a run that a sensor has started stays, to take what has become due meanwhile.
+
+    Attributes:
+        idle_seconds: it ends when none of its tables had a change for so long; with 0, once its
+            tables have caught up.
+        most_seconds: it ends when it is so old. Also at the end of its hour.
+        look_seconds: how often Kafka is asked whether there is more.
+        every_seconds: a table has one turn in so many seconds at most, as each turn costs about
+            as much whether it merges one change or a thousand.
+        many_changes: so many that wait are merged without that delay.
+    """
+
+    idle_seconds: float = Field(default=60, ge=0)
+    most_seconds: float = Field(default=900, ge=0)
+    look_seconds: float = Field(default=1, gt=0)
+    every_seconds: float = Field(default=6, ge=0)
+    many_changes: int = Field(default=100, ge=1)
+
+    def is_worth_a_turn(self, changes: int, seconds: float) -> bool:
+        """Whether so many changes are merged now, so long after the table's last turn began."""
+        return changes >= self.many_changes or (changes > 0 and seconds >= self.every_seconds)
 
 
 class Ports(Strict):

@@ -18,7 +18,7 @@ def layout_of(config: ReplicationConfig) -> StackLayout:
 
 def spark_settings(config: ReplicationConfig) -> dict[str, str]:
     """What its Spark server is started with: the lake's catalog and the settings of ``spark``."""
-    from cdc_assets.lake.catalog import spark_conf
+    from cdc_assets.lake.spark_conf import spark_conf
 
     return {**spark_conf(config), **config.spark.resolved_conf()}
 

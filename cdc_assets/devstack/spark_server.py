@@ -190,6 +190,12 @@ class SparkServer(Part):
             "spark.sql.extensions": _EXTENSIONS,
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": str(cores),
+            # Each table has some dozens of generated classes. Of the usual 100 none would be left
+            # when a table's next batch comes: all would be compiled again, and run interpreted.
+            "spark.sql.codegen.cache.maxEntries": "3000",
+            # Where in our code each part of an expression was written: two thirds of a plan, and
+            # a tenth of what a small batch costs.
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
             **_KAFKA_CACHES,
             **(self.conf or {}),
         }

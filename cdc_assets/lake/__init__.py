@@ -1,6 +1,7 @@
 """Iceberg: the catalog, what a table's newest snapshot says, names of our own tables."""
 
-from cdc_assets.lake.catalog import Lake, spark_conf
+from cdc_assets.lake.catalog import Lake
+from cdc_assets.lake.spark_conf import spark_conf
 from cdc_assets.lake.state import Published, TableState
 
 __all__ = ["Lake", "Published", "TableState", "spark_conf"]

@@ -82,8 +82,8 @@ class QuarantineLake(Lake):
         return frozenset(rows["table"].to_pylist()) if rows is not None else frozenset()
 
     def _rows(self, source: str, table: str | None, columns: tuple[str, ...]) -> pa.Table | None:
-        with self._reachable():
-            found = self._load(quarantine_name(source))
+        with self._connection.reachable():
+            found = self._connection.load(quarantine_name(source))
             if found is None:
                 return None
             wanted = AlwaysTrue() if table is None else _of_table(table)

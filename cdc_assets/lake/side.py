@@ -21,6 +21,8 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.properties import ATTEMPT
+from cdc_assets.lake.short import expired
+from cdc_assets.lake.state import ancestry
 
 NAMESPACE: Final = "cdc_assets_tombstones"
 _MOST_BYTES: Final = 240
@@ -64,11 +66,12 @@ class SideSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SideState:
-    """One look at a side table: its head, and its snapshots by id."""
+    """One look at a side table: its head, what is known of snapshots, and those that are kept."""
 
     name: LakeName
     head: int | None
     snapshots: Mapping[int, SideSnapshot]
+    kept: frozenset[int]
 
     def stands_at(self, mark: SideMark) -> bool:
         """Whether the head holds what counts, and nothing else."""
@@ -86,7 +89,7 @@ class SideState:
         Raises:
             TerminalError: if that snapshot was expired, and the head holds something else.
         """
-        if mark.snapshot is None or mark.snapshot in self.snapshots:
+        if mark.snapshot is None or mark.snapshot in self.kept:
             return mark.snapshot
         if self.stands_at(mark):
             return self.head
@@ -101,10 +104,24 @@ class SideState:
 
 
 def read_side(name: LakeName, table: Table) -> SideState:
-    """The state of a loaded side table."""
+    """The state of a loaded side table.
+
+    Of what was expired it has the compactions that the head goes back to, and what they began
+    with: the head stands for that.
+
+    Raises:
+        OSError: if an earlier metadata file cannot be read.
+    """
     head = table.current_snapshot()
     snapshots = {each.snapshot_id: _snapshot(each) for each in table.metadata.snapshots}
-    return SideState(name, head.snapshot_id if head else None, snapshots)
+    if all(snapshots[each.snapshot_id].is_compaction for each in ancestry(table)):
+        for said in expired(table):
+            older = _snapshot(Snapshot.model_validate(said))
+            snapshots[said["snapshot-id"]] = older
+            if not older.is_compaction:
+                break
+    kept = frozenset(each.snapshot_id for each in table.metadata.snapshots)
+    return SideState(name, head.snapshot_id if head else None, snapshots, kept)
 
 
 def _snapshot(snapshot: Snapshot) -> SideSnapshot:

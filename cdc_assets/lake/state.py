@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.lake.properties import OFFSETS, OtherShards, Published
+from cdc_assets.lake.properties import OFFSETS, PREFIX, OtherShards, Published
 
 _DELETES_GO_WITH_THEIR_FILES: Final = 3
 """From this format version on a data file that goes takes its deletion vector with it, so that
@@ -47,6 +47,7 @@ class TableState:
         total_records: rows by the head's own count, deleted ones taken off; None if unknown.
         head_columns: names that columns have in the head, by those that they have now. Reading a
             snapshot takes its own columns: some may have been added since, or renamed.
+        is_lost: it is ours, and of no shard a publish is known any more.
     """
 
     name: LakeName
@@ -60,6 +61,7 @@ class TableState:
     is_empty: bool
     total_records: int | None
     head_columns: Mapping[str, str]
+    is_lost: bool = False
 
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
@@ -82,6 +84,7 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         is_empty=head is None or _summary(head).get("total-data-files") == "0",
         total_records=_total_records(head, table.metadata.format_version),
         head_columns=_columns_of(table, head),
+        is_lost=bool(head) and not newest and any(n.startswith(PREFIX) for n in table.properties),
     )
 
 
@@ -106,6 +109,15 @@ def ancestry(table: Table) -> Iterator[Snapshot]:
     while head is not None:
         yield head
         head = by_id.get(head.parent_snapshot_id) if head.parent_snapshot_id else None
+
+
+def ancestry_ends(table: Table) -> bool:
+    """Whether snapshots that were expired may be those of ours that matter."""
+    oldest = None
+    for oldest in ancestry(table):
+        if published_by(oldest) is not None:
+            return False
+    return oldest is not None and oldest.parent_snapshot_id is not None
 
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:

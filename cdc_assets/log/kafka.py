@@ -111,6 +111,15 @@ class KafkaLog:
         begin, end = self._offsets(partitions, [_EARLIEST, _LATEST])
         return {topic: Watermarks(begin[topic], end[topic]) for topic in partitions}
 
+    def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """The numbers of the partitions of each topic. Lists the whole cluster."""
+        return self._partitions(topics)
+
+    def ends(self, partitions: Mapping[str, Sequence[int]]) -> dict[str, OffsetVector]:
+        """The read-committed end of each of these partitions: one request per broker."""
+        (end,) = self._offsets(partitions, [_LATEST])
+        return end
+
     def settled_watermarks(self, topic: str) -> Watermarks | None:
         """The same of one topic, whose partitions were counted after its ends were asked for.
 

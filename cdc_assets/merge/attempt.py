@@ -94,41 +94,60 @@ class Held:
     statements: tuple[Ddl, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """What tells of the log and the lake.
+
+    Attributes:
+        log: Kafka.
+        lake: the catalog, and tables' metadata.
+        histories: what was read of topics of statements.
+    """
+
+    log: KafkaLog
+    lake: Lake
+    histories: Histories
+
+    @classmethod
+    def of(cls, config: ReplicationConfig) -> Connections:
+        """New ones, opened when they are first used."""
+        log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
+        return cls(log, Lake(config), Histories(log))
+
+
 class Attempts:
     """Makes tries for the tables of one configuration, with one Spark session.
 
     Args:
         config: the configuration.
-        lake, log: read for plans.
+        connections: read for plans.
         spark: gives the session; called when the first statement is sent.
         clock: wall clock.
         shared: what the run has read of topics of many tables; None if each table reads alone.
 
     Attributes:
-        histories: what was read of topics of statements, which other tables may use too.
+        shared: likewise; may be another one for each turn.
     """
 
     def __init__(
         self,
         config: ReplicationConfig,
-        lake: Lake,
-        log: KafkaLog,
+        connections: Connections,
         spark: Callable[[], SparkSession],
         clock: Callable[[], datetime],
         shared: SharedReadings | None = None,
     ) -> None:
         self._config = config
-        self._lake = lake
-        self._log = log
+        self._lake, self._log = connections.lake, connections.log
         self._session = spark
         self._clock = clock
-        self._shared = shared
+        self.shared = shared
         self._held: Held | None = None
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
-        self.histories = Histories(log)
-        self.planner = Planner(config, lake, log, clock)
+        self._histories = connections.histories
+        self.planner = Planner(config, self._lake, self._log, clock)
 
     def watch(self, entry: TableEntry) -> Watch:
         """The deadlines of a table's turn, which begins now."""
@@ -177,8 +196,8 @@ class Attempts:
         try:
             yield
         except BaseException:
-            if self._shared is not None:
-                self._shared.forget(entry)
+            if self.shared is not None:
+                self.shared.forget(entry)
             raise
 
     def plan(self, request: Request) -> BatchPlan | None:
@@ -203,7 +222,7 @@ class Attempts:
     def _pending(self, request: Request, work: Tail | Again) -> Pending | Waiting | None:
         entry, run_id = request.entry, request.run_id
         if isinstance(work, Tail):
-            limits, shared, held = request.limits, self._shared, self._held_for(request)
+            limits, shared, held = request.limits, self.shared, self._held_for(request)
             until = held.end if held else None
             return self.planner.tail(
                 entry, work.window, run_id, limits=limits, shared=shared, until=until
@@ -239,8 +258,8 @@ class Attempts:
         done = execution.run()
         if not isinstance(done, Executed):
             return done
-        if self._shared and plan.needs_keys_apart and self._looks_at_unread(plan):
-            self._shared.found_keys_apart(plan)
+        if self.shared and plan.needs_keys_apart and self._looks_at_unread(plan):
+            self.shared.found_keys_apart(plan)
         if share is not None:
             done = replace(done, figures=done.figures.with_others(share.others))
         spent = {**steps.seconds, **execution.steps.seconds}
@@ -250,11 +269,11 @@ class Attempts:
     def _share(self, plan: BatchPlan, steps: Steps) -> Share | None:
         """The batch's records, if they are read once for several tables."""
         fmt = self.planner.format(plan.entry)
-        if self._shared is None or not self._shared.is_for(plan.entry, fmt):
+        if self.shared is None or not self.shared.is_for(plan.entry, fmt):
             return None
         with steps.step("read the topic"):
             read = partial(self._read, plan, plan.ranges)
-            return self._shared.share(plan, fmt, self.session(), read)
+            return self.shared.share(plan, fmt, self.session(), read)
 
     # ── out of the quarantine ────────────────────────────────────────────────────────────
 
@@ -343,7 +362,7 @@ class Attempts:
         if fmt.tells_statements:
             topic = plan.identity.topic_id
             return stored if stored and stored.topic == topic else History(topic=topic)
-        return self.histories.of(plan.entry, fmt, plan.layout.scheme, stored)
+        return self._histories.of(plan.entry, fmt, plan.layout.scheme, stored)
 
     def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
         """The schemas of the records; those of a few of them as long as that may do."""
@@ -371,7 +390,7 @@ class Attempts:
 
     def _looks_at_unread(self, plan: BatchPlan) -> bool:
         is_first = bool(plan.unread) and plan.published is None
-        return is_first and not (self._shared and self._shared.has_keys_apart(plan))
+        return is_first and not (self.shared and self.shared.has_keys_apart(plan))
 
     def _refusals(self, plan: BatchPlan, raw: DataFrame) -> Refusals:
         source = self._source(plan.entry)

@@ -31,15 +31,14 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
-from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.lake.side import side_of
-from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
-from cdc_assets.merge.attempt import Attempts
+from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import BEGIN, begin_of
 from cdc_assets.merge.intake.read import read_ranges
@@ -99,10 +98,10 @@ class Rebuild:
         self._entry = entry
         self._run_id = run_id
         self._clock = clock
-        self._lake = Lake(config)
-        self._log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
-        self._attempts = Attempts(config, self._lake, self._log, spark, clock)
-        self._replicator = Replicator(config, spark, clock=clock)
+        connections = Connections.of(config)
+        self._lake, self._log = connections.lake, connections.log
+        self._attempts = Attempts(config, connections, spark, clock)
+        self._replicator = Replicator(config, spark, clock=clock, connections=connections)
 
     def standing(self) -> Standing:
         """Looks how far it has come; changes nothing.
@@ -111,10 +110,10 @@ class Rebuild:
             TerminalError: if there is nothing that could be built anew.
         """
         old = self._state(self._entry)
-        if old is None or old.published is None:
+        if old is None or not (old.published or old.is_lost):
             what = "there is nothing to build anew: the table was not replicated yet"
             raise TerminalError(what, where=self._where, remedy="materialize it")
-        done = old.published.carried.generation
+        done = old.published.carried.generation if old.published else 0
         beside = self._state(self._beside(done + 1))
         swapped = done > 0 and self._state(self._beside(done)) is not None
         return Standing(old, done + 1, beside, swapped)
@@ -201,7 +200,7 @@ class Rebuild:
         """
         entry = self._beside(standing.generation)
         old, new = self._state(self._entry), self._state(entry)
-        if old is None or old.published is None or new is None:
+        if old is None or new is None:
             raise self._moved()
         if new.published is None or _is_ahead(old.published, new.published):
             return False
@@ -219,20 +218,21 @@ class Rebuild:
         return True
 
     def _published(
-        self, old: Published, new: Published, generation: int, attempt: str
+        self, old: Published | None, new: Published, generation: int, attempt: str
     ) -> Published:
+        """What the swap says of itself; ``old`` is None if that was lost with its snapshots."""
         mark = new.carried.side or SideMark()
         side = SideMark(mark.snapshot, str(side_of(self._beside(generation).stem, mark)))
         return replace(
             new,
-            start=old.offsets,
+            start=old.offsets if old else new.offsets,
             attempt=attempt,
             run=self._run_id,
             kind="rebuild",
             published_at=self._clock(),
             carried=replace(new.carried, side=side, generation=generation),
-            slo=old.slo,
-            others=old.others,
+            slo=old.slo if old else new.slo,
+            others=old.others if old else {},
         )
 
     def _with_room(self, old: TableState, new: TableState) -> TableState:
@@ -365,8 +365,10 @@ def _side_mark(state: TableState | None) -> SideMark | None:
     return state.published.carried.side if state and state.published else None
 
 
-def _is_ahead(old: Published, new: Published) -> bool:
+def _is_ahead(old: Published | None, new: Published) -> bool:
     """Whether readers would see the table go back; offsets of another topic prove nothing."""
+    if old is None:
+        return False
     same = (old.topic_id, old.cluster_id) == (new.topic_id, new.cluster_id)
     return same and bool(new.offsets.ranges_to(old.offsets))
 

@@ -34,14 +34,13 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.catalog import SourceCatalog, catalog_of
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
-from cdc_assets.formats.histories import Histories
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried
 from cdc_assets.lake.quarantined import QuarantineLake
-from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
+from cdc_assets.merge.attempt import Connections
 from cdc_assets.merge.intake.layouts import layout_of
 from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.result import BatchResult, Waiting
@@ -85,7 +84,7 @@ class Renames:
         config: the configuration.
         spark: gives the session.
         clock: wall clock.
-        histories: what the run has read of topics of statements.
+        connections: None for some of its own.
     """
 
     def __init__(
@@ -94,16 +93,16 @@ class Renames:
         spark: Callable[[], SparkSession],
         *,
         clock: Callable[[], datetime],
-        histories: Histories | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self._config = config
         self._spark = spark
         self._clock = clock
+        connections = connections or Connections.of(config)
         self._lake = QuarantineLake(config)
-        self._log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
+        self._log, self._histories = connections.log, connections.histories
         self._planner = Planner(config, self._lake, self._log, clock)
-        self._histories = histories or Histories(self._log)
-        self._replicator = Replicator(config, spark, clock=clock, histories=self._histories)
+        self._replicator = Replicator(config, spark, clock=clock, connections=connections)
 
     # ── whose rows they are ──────────────────────────────────────────────────────────────
 

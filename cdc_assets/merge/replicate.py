@@ -16,11 +16,8 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.histories import Histories
-from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.attempt import Attempts
+from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.planning import rest_of
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.outcome import (
@@ -59,7 +56,7 @@ class Replicator:
         spark: gives the session; called when the first statement is sent.
         clock: wall clock, for latencies and attempt times.
         shared: what the run has read of topics of many tables; None if each table reads alone.
-        histories: likewise of topics of statements.
+        connections: None for some of its own.
     """
 
     def __init__(
@@ -69,12 +66,15 @@ class Replicator:
         *,
         clock: Callable[[], datetime] = utc_now,
         shared: SharedReadings | None = None,
-        histories: Histories | None = None,
+        connections: Connections | None = None,
     ) -> None:
-        log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
-        self._attempts = Attempts(config, Lake(config), log, spark, clock, shared)
-        if histories is not None:
-            self._attempts.histories = histories
+        connections = connections or Connections.of(config)
+        self._attempts = Attempts(config, connections, spark, clock, shared)
+
+    def sharing(self, shared: SharedReadings) -> Replicator:
+        """Itself, reading topics of many tables with others from now on."""
+        self._attempts.shared = shared
+        return self
 
     def drain(
         self,

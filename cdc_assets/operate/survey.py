@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cdc_assets.log.values import Watermarks
 
 T = TypeVar("T")
-
-CATALOG_CALLS_AT_ONCE: Final = 16
 
 
 class Condition(StrEnum):
@@ -171,15 +169,8 @@ def _watermarks(services: Services, topics: Sequence[str]) -> Mapping[str, Water
 def _states(
     services: Services, entries: Sequence[TableEntry]
 ) -> Mapping[TableName, TableState | None]:
-    """The first alone, as it opens the catalog; then many at once."""
-    if not entries:
-        return {}
-    first, *others = entries
-    lake = services.lake
-    states = {first.table: lake.state(first.target, first.shard_value)}
-    with ThreadPoolExecutor(CATALOG_CALLS_AT_ONCE) as pool:
-        rest = pool.map(lambda entry: lake.state(entry.target, entry.shard_value), others)
-        return states | {entry.table: state for entry, state in zip(others, rest, strict=True)}
+    states = services.lake.states([(each.target, each.shard_value) for each in entries])
+    return {each.table: state for each, state in zip(entries, states, strict=True)}
 
 
 def _aged(services: Services, tables: tuple[TableSurvey, ...]) -> tuple[TableSurvey, ...]:

@@ -9,7 +9,6 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
@@ -79,8 +78,7 @@ def table_asset(
         context: dg.AssetExecutionContext,
     ) -> Iterator[Event]:
         liveness.hold(config.home, context.run.run_id)
-        services = Services(config)
-        yield from TableRun(context, services, entry, context.resources.pyspark, on_batch).events()
+        yield from TableRun(context, config, entry, context.resources.pyspark, on_batch).events()
 
     return merge
 

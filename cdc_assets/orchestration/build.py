@@ -19,6 +19,7 @@ from cdc_assets.orchestration.sensors import (
     promise_sensor,
     replicate_sensor,
 )
+from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.registry import Registry
 
 
@@ -36,7 +37,7 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
         sensors=_sensors(config, registry),
         schedules=[housekeeping_schedule(config)],
         resources={SPARK: spark_resource(config)},
-        executor=dg.in_process_executor,
+        executor=side_by_side,
         metadata={"tables": len(entries), "configuration": str(config.path or "")},
     )
 

@@ -116,19 +116,17 @@ def verdicts(
         yield schema_verdict(each, differing.get(each.table, Drift()))
 
 
-def check_results(services: Services, table: TableSurvey) -> Iterator[dg.AssetCheckResult]:
-    """The checks of one table, for the end of its run."""
+def verdicts_of(services: Services, table: TableSurvey) -> Sequence[Verdict]:
+    """The checks of one table, for its run."""
     seen = Survey(services.clock(), (table,))
-    found = verdicts(services, seen, drifts_of(services, seen))
-    yield from (verdict.result() for verdict in found)
+    return tuple(verdicts(services, seen, drifts_of(services, seen)))
 
 
-def unjudged(entry: TableEntry, why: str) -> Sequence[dg.AssetCheckResult]:
+def unjudged(entry: TableEntry, why: str) -> Sequence[Verdict]:
     """The checks of a table that failed, where nothing can be looked at either."""
     key = table_key(entry.table)
-    verdicts = (Verdict(key, check, False, ERROR, f"failing: {why}")
-                for check in (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA))  # fmt: skip
-    return [each.result() for each in verdicts]
+    checks = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
+    return [Verdict(key, check, False, ERROR, f"failing: {why}") for check in checks]
 
 
 def offsets_verdict(table: TableSurvey, history: Sequence[Published]) -> Verdict:

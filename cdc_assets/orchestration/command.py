@@ -43,6 +43,7 @@ from cdc_assets.orchestration.keys import (
 from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
+from cdc_assets.orchestration.side_by_side import materialize
 from cdc_assets.orchestration.table_run import OnBatch
 from cdc_assets.registry import TableEntry
 
@@ -86,14 +87,13 @@ class Work:
     ) -> None:
         """One Dagster run over these tables; failures are collected."""
         liveness.hold(self.config.home, self.name)
-        result = dg.materialize(
+        result = materialize(
             [table_asset(self.config, entry, self._on_batch(entry)) for entry in entries],
             partition_key=partition,
             instance=self.instance,
             resources={SPARK: spark_resource(self.config)},
             run_config=QUIET,
             tags={TAG_TABLE: tables_tag(tuple(entries)), TAG_PROCESS: self.name, **tags},
-            raise_on_error=False,
         )
         self.failed.update(_failures(result, entries))
 

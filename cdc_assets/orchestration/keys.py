@@ -26,6 +26,9 @@ TAG_MODE: Final = "cdc/mode"
 TAG_TOPIC: Final = "cdc/topic"
 """On each table's op: where its changes lie. Tables of one topic share its reading in a run."""
 
+TAG_HAND_OVER: Final = "cdc/hand_over"
+"""On a run that stays, once it has to make room for another."""
+
 TAG_PROCESS: Final = "cdc/process"
 """On runs that live in a command's own process: see `cdc_assets.orchestration.liveness`."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import dagster as dg
 from cdc_assets.orchestration.keys import TAG_PROCESS, UNFINISHED
 
 _held: dict[str, int] = {}
+_holding = threading.Lock()
 
 
 def hold(home: Path, name: str) -> None:
@@ -29,13 +31,14 @@ def hold(home: Path, name: str) -> None:
 
     Does nothing the second time.
     """
-    if name in _held:
-        return
-    path = _file(home, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    _held[name] = handle
+    with _holding:  # steps of a run begin at the same time
+        if name in _held:
+            return
+        path = _file(home, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _held[name] = handle
 
 
 def fail_dead_runs(instance: dg.DagsterInstance, home: Path) -> list[str]:

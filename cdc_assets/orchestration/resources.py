@@ -1,9 +1,10 @@
-"""The Spark session of a run: dagster-pyspark's lazy resource, told late where Spark is.
+"""The Spark sessions of a run: dagster-pyspark's lazy resource, told late where Spark is.
 
 What it adds to `LazyPySparkResource`: the endpoint and its token are found when the session
 is first needed and not when definitions load, so the token never becomes part of the
 resource's configuration, which the UI shows; the local server is started if none runs; and
-what was opened is closed when the run ends, because a Connect server keeps each session.
+what was opened is closed when the run ends, because a Connect server keeps each session. Tables
+of a run that are merged at the same time have a session each: `cdc_assets.orchestration.turns`.
 
 Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
 properties, and what one run had set when it was killed must not reach another run's commits.
@@ -16,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from dagster import InitResourceContext
@@ -27,14 +29,11 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import looks_secret
 from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.orchestration.endpoint import require_listener
+from cdc_assets.orchestration.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdc_assets.formats.histories import Histories
-    from cdc_assets.log.kafka import KafkaLog
-    from cdc_assets.merge.intake.shared_reading import SharedReadings
-    from cdc_assets.registry import TableEntry
 
 APP_NAME = "cdc_assets"
 _ELSEWHERE = (
@@ -52,8 +51,9 @@ class ReplicationSpark(LazyPySparkResource):
     ``spark_config`` holds what may be shown: where Spark is, without tokens.
     """
 
-    _shared: SharedReadings | None = PrivateAttr(default=None)
-    _histories: Histories | None = PrivateAttr(default=None)
+    _turns: Turns | None = PrivateAttr(default=None)
+    _guard: Lock = PrivateAttr(default_factory=Lock)
+    _is_side_by_side: bool = PrivateAttr(default=False)
 
     @classmethod
     def _is_dagster_maintained(cls) -> bool:
@@ -70,53 +70,62 @@ class ReplicationSpark(LazyPySparkResource):
         """The session, made now if there is none."""
         return self.spark_session
 
-    def shared(self, tables: Callable[[TableEntry], int]) -> SharedReadings:
-        """What the run has read of topics that hold several of its tables.
+    def new_session(self) -> SparkSession:
+        """Another session. One at a time is made.
+
+        Raises:
+            UnreachableError: if Spark does not answer.
+        """
+        with self._guard:
+            late = self.late_config()
+            try:
+                session = _new_session({**self.spark_config, **late})
+                self.after_start(session)
+            except CdcError:
+                raise
+            except Exception as error:
+                raise _unreachable(self.spark_config, error) from None
+            return session
+
+    def turns(self, make: Callable[[bool], Turns]) -> Turns:
+        """Who of the run's tables works when.
 
         Args:
-            tables: how many tables of the run lie in a table's topic.
+            make: called once; given whether the run's steps run side by side.
         """
-        from cdc_assets.merge.intake.shared_reading import SharedReadings
+        with self._guard:
+            if self._turns is None:
+                self._turns = make(self._is_side_by_side)
+            return self._turns
 
-        if self._shared is None:
-            self._shared = SharedReadings(tables)
-        return self._shared
+    def begins(self) -> None:
+        """Steps of the run will use it at the same time."""
+        self._is_side_by_side = True
 
-    def histories(self, log: KafkaLog) -> Histories:
-        """What statements have made of the run's tables: each topic of them is read once."""
-        from cdc_assets.formats.histories import Histories
-
-        if self._histories is None:
-            self._histories = Histories(log)
-        return self._histories
+    def interrupt(self) -> None:
+        """The run is to stop."""
+        with self._guard:
+            turns = self._turns
+        if turns is not None:
+            turns.stop()
 
     def forget(self) -> None:
         """Give the session up, usable or not; the next use makes a new one."""
         session, self._spark_session = self._spark_session, None
-        if self._shared is not None:
-            with contextlib.suppress(Exception):  # likewise, as below
-                self._shared.release()
         if session is not None:
             with contextlib.suppress(Exception):  # it may be what has just failed
                 session.stop()
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Close what was opened."""
+        turns, self._turns, self._is_side_by_side = self._turns, None, False
+        if turns is not None:
+            turns.close()
         self.forget()
-        self._shared = self._histories = None
 
     def _init_session(self) -> None:
-        if self._spark_session is not None:
-            return
-        late = self.late_config()
-        try:
-            session = _new_session({**self.spark_config, **late})
-            self.after_start(session)
-        except CdcError:
-            raise
-        except Exception as error:
-            raise _unreachable(self.spark_config, error) from None
-        self._spark_session = session
+        if self._spark_session is None:
+            self._spark_session = self.new_session()
 
 
 def spark_resource(config: ReplicationConfig) -> ReplicationSpark:
@@ -133,6 +142,7 @@ def spark_resource(config: ReplicationConfig) -> ReplicationSpark:
 
         def after_start(self, session: SparkSession) -> None:
             _define_catalog(config, session)
+            _open_catalog(config, session)
 
     return ConfiguredSpark(spark_config=_shown_config(config))
 
@@ -168,7 +178,7 @@ def _late_config(config: ReplicationConfig) -> dict[str, str]:
 
 def _classic_config(config: ReplicationConfig) -> dict[str, str]:
     """For ``master``: the driver is this process, so its JVM gets catalog and jars from here."""
-    from cdc_assets.lake.catalog import spark_conf
+    from cdc_assets.lake.spark_conf import spark_conf
 
     jars = sorted(map(str, Path(config.home, "jars", "spark").glob("*.jar")))
     given = config.spark.conf.keys() & {"spark.jars", "spark.jars.packages"}
@@ -257,7 +267,7 @@ def _give_up_soon(session: SparkSession) -> None:
 
 def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:
     """On a server that is not ours, unless whoever runs it has defined the catalog there."""
-    from cdc_assets.lake.catalog import spark_conf
+    from cdc_assets.lake.spark_conf import spark_conf
 
     if config.spark.is_local_server or config.spark.master is not None:
         return
@@ -266,6 +276,12 @@ def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:
         for key, value in spark_conf(config).items():
             if key.startswith(name):
                 session.conf.set(key, value)
+
+
+def _open_catalog(config: ReplicationConfig, session: SparkSession) -> None:
+    """Make the tables of a catalog in a database, if it is new: two sessions would both do it."""
+    if config.lake.catalog.type == "sql":
+        session.sql(f"SHOW NAMESPACES IN {config.lake.catalog.name}").collect()
 
 
 def _with_parameter(url: str, parameter: str) -> str:

@@ -10,7 +10,8 @@ What is merged depends on how the run was started:
 - *tail* (a sensor, a command): from the committed offsets to the end of the log, hour by
   hour, until caught up or out of time. In a run with other tables, only up to where the log
   ended when the turn began, so that no busy table keeps the others waiting; with tables of its
-  topic, only up to where these have read, see `cdc_assets.merge.intake.shared_reading`.
+  topic, only up to where these have read, see `cdc_assets.merge.intake.shared_reading`. A run of
+  a sensor stays: a table has turn after turn in it, see `cdc_assets.orchestration.turns`.
 - *replay* (a backfill, or a range of partitions): the chosen hours once more, then what of
   them was not merged yet.
 - *by hand* (one partition): like a tail; if that hour is over and held nothing new, replay it.
@@ -20,7 +21,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.config import SourceConfig
+from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
@@ -38,7 +40,7 @@ from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey, survey
-from cdc_assets.orchestration.checks import check_results, unjudged
+from cdc_assets.orchestration.checks import unjudged, verdicts_of
 from cdc_assets.orchestration.failing import (
     MAX_RETRIES,
     failure_observation,
@@ -46,27 +48,23 @@ from cdc_assets.orchestration.failing import (
     message_of,
     recovery_observation,
 )
-from cdc_assets.orchestration.keys import (
-    REPLAY,
-    TAG_MODE,
-    TAG_TOPIC,
-    TAIL,
-    table_key,
-    topic_tag,
-)
+from cdc_assets.orchestration.keys import REPLAY, TAG_MODE, TAIL, table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
     batch_metadata,
     materialization,
     quiet_metadata,
 )
+from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.replayed import ReplayedHours
 from cdc_assets.orchestration.sensors.ddl import observation
+from cdc_assets.orchestration.staying import turns_of
+from cdc_assets.orchestration.turns import Ends, RunIsOverError, Turn, Turns
 from cdc_assets.orchestration.waiting import hold_of, stalled, waiting_words
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
-    from cdc_assets.merge import BatchResult, Replicator, Waiting
+    from cdc_assets.merge import BatchResult, Waiting
     from cdc_assets.merge.intake.shared_reading import SharedReadings
     from cdc_assets.orchestration.resources import ReplicationSpark
 
@@ -95,17 +93,41 @@ def intention_of(run: dg.DagsterRun) -> Intention:
     return Intention.BY_HAND
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Where a table was after its last turn."""
+
+    committed: OffsetVector
+    snapshot: int | None
+
+
 @dataclass
 class TableRun:
-    """The work of one step. Use once."""
+    """The work of one step. Use once.
+
+    Attributes:
+        context: of the step.
+        config: the configuration.
+        entry: the table, as the registry has it.
+        spark: where the run's sessions come from.
+        on_batch: told of each batch; a run with one does not stay.
+    """
 
     context: dg.AssetExecutionContext
-    services: Services
+    config: ReplicationConfig
     entry: TableEntry
     spark: ReplicationSpark
     on_batch: OnBatch | None = None
     _replaying: bool = False
     _waiting: Waiting | None = None
+    _known: Known | None = None
+    _has_checks: bool = False
+    _turn: Turn | None = None
+    _deadline: float = 0.0
+    _idle: Services = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._idle = Services(self.config)
 
     def events(self) -> Iterator[Event]:
         """Do the work; yields each batch's materialization as soon as the next one is done.
@@ -118,18 +140,42 @@ class TableRun:
             for event in self._work():
                 with effect("dagster: event"):
                     yield event
-            self._shared.leave(self.entry)
+            self._turns.leave(self._step, self.entry)
+        except RunIsOverError:
+            what = f"{self.entry.table}: the run was stopped before the table had its turn"
+            raise dg.Failure(what, allow_retries=False) from None
         except Exception as error:
-            self.spark.forget()  # it may be what failed; the next attempt makes a new one
             failure = failure_of(self.entry, error)
             last_try = not failure.allow_retries or self.context.retry_number >= MAX_RETRIES
             if last_try and not self._replaying:
                 self._remember(error)
             if last_try:
-                self._shared.leave(self.entry)
+                self._turns.leave(self._step, self.entry)
                 yield failure_observation(self.entry, failure)
                 yield from self._checks_despite(failure)
             raise failure from None
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[Turn]:
+        """A place to work, and time to do it in.
+
+        Raises:
+            RunIsOverError: if the run is told to stop before.
+        """
+        with self._turns.turn(self._step, self.entry) as turn:
+            self._turn, self._deadline = turn, time.monotonic() + self._source.batch.drain_seconds
+            try:
+                yield turn
+            except Exception:
+                turn.place.forget()  # it may be what failed; the next turn opens a new session
+                raise
+            finally:
+                self._turn = None
+
+    @property
+    def services(self) -> Services:
+        """Those of the place; without a turn, for what needs no connection that is kept."""
+        return self._turn.place.services if self._turn else self._idle
 
     def _settle(self) -> Iterator[dg.AssetObservation]:
         """Forget what held the table up: it has gone right. Before the checks look at it."""
@@ -154,6 +200,76 @@ class TableRun:
         self._remember_as(FailureKind.WAITING, words, hold_of(waiting))
 
     def _work(self) -> Iterator[Event]:
+        if not self._turns.stays:
+            with self._my_turn():
+                yield from self._once()
+            return
+        ends: Ends | None = {}
+        while ends is not None:
+            with self._my_turn():
+                if (yield from self._catch_up(ends)):
+                    return
+            ends = self._rest()
+        yield self._known_result()
+
+    def _catch_up(self, ends: Ends) -> Generator[Event, None, bool]:
+        """One turn of a run that stays.
+
+        Args:
+            ends: where the table's topics end; nothing the first time.
+
+        Returns:
+            Whether the table has come to its end here.
+        """
+        was_waiting, self._waiting = self._waiting is not None, None
+        self.entry = self.services.registry.load().get(self.entry.table) or self.entry
+        until = ends.get(self.entry.topic)
+        if self._known is None or until is None:
+            before = self._as_called_now(self._survey())
+            if before.state is None and (yield from self._follow()):
+                self._turns.end()  # the tables are not those that were loaded any more
+                return True
+            self._known = Known(before.position, before.state.snapshot_id if before.state else None)
+            until = before.marks.end if before.marks else None
+        for batch in self._drain(self._windows[-1], until and self._shared.end(self.entry, until)):
+            event = self._event(batch)
+            self._known = Known(batch.end, batch.snapshot_id)
+            yield event
+        if was_waiting or not self._has_checks:
+            yield from self._settle()
+        if not self._has_checks:
+            self._has_checks = True
+            yield from self._checks()
+        return False
+
+    def _rest(self) -> Ends | None:
+        """Wait until the table has something to do; None if the run is over.
+
+        A topic that is gone is for a turn to find out.
+        """
+        topic, known, runs = self.entry.topic, self._known, self.config.runs
+        hold = hold_of(self._waiting) if self._waiting else None
+        committed = known.committed if known else OffsetVector()
+
+        def is_due(ends: Ends, rested: float) -> bool:
+            if hold is not None:
+                has_moved = hold.has_moved(ends) or self.services.clock() >= hold.stops_at
+                return has_moved and runs.is_worth_a_turn(1, rested)
+            is_gone = topic not in ends
+            changes = 1 if is_gone else total_length(committed.ranges_to(ends[topic]))
+            return runs.is_worth_a_turn(changes, rested)
+
+        return self._turns.rest(self._step, {topic, *(hold.log_end if hold else ())}, is_due)
+
+    def _known_result(self) -> dg.MaterializeResult[Any]:
+        """What is known already: a run that is over must not keep the next one waiting."""
+        known = self._known or Known(OffsetVector(), None)
+        return dg.MaterializeResult(
+            metadata=quiet_metadata(known.committed, Lag(0, 0.0)),
+            data_version=dg.DataVersion(str(known.snapshot)) if known.snapshot else None,
+        )
+
+    def _once(self) -> Iterator[Event]:
         intention = intention_of(self.context.run)
         if intention is Intention.REPLAY:
             yield from self._replay()
@@ -194,8 +310,8 @@ class TableRun:
         from cdc_assets.merge.renamed import Renames
 
         config, clock = self.services.config, self.services.clock
-        histories = self.spark.histories(self.services.log)
-        renames = Renames(config, self.spark.session, clock=clock, histories=histories)
+        place = self._place
+        renames = Renames(config, place.session, clock=clock, connections=place.connections)
         known = replicated(config, self.services.registry.load())
         if any(each.renamed and each.topic == self.entry.topic for each in known):
             yield self._quiet_result()  # another step of the run has found out before
@@ -242,7 +358,7 @@ class TableRun:
         return dg.MaterializeResult(
             metadata=quiet_metadata(after.committed, self._lag(after.committed)),
             data_version=dg.DataVersion(str(snapshot)) if snapshot else None,
-            check_results=list(self._checks()),
+            check_results=[] if self._has_checks else list(self._checks()),
         )
 
     def _replay(self) -> Iterator[Event]:
@@ -263,13 +379,13 @@ class TableRun:
         if self._survey().published is None:
             return
         self._replaying = True
-        run_id = self.context.run.run_id
-        yield from self._replicator.replay(self.entry, self._windows, run_id=run_id)
+        run_id, replicator = self.context.run.run_id, self._place.replicator
+        yield from replicator.replay(self.entry, self._windows, run_id=run_id)
         self._replaying = False
 
     def _tail(self, before: TableSurvey) -> Iterator[BatchResult]:
         # A command goes on to its next run: it stops where it was asked to.
-        alone = len(self.context.op_execution_context.job_def.nodes) == 1 and self.on_batch is None
+        alone = self._turns.is_alone(self._step) and self.on_batch is None
         until = None
         if not alone and before.marks is not None:
             until = self._shared.end(self.entry, before.marks.end)
@@ -279,7 +395,7 @@ class TableRun:
         from cdc_assets.merge import Waiting
 
         replaying = intention_of(self.context.run) is Intention.REPLAY
-        for batch in self._replicator.drain(
+        for batch in self._place.replicator.sharing(self._shared).drain(
             self.entry,
             window=first,
             run_id=self.context.run.run_id,
@@ -328,15 +444,22 @@ class TableRun:
         return Lag(changes, max(0.0, seconds))
 
     def _checks(self) -> Iterator[dg.AssetCheckResult]:
-        yield from check_results(self.services, self._survey())
+        yield from (each.result() for each in verdicts_of(self.services, self._survey()))
 
     def _checks_despite(self, failure: dg.Failure) -> Iterator[dg.AssetCheckResult]:
-        """The checks of a run that fails: without them they would only be said to have failed."""
+        """The checks of a run that fails: without them they would only be said to have failed.
+
+        A step has one result of each: what comes after that is told without the run.
+        """
         try:
-            results = list(self._checks())
+            found = verdicts_of(self.services, self._survey())
         except CdcError:  # what keeps them from looking is rarely another thing
-            results = unjudged(self.entry, failure.description or "")
-        yield from results
+            found = unjudged(self.entry, failure.description or "")
+        if not self._has_checks:
+            yield from (each.result() for each in found)
+            return
+        for each in found:
+            self.context.instance.report_runless_asset_event(each.evaluation())
 
     def _tell(self, batch: BatchResult) -> None:
         self.context.log.info(
@@ -382,10 +505,6 @@ class TableRun:
     def _windows(self) -> tuple[HourWindow, ...]:
         return tuple(HourWindow.from_key(key) for key in self.context.partition_keys)
 
-    @cached_property
-    def _deadline(self) -> float:
-        return time.monotonic() + self._source.batch.drain_seconds
-
     @property
     def _source(self) -> SourceConfig:
         return self.services.config.source(self.entry.table.source)
@@ -395,20 +514,28 @@ class TableRun:
         return max(0.0, self._deadline - time.monotonic())
 
     @cached_property
-    def _replicator(self) -> Replicator:
-        from cdc_assets.merge import Replicator
+    def _turns(self) -> Turns:
+        return turns_of(self.context, self.config, self.spark, may_stay=self.on_batch is None)
 
-        config, session, clock = self.services.config, self.spark.session, self.services.clock
-        histories = self.spark.histories(self.services.log)
-        return Replicator(config, session, clock=clock, shared=self._shared, histories=histories)
+    @property
+    def _step(self) -> str:
+        """The table's name among the turns: its own one may change."""
+        return self.context.op_execution_context.op.name
+
+    @property
+    def _place(self) -> Place:
+        return self._now.place
 
     @property
     def _shared(self) -> SharedReadings:
-        return self.spark.shared(self._tables_of_topic)
+        return self._now.readings
 
-    def _tables_of_topic(self, entry: TableEntry) -> int:
-        nodes = self.context.op_execution_context.job_def.nodes
-        return sum(node.tags.get(TAG_TOPIC) == topic_tag(entry) for node in nodes)
+    @property
+    def _now(self) -> Turn:
+        if self._turn is None:
+            msg = "a table works in its turn only"
+            raise RuntimeError(msg)
+        return self._turn
 
 
 class _HeldBack:

@@ -23,7 +23,8 @@ def compacted(parent: int) -> SideSnapshot:
 
 
 def state(head: int | None, **snapshots: SideSnapshot) -> SideState:
-    return SideState(NAME, head, {int(id_[1:]): each for id_, each in snapshots.items()})
+    by_id = {int(id_[1:]): each for id_, each in snapshots.items()}
+    return SideState(NAME, head, by_id, frozenset(by_id))
 
 
 def test_the_named_snapshot_is_read_whatever_was_appended_since() -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import psycopg
 import pytest
 import requests
@@ -21,9 +23,13 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.demo import Demo
 from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets.devstack.shop.database import TABLES
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests import waiting
 from cdc_assets_tests.lake_view import read_rows
+from cdc_assets_tests.live.runs_of import runs_of
+from cdc_assets_tests.stack.oracle import difference
+from cdc_assets_tests.stack.postgres_side import PostgresSide
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -90,6 +96,38 @@ def test_a_table_made_while_dagster_runs_becomes_a_filled_asset(
         ),
         f"its rows are those of the source; at first {len(rows)}",
     )
+
+
+def test_a_run_stays_and_whatever_ends_it_loses_nothing(
+    demo: Demo, stack_config: ReplicationConfig
+) -> None:
+    """Killed, and stopped by a person, while the load goes on."""
+    with runs_of(demo.stack.layout.data("dagster")) as runs:
+        first = until(runs.staying, "a run stays")
+        os.kill(runs.pid(first), signal.SIGKILL)
+        second = until(lambda: another(runs.staying(), first), "another run stays after a kill")
+        assert runs.status(first) is not dg.DagsterRunStatus.SUCCESS
+
+        terminate = f'mutation {{terminateRun(runId: "{second}") {{__typename}}}}'
+        assert graphql(demo, terminate)["terminateRun"]["__typename"] == "TerminateRunSuccess"
+        until(lambda: runs.status(second) is dg.DagsterRunStatus.CANCELED, "it is stopped")
+        known = runs.ids()
+        until(lambda: runs.ids() - known, "another run goes on after it was stopped")
+    demo.load.stop()
+    try:
+        until(lambda: differing(demo, stack_config) == [], "each table equals its source")
+    finally:
+        demo.load.bring_up(lambda _: None)
+
+
+def another(run: str | None, than: str) -> str | None:
+    return run if run != than else None
+
+
+def differing(demo: Demo, config: ReplicationConfig) -> list[str]:
+    side = PostgresSide(demo.stack.postgres.dsn("shop"))
+    found = (difference(side.table(each), config, LakeName("shop_public", each)) for each in TABLES)
+    return [each for each in found if each]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")

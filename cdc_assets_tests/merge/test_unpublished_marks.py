@@ -84,7 +84,7 @@ def test_remembered_deletes_that_were_compacted_still_count(pipeline: Make) -> N
     )
     state = table.lake.side(side_name(table.entry(TABLE).target))
     assert state is not None
-    assert len(state.snapshots) == 1
+    assert len(state.kept) == 1
     late = event("u", {"id": 1, "name": "late"}, 9, commit=8)
     table.produce(
         TABLE, [late, made(3, "c", 50), event("d", {"id": 3, "name": None}, 60, commit=59)]

@@ -71,7 +71,9 @@ class Source(Pipeline):
         Dagster knows the hours that have begun by its own clock.
         """
         patch.setattr("cdc_assets.operate.services.utc_now", self.now)
-        patch.setattr("cdc_assets.orchestration.assets.Services", lambda _: self.services())
+        for module in ("table_run", "places"):
+            name = f"cdc_assets.orchestration.{module}.Services"
+            patch.setattr(name, lambda _: self.services())
         result = dg.materialize(
             [table_asset(self.config, self.entry(TABLE))], instance=instance,
             partition_key=hour_of(datetime.now(UTC)).key,

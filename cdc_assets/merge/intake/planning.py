@@ -119,11 +119,7 @@ class Planner:
         published = state.published if state else None
         is_new_shard = bool(state and state.others)
         if state and state.snapshot_id is not None and not (published or is_new_shard):
-            what = "the lake table exists but was not made by cdc_assets, or lost its history"
-            remedy = "drop it, or give this table another target in the configuration"
-            raise TerminalError(
-                what, where=f"table={entry.table} lake={entry.target}", remedy=remedy
-            )
+            raise _without_offsets(entry, state)
         begin = begin_of(state) or (entry.dropped.end if entry.dropped else None)
         start = published.offsets if published else begin or marks.begin
         if published:
@@ -436,6 +432,20 @@ class Planner:
             what = "the topic was created while it was looked at"
             raise ConflictError(what, where=f"topic={entry.topic}", remedy="it is looked at again")
         return identity, marks
+
+
+def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
+    where = f"table={entry.table} lake={entry.target}"
+    if state.is_lost:
+        what = (
+            "the lake table lost its offsets: neither its snapshots nor earlier metadata files "
+            "have one of our publishes"
+        )
+        remedy = f"build it anew, while readers keep its rows: cdc-assets rebuild {entry.table}"
+        return TerminalError(what, where=where, remedy=remedy)
+    what = "the lake table exists but was not made by cdc_assets, or for other source tables"
+    remedy = "drop it, or give this table another target in the configuration"
+    return TerminalError(what, where=where, remedy=remedy)
 
 
 def begin_of(state: TableState | None) -> OffsetVector | None:

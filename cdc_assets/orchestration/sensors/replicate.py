@@ -8,7 +8,8 @@ lake's offsets decide what is due; the cursor is not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
 import dagster as dg
@@ -23,7 +24,9 @@ from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import (
     TAG_BACKLOG,
+    TAG_HAND_OVER,
     TAG_MODE,
+    TAG_PROCESS,
     TAG_TABLE,
     TAIL,
     UNFINISHED,
@@ -39,6 +42,8 @@ INTERVAL_SECONDS: Final = 5
 
 RUNS_IF_UNLIMITED: Final = 10
 GRACE_SECONDS: Final = 600
+
+RECENT: Final = timedelta(minutes=10)
 
 
 def replicate_sensor(
@@ -57,7 +62,10 @@ def replicate_sensor(
         seen = survey(services, entries, ages=False).complete()
         due = [each for each in seen.tables if is_due(each, busy, seen.at)]
         slots = free_slots(context.instance, runs)
-        plans = plan_runs(with_hours(services, due, seen), slots)
+        if due and slots.runs <= 0:
+            ask_for_room(context.instance, runs)
+        together = [*due, *recent(seen, busy, due)] if due else []
+        plans = plan_runs(with_hours(services, together, seen), slots)
         if not plans:
             return dg.SensorResult(skip_reason=_why_nothing(seen, busy, due))
         return dg.SensorResult(run_requests=[run_request(config, plan) for plan in plans])
@@ -90,6 +98,40 @@ def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]
     return Slots(limit - len(unfinished), max(1, limit - 1) - backlogs)
 
 
+def recent(
+    seen: Survey, busy: Collection[TableName], due: Sequence[TableSurvey]
+) -> list[TableSurvey]:
+    """Tables that had changes a short while ago: a run that stays takes them along.
+
+    Otherwise each would start a run of its own when its next change comes.
+    """
+    left_out = {*busy, *(each.table for each in due)}
+    return [
+        each
+        for each in seen.tables
+        if each.table not in left_out
+        and each.failure is None
+        and each.published is not None
+        and seen.at - each.published.published_at < RECENT
+    ]
+
+
+def ask_for_room(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]) -> None:
+    """Let the oldest run that stays end, as others wait for a run: its tables join them."""
+    staying = [
+        run
+        for run in unfinished
+        if run.status is dg.DagsterRunStatus.STARTED
+        and run.tags.get(TAG_MODE) == TAIL
+        and TAG_PROCESS not in run.tags
+    ]
+    if staying and not any(TAG_HAND_OVER in run.tags for run in staying):
+        oldest = min(instance.get_run_records(
+            dg.RunsFilter(run_ids=[run.run_id for run in staying])
+        ), key=lambda record: record.create_timestamp)  # fmt: skip
+        instance.add_run_tags(oldest.dagster_run.run_id, {TAG_HAND_OVER: "true"})
+
+
 def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> list[Due]:
     """Find for each due table the hour in which reading goes on."""
     positions = {each.table: (each.entry.topic, each.position) for each in due}
@@ -106,7 +148,7 @@ def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
         tags={
             TAG_TABLE: tables_tag(plan.entries),
             TAG_MODE: TAIL,
-            "dagster/max_runtime": str(int(seconds) + GRACE_SECONDS),
+            "dagster/max_runtime": str(int(seconds + config.runs.most_seconds) + GRACE_SECONDS),
             "dagster/priority": "0" if plan.backlog else "1",
             **({TAG_BACKLOG: "true"} if plan.backlog else {}),
         },

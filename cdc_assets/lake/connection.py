@@ -1,0 +1,105 @@
+"""The Iceberg catalog as PyIceberg opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Final, TypeVar
+
+import requests
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.table import Table
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import LakeConfig
+from cdc_assets.effects import effect
+from cdc_assets.errors import UnreachableError
+
+T = TypeVar("T")
+
+_BUSY_SECONDS: Final = 3.0
+
+
+class CatalogConnection:
+    """Opens the catalog at the first use. Threads may share it."""
+
+    def __init__(self, config: LakeConfig) -> None:
+        self._config = config
+        self._catalog: Catalog | None = None
+        self._opening = Lock()
+
+    @property
+    def address(self) -> str:
+        """Where the catalog is, without credentials, for messages."""
+        return f"{self._config.catalog.type} catalog {_without_userinfo(self._config)}"
+
+    @property
+    def catalog(self) -> Catalog:
+        """Opened."""
+        with self._opening:
+            if self._catalog is None:
+                self._catalog = load_catalog(self._config.catalog.name, **_pyiceberg(self._config))
+            return self._catalog
+
+    def asked(self, what: str, ask: Callable[[], T]) -> T:
+        """The answer, for which a catalog in a file that somebody writes to is asked for a while.
+
+        Raises:
+            UnreachableError: if there is none.
+        """
+        with self.reachable(), effect(what):
+            return _patiently()(ask)
+
+    def load(self, name: LakeName) -> Table | None:
+        """A table; None if it does not exist.
+
+        Raises:
+            UnreachableError: if the catalog or the table's metadata cannot be read.
+        """
+        return self.asked("lake: load table", lambda: self.loaded(name))
+
+    def loaded(self, name: LakeName) -> Table | None:
+        """The same, to be called in `asked`."""
+        try:
+            return self.catalog.load_table((name.namespace, name.name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    @contextmanager
+    def reachable(self) -> Iterator[None]:
+        """Errors of what does not answer as `UnreachableError`."""
+        try:
+            yield
+        except (SQLAlchemyError, RESTError, OSError, requests.RequestException) as error:
+            what = f"the lake did not answer ({type(error).__name__})"
+            remedy = "check that the catalog runs and that its warehouse can be read"
+            raise UnreachableError(what, where=self.address, remedy=remedy) from None
+
+
+def _patiently() -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type(OperationalError),
+        stop=stop_after_delay(_BUSY_SECONDS),
+        wait=wait_random(0.05, 0.3),
+        reraise=True,
+    )
+
+
+def _pyiceberg(lake: LakeConfig) -> dict[str, str]:
+    """For local files without pyarrow's file system: importing that takes two seconds."""
+    local = lake.warehouse.startswith("file:")
+    io = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"} if local else {}
+    given = lake.catalog.resolved()
+    return {"type": lake.catalog.type, "warehouse": lake.warehouse, **io, **given}
+
+
+def _without_userinfo(lake: LakeConfig) -> str:
+    uri = lake.catalog.uri
+    if not isinstance(uri, str):
+        return lake.warehouse if uri is None else "(address in a secret)"
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rsplit('@', 1)[-1]}"

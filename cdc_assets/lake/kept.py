@@ -1,0 +1,83 @@
+"""Keeps what was read of tables' metadata for the processes to come.
+
+Commands, and each start of Dagster's daemon, look at all tables, most of which have not changed
+since. The file lies beside the registry where that is local; it may be removed at any time, and
+nothing fails without it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Final, TypeVar
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.lake.short import Short
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_BUSY_SECONDS: Final = 0.5
+_TABLE: Final = """create table if not exists metadata (
+    namespace text, name text, at text not null, said text not null, primary key (namespace, name)
+)"""
+_PUT: Final = "insert or replace into metadata values (?, ?, ?, ?)"
+
+
+class KeptMetadata:
+    """Shortened metadata by table, of its newest metadata file that was read.
+
+    Args:
+        registry: the registry's path or URL.
+    """
+
+    def __init__(self, registry: str) -> None:
+        files, path = url_to_fs(registry)
+        is_local = isinstance(files, LocalFileSystem)
+        self._file = Path(f"{path}.metadata.sqlite") if is_local else None
+
+    def of(self, pointers: Mapping[LakeName, str]) -> dict[LakeName, Short]:
+        """What these files say; without those that were not read yet."""
+
+        def look(database: sqlite3.Connection) -> dict[LakeName, Short]:
+            found = dict[LakeName, Short]()
+            for namespace, name, at, said in database.execute("select * from metadata"):
+                each = LakeName(namespace, name)
+                if pointers.get(each) == at:
+                    found[each] = json.loads(said)
+            return found
+
+        return (self._tried(look) or {}) if pointers else {}
+
+    def keep(self, read: Mapping[LakeName, tuple[str, Short]]) -> None:
+        """Replaces what was known of these tables by what these files say."""
+        rows = [(n.namespace, n.name, at, json.dumps(said)) for n, (at, said) in read.items()]
+
+        def put(database: sqlite3.Connection) -> None:
+            with database:
+                database.executemany(_PUT, rows)
+
+        if rows:
+            self._tried(put)
+
+    def _tried(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What comes of it; None if there can be no file. What fails costs time alone."""
+        if self._file is None:
+            return None
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self._file, timeout=_BUSY_SECONDS)) as database:
+                database.execute("pragma synchronous = off")
+                database.execute(_TABLE)
+                return work(database)
+        except (sqlite3.Error, OSError) as error:
+            log.warning("%s is left aside (%s) → remove it if this goes on", self._file, error)
+            return None

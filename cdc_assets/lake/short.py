@@ -1,0 +1,127 @@
+"""Reads of a table's metadata only what its state takes.
+
+A metadata file lists every snapshot that is kept, and a busy table keeps thousands. Its state is
+in the newest that we have published, most often the head itself.
+
+If somebody has compacted the table and expired what was before, the head's ancestry ends before
+that. Earlier metadata files have the rest, as long as they are kept
+(``write.metadata.previous-versions-max``): expiring removes snapshots, and the files of rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.serializers import Compressor
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadataUtil
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.lake.properties import OFFSETS
+from cdc_assets.lake.state import ancestry
+
+Short = Mapping[str, Any]
+"""Iceberg's table metadata, of the form of its file, with the snapshots that `shortened` leaves."""
+
+_NONE: Final = -1
+"""What format version 1 has for "no snapshot"."""
+
+_LISTS: Final = ("snapshot-log", "metadata-log", "statistics", "partition-statistics")
+
+
+def read_short(io: FileIO, at: str) -> Short:
+    """What a metadata file says, shortened, and what earlier ones know of its snapshots.
+
+    Raises:
+        OSError: if it cannot be read; FileNotFoundError if it is not there any more.
+    """
+    return shortened(_read(io, at), partial(_read, io))
+
+
+def shortened(said: Short, earlier: Callable[[str], Short]) -> Short:
+    """Without the snapshots beyond our newest publish in ``main``'s ancestry, and without logs.
+
+    Args:
+        said: what a metadata file says.
+        earlier: what another one says.
+
+    Raises:
+        OSError: if one that is there cannot be read.
+    """
+    snapshots = list(_newest(said, earlier))
+    used = {said.get("current-schema-id"), *(each.get("schema-id") for each in snapshots)}
+    kept = {name: value for name, value in said.items() if name not in _LISTS}
+    kept["snapshots"] = snapshots
+    kept["refs"] = {name: ref for name, ref in said.get("refs", {}).items() if name == "main"}
+    if "schemas" in said:  # which a table of format version 1 may lack
+        kept["schemas"] = [each for each in said["schemas"] if each["schema-id"] in used]
+    return kept
+
+
+def table_of(catalog: Catalog, name: LakeName, at: str, short: Short) -> Table:
+    """As PyIceberg has it."""
+    metadata = TableMetadataUtil.parse_obj(dict(short))
+    return Table((name.namespace, name.name), metadata, at, io_of(catalog, at), catalog)
+
+
+def io_of(catalog: Catalog, at: str) -> FileIO:
+    """Reads files with the catalog's settings."""
+    return load_file_io(catalog.properties, at)
+
+
+def _read(io: FileIO, at: str) -> Short:
+    file = io.new_input(at)
+    with file.open() as raw, Compressor.get_compressor(at).stream_decompressor(raw) as plain:
+        return json.loads(plain.read())
+
+
+def expired(table: Table) -> Iterator[Mapping[str, Any]]:
+    """What is known of snapshots in ``main``'s ancestry before the oldest that is kept.
+
+    Raises:
+        OSError: if a file that is there cannot be read.
+    """
+    wanted = None
+    for each in ancestry(table):
+        wanted = each.parent_snapshot_id
+    files = [each.metadata_file for each in table.metadata.metadata_log]
+    yield from _ancestry(wanted, {}, files, partial(_read, table.io))
+
+
+def _newest(said: Short, earlier: Callable[[str], Short]) -> Iterator[Mapping[str, Any]]:
+    """Snapshots from the head of ``main`` back to our newest publish."""
+    files = [each["metadata-file"] for each in said.get("metadata-log", ())]
+    for found in _ancestry(said.get("current-snapshot-id"), _by_id(said), files, earlier):
+        yield found
+        if OFFSETS in found.get("summary", {}):
+            return
+
+
+def _ancestry(
+    wanted: int | None,
+    known: Mapping[int, Mapping[str, Any]],
+    files: Sequence[str],
+    earlier: Callable[[str], Short],
+) -> Iterator[Mapping[str, Any]]:
+    """From a snapshot back, as far as this file and earlier ones know.
+
+    A snapshot's parent never changes, so it does not matter which file tells of it.
+    """
+    left = reversed(files)
+    while wanted is not None and wanted != _NONE:
+        while wanted not in known:
+            try:
+                known = _by_id(earlier(next(left)))
+            except (StopIteration, FileNotFoundError):  # the oldest are removed first
+                return
+        yield known[wanted]
+        wanted = known[wanted].get("parent-snapshot-id")
+
+
+def _by_id(said: Short) -> dict[int, Mapping[str, Any]]:
+    return {each["snapshot-id"]: each for each in said.get("snapshots", ())}

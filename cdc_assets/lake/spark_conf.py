@@ -1,0 +1,42 @@
+"""The Iceberg catalog as Spark opens it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdc_assets.config import ReplicationConfig
+
+_SQLITE_MILLIS: Final = "30000"
+_SPARK_TYPES: Final = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
+
+
+def spark_conf(config: ReplicationConfig) -> dict[str, str]:
+    """Settings that define the catalog on a Spark server that we start.
+
+    Spark's own table cache is off: it would hide another writer's publish for up to 30 s.
+    """
+    lake = config.lake
+    prefix = f"spark.sql.catalog.{lake.catalog.name}"
+    values = {
+        "type": _SPARK_TYPES[lake.catalog.type],
+        "warehouse": lake.warehouse,
+        "cache-enabled": "false",
+        **lake.catalog.resolved(),
+    }
+    if lake.catalog.type == "sql":
+        values["uri"] = _jdbc(values["uri"])
+        values["jdbc.schema-version"] = "V1"  # the version that PyIceberg reads and writes
+        if values["uri"].startswith("jdbc:sqlite:"):
+            values["jdbc.busy_timeout"] = _SQLITE_MILLIS  # tables are committed side by side
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{name}": value for name, value in values.items()},
+    }
+
+
+def _jdbc(uri: str) -> str:
+    """``sqlite:///FILE`` → ``jdbc:sqlite:FILE``; other SQLAlchemy URLs lose their driver."""
+    if uri.startswith("sqlite:///"):
+        return "jdbc:sqlite:" + uri.removeprefix("sqlite:///")
+    scheme, _, rest = uri.partition("://")
+    return f"jdbc:{scheme.split('+')[0]}://{rest}"

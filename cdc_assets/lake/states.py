@@ -1,0 +1,118 @@
+"""The states of tables, of which those that did not change are not read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.effects import effect
+from cdc_assets.lake.connection import CatalogConnection
+from cdc_assets.lake.kept import KeptMetadata
+from cdc_assets.lake.pointers import Recent, pointers
+from cdc_assets.lake.short import Short, io_of, read_short, table_of
+from cdc_assets.lake.state import TableState, ancestry_ends, read_state
+
+_CALLS_AT_ONCE: Final = 16
+_KNOWN = Recent[TableState](4_096)
+"""Of all catalogs, as metadata files have names of their own. Of tables of fifty columns so many
+take some 60 MB."""
+
+Wanted = tuple[LakeName, str]
+"""A table, and the shard whose publishes count; empty for a table of one source table."""
+Files = Mapping[LakeName, str]
+"""Tables' newest metadata files."""
+
+
+class States:
+    """Reads states.
+
+    Args:
+        connection: to the catalog.
+        kept: what other processes have read.
+    """
+
+    def __init__(self, connection: CatalogConnection, kept: KeptMetadata) -> None:
+        self._connection = connection
+        self._kept = kept
+
+    def one(self, name: LakeName, shard: str) -> TableState | None:
+        """What a table says now; None if it does not exist."""
+        files = self._files([name])
+        if files is None:
+            return self._loaded(name, shard)
+        return self._told([(name, shard)], files, self._read)[0]
+
+    def all(self, wanted: Sequence[Wanted]) -> list[TableState | None]:
+        """The same of many, in their order. What is read is kept for other processes."""
+        files = self._files([name for name, _ in wanted])
+        if files is None:
+            with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
+                return list(pool.map(lambda each: self._loaded(*each), wanted))
+        return self._told(wanted, files, self._kept_or_read)
+
+    def _files(self, names: Iterable[LakeName]) -> Files | None:
+        connection = self._connection
+        return connection.asked("lake: look", lambda: pointers(connection.catalog, names))
+
+    def _loaded(self, name: LakeName, shard: str) -> TableState | None:
+        table = self._connection.load(name)
+        if table is None:
+            return None
+        at = table.metadata_location
+        key = at, name, shard  # a table that is renamed keeps its file
+        if (known := _KNOWN.of(key)) is not None:
+            return known
+        if ancestry_ends(table):
+            short = self._connection.asked("lake: load table", partial(read_short, table.io, at))
+            table = table_of(self._connection.catalog, name, at, short)
+        return _KNOWN.keep(key, read_state(name, table, shard))
+
+    def _told(
+        self,
+        wanted: Sequence[Wanted],
+        files: Files,
+        read: Callable[[Files], Mapping[LakeName, Short]],
+    ) -> list[TableState | None]:
+        """By these files, each of which is read once at most."""
+        known = {(name, shard): _KNOWN.of((files.get(name), name, shard)) for name, shard in wanted}
+        unknown = {name for (name, _), state in known.items() if state is None and name in files}
+        said = read({name: files[name] for name in unknown})
+        return [
+            known[each] or (self._new(each, files, said) if each[0] in files else None)
+            for each in wanted
+        ]
+
+    def _new(
+        self, wanted: Wanted, files: Files, said: Mapping[LakeName, Short]
+    ) -> TableState | None:
+        name, shard = wanted
+        if name not in said:  # the table went on while it was looked at
+            return self._loaded(name, shard)
+        table = table_of(self._connection.catalog, name, files[name], said[name])
+        return _KNOWN.keep((files[name], name, shard), read_state(name, table, shard))
+
+    def _kept_or_read(self, files: Files) -> Mapping[LakeName, Short]:
+        kept = self._kept.of(files)
+        read = self._read({name: at for name, at in files.items() if name not in kept})
+        self._kept.keep({name: (files[name], said) for name, said in read.items()})
+        return {**kept, **read}
+
+    def _read(self, files: Files) -> Mapping[LakeName, Short]:
+        """Without those that are not there any more."""
+        catalog = self._connection.catalog
+
+        def read(item: tuple[LakeName, str]) -> tuple[LakeName, Short | None]:
+            try:
+                return item[0], read_short(io_of(catalog, item[1]), item[1])
+            except FileNotFoundError:
+                return item[0], None
+
+        if not files:
+            return {}
+        with self._connection.reachable(), effect("lake: load table"):
+            with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
+                found = list(pool.map(read, files.items()))
+        return {name: said for name, said in found if said is not None}

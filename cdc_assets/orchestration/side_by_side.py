@@ -1,0 +1,236 @@
+"""Runs the steps of a run side by side, each in a thread of one process.
+
+Dagster's own executors either run steps one after the other, or each in a process with a Spark
+session and imports of its own. Steps of a replication are seldom at work: they wait for Spark, or
+for changes. How many of them work at a time is not decided here; see
+`cdc_assets.orchestration.turns`.
+
+What this needs of Dagster, and Dagster does not declare public, is in this module alone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Protocol, runtime_checkable
+
+import dagster as dg
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.errors import raise_execution_interrupts
+from dagster._core.events import EngineEventData
+from dagster._core.execution.api import ExecuteRunWithPlanIterable
+from dagster._core.execution.compute_logs import create_compute_log_file_key
+from dagster._core.execution.context.system import (
+    PlanExecutionContext,
+    PlanOrchestrationContext,
+    StepExecutionContext,
+)
+from dagster._core.execution.context_creation_job import PlanExecutionContextManager
+from dagster._core.execution.execute_in_process import core_execute_in_process, merge_run_tags
+from dagster._core.execution.plan.active import ActiveExecution
+from dagster._core.execution.plan.execute_plan import (
+    _trigger_hook as hook_events,  # pyright: ignore[reportPrivateUsage]
+)
+from dagster._core.execution.plan.execute_plan import dagster_event_sequence_for_step
+from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
+from dagster._core.execution.plan.plan import ExecutionPlan
+from dagster._core.execution.plan.step import ExecutionStep
+from dagster._core.execution.retries import RetryMode
+
+_LOOK_SECONDS: Final = 0.5
+"""How often steps that wait for a pool, or to be tried again, are looked at."""
+
+_FAREWELL_SECONDS: Final = 30.0
+"""How long steps may take to end once the run is to stop. What they publish then counts."""
+
+
+@runtime_checkable
+class Attended(Protocol):
+    """A resource that is told of the steps that use it side by side."""
+
+    def begins(self) -> None:
+        """Several steps will use it at the same time."""
+
+    def interrupt(self) -> None:
+        """The run is to stop: steps that wait end now, others as soon as they can."""
+
+
+@dg.executor(name="side_by_side", requirements=[], config_schema={})
+def side_by_side(_: dg.InitExecutorContext) -> dg.Executor:
+    """All steps at once, in threads of one process."""
+    return SideBySide()
+
+
+class SideBySide(dg.Executor):
+    """See the module."""
+
+    @property
+    def retries(self) -> RetryMode:
+        """Steps are tried again here."""
+        return RetryMode.ENABLED
+
+    def execute(
+        self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan
+    ) -> Iterator[dg.DagsterEvent]:
+        """Run the steps; yields their events as they happen."""
+        steps = execution_plan.step_keys_to_execute
+        told = EngineEventData.in_process(os.getpid(), steps)
+        begins = f"Executing steps side by side (pid: {os.getpid()})"
+        yield dg.DagsterEvent.engine_event(plan_context, begins, told)
+        yield from ExecuteRunWithPlanIterable(
+            execution_plan=execution_plan,
+            iterator=_events,
+            execution_context_manager=PlanExecutionContextManager(
+                job=plan_context.job,
+                retry_mode=self.retries,
+                execution_plan=execution_plan,
+                run_config=plan_context.run_config,
+                dagster_run=plan_context.dagster_run,
+                instance=plan_context.instance,
+                raise_on_error=plan_context.raise_on_error,
+                output_capture=plan_context.output_capture,
+            ),
+        )
+        yield dg.DagsterEvent.engine_event(plan_context, "Finished steps side by side", told)
+
+
+def materialize(
+    assets: Sequence[dg.AssetsDefinition],
+    *,
+    instance: dg.DagsterInstance,
+    resources: Mapping[str, Any],
+    partition_key: str | None = None,
+    run_config: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """What `dagster.materialize` does, which knows one executor only, with this one.
+
+    A failed step raises nothing.
+    """
+    found = dg.Definitions(assets=assets, resources=resources, executor=side_by_side)
+    job = found.resolve_implicit_global_asset_job_def()
+    tags = merge_run_tags(job, partition_key, tags, None, instance, run_config)
+    return core_execute_in_process(
+        run_config=run_config or {},
+        job=InMemoryJob(job),
+        instance=instance,
+        output_capturing_enabled=False,
+        raise_on_error=False,
+        run_tags=tags,
+    )
+
+
+_Coming = tuple[threading.Thread, dg.DagsterEvent | BaseException | None]
+
+
+@dataclass
+class _Steps:
+    """The steps that are under way, and what comes from their threads: None at the end of each."""
+
+    context: PlanExecutionContext
+    active: ActiveExecution
+    coming: SimpleQueue[_Coming] = field(default_factory=SimpleQueue[_Coming])
+    threads: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
+    attended: dict[int, Attended] = field(default_factory=dict[int, Attended])
+
+    def start(self, step: ExecutionStep) -> None:
+        context = self.context.for_step(step, self.active.get_known_state())
+        for key in step_resources(context):
+            resource = getattr(context.resources, key, None)
+            if isinstance(resource, Attended) and id(resource) not in self.attended:
+                self.attended[id(resource)] = resource
+                resource.begins()
+        thread = threading.Thread(target=self._run, args=(context,), name=step.key, daemon=True)
+        self.threads[step.key] = thread
+        thread.start()
+
+    def events(self, wait: float) -> Iterator[dg.DagsterEvent]:
+        """The next event, if one comes in time.
+
+        Raises:
+            BaseException: what a step's thread could not tell as an event.
+        """
+        try:
+            with raise_execution_interrupts():
+                thread, what = self.coming.get(timeout=wait)
+        except Empty:
+            return
+        match what:
+            case dg.DagsterEvent():
+                yield what
+                self.active.handle_event(what)
+            case BaseException():
+                raise what
+            case None:
+                self._ended(thread)
+
+    def _ended(self, thread: threading.Thread) -> None:
+        """Unless its step is being tried again already."""
+        thread.join()
+        if self.threads.get(thread.name) is thread:
+            del self.threads[thread.name]
+            self.active.verify_complete(self.context, thread.name)
+
+    def interrupt(self) -> None:
+        """Tell them to stop, and give them time for it; their last events are stored, not told."""
+        for each in self.attended.values():
+            each.interrupt()
+        for thread in self.threads.values():
+            thread.join(_FAREWELL_SECONDS)
+
+    def _run(self, context: StepExecutionContext) -> None:
+        me, told = threading.current_thread(), list[dg.DagsterEvent]()
+        try:
+            for event in dagster_event_sequence_for_step(context):
+                self.coming.put((me, event))
+                told.append(event)
+            for event in hook_events(context, told):
+                self.coming.put((me, event))
+        except BaseException as error:
+            self.coming.put((me, error))
+        self.coming.put((me, None))
+
+
+def step_resources(context: StepExecutionContext) -> Sequence[str]:
+    """The keys of the resources that a step uses."""
+    return sorted(context.required_resource_keys)
+
+
+def _events(
+    job_context: PlanExecutionContext, execution_plan: ExecutionPlan
+) -> Iterator[dg.DagsterEvent]:
+    with (
+        InstanceConcurrencyContext(job_context.instance, job_context.dagster_run) as pools,
+        execution_plan.start(
+            retry_mode=job_context.retry_mode, instance_concurrency_context=pools
+        ) as active,
+        _captured_output(job_context, execution_plan) as captured,
+    ):
+        yield captured
+        steps = _Steps(job_context, active)
+        try:
+            while not active.is_complete:
+                for step in active.get_steps_to_execute():
+                    steps.start(step)
+                yield from active.concurrency_event_iterator(job_context)
+                yield from steps.events(_LOOK_SECONDS)
+                yield from active.plan_events_iterator(job_context)
+        except BaseException:
+            steps.interrupt()
+            raise
+
+
+@contextmanager
+def _captured_output(
+    context: PlanExecutionContext, plan: ExecutionPlan
+) -> Iterator[dg.DagsterEvent]:
+    """What the process prints, for the UI, as Dagster's own executors have it."""
+    manager = context.instance.compute_log_manager
+    log_key = manager.build_log_key_for_run(context.run_id, create_compute_log_file_key())
+    keys = [step.key for step in plan.get_steps_to_execute_in_topo_order()]
+    with manager.capture_logs(log_key) as captured:
+        yield dg.DagsterEvent.capture_logs(context, keys, log_key, captured)

@@ -1,0 +1,79 @@
+"""How long a run stays, as far as that is Dagster's affair; and the turns of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.log.ends import TopicEnds
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAG_TOPIC, TAIL, UNFINISHED
+from cdc_assets.orchestration.places import Place
+from cdc_assets.orchestration.turns import Stay, Turns
+
+if TYPE_CHECKING:
+    from cdc_assets.orchestration.resources import ReplicationSpark
+
+LINGER: Final = timedelta(seconds=5)
+"""After its hour, a run stays for the records of that hour which are on their way."""
+
+
+def turns_of(
+    context: dg.AssetExecutionContext,
+    config: ReplicationConfig,
+    spark: ReplicationSpark,
+    *,
+    may_stay: bool,
+    clock: Clock = utc_now,
+) -> Turns:
+    """Those of the run; the first step that asks makes them.
+
+    A run stays if a sensor started it and its steps run side by side: one after the other, the
+    first would keep all others waiting.
+    """
+
+    def make(is_side_by_side: bool) -> Turns:
+        stays = is_side_by_side and may_stay and context.run.tags.get(TAG_MODE) == TAIL
+        stays = stays and config.runs.idle_seconds > 0
+        stay = _stay(context, config, clock) if stays else None
+        nodes = context.op_execution_context.job_def.nodes
+        topics = {node.name: node.tags.get(TAG_TOPIC, node.name) for node in nodes}
+        places = config.spark.tables_at_once if is_side_by_side else 1
+        return Turns(topics, lambda: Place(config, spark.new_session), places, stay)
+
+    return spark.turns(make)
+
+
+def _stay(context: dg.AssetExecutionContext, config: ReplicationConfig, clock: Clock) -> Stay:
+    window = HourWindow.from_key(context.partition_keys[-1])
+    instance, run = context.instance, context.run
+    look = TopicEnds(Services(config).log)
+
+    def is_wanted() -> bool:
+        return clock() >= window.end + LINGER or _gives_way(instance, run)
+
+    return Stay(config.runs, look, is_wanted)
+
+
+def _gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether it was told to hand over, or another run waits that a person has started.
+
+    One that needs none of its tables may still wait for its place among the runs.
+    """
+    mine = frozenset(run.asset_selection or ())
+    for other in instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED))):
+        if other.run_id == run.run_id:
+            if TAG_HAND_OVER in other.tags:
+                return True
+        elif other.status is dg.DagsterRunStatus.QUEUED or _shares(other, mine):
+            return True
+    return False
+
+
+def _shares(run: dg.DagsterRun, mine: Collection[dg.AssetKey]) -> bool:
+    return not frozenset(run.asset_selection or ()).isdisjoint(mine)

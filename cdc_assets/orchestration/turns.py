@@ -1,0 +1,358 @@
+"""Who of a run's tables works when.
+
+- So many tables work at the same time as the run has places; the others stand in a queue.
+- Tables of one topic go in *rounds*, one after the other and in one place, so that they share
+  what is read of it (`cdc_assets.merge.intake.shared_reading`): none begins a second turn before
+  each of them has had its first.
+- In a run that stays, a table that has caught up *rests* until its topics have moved. One thread
+  looks after the topics of all tables that rest, with one question to Kafka.
+
+A run stays until none of its tables has had a turn for a while, until it has reached its age or
+the end of its hour, until another run wants one of its tables, or until it is told to stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.config.platform import RunsConfig
+from cdc_assets.errors import CdcError
+from cdc_assets.orchestration.places import Place
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.merge.intake.shared_reading import SharedReadings
+
+Ends = Mapping[str, OffsetVector]
+"""By topic, where it ends."""
+
+IsDue = Callable[[Ends, float], bool]
+"""Given where topics end, and the seconds since the table's last turn began."""
+
+Look = Callable[[Iterable[str]], Ends]
+
+WANTED_SECONDS: Final = 3.0
+"""How often it is asked whether another run wants one of the tables."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class RunIsOverError(Exception):
+    """The run was told to stop before a table had its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A table's turn: its place, and what was read of its topic for others of its round."""
+
+    place: Place
+    readings: SharedReadings
+
+
+@dataclass
+class _Round:
+    """Tables of one topic that share what is read of it.
+
+    Attributes:
+        left: those that have not had their turn in it.
+        readings: what was read.
+        place: where the first of them worked, and all of them have to.
+        working: whether one of them has its turn now.
+    """
+
+    left: set[str]
+    readings: SharedReadings
+    place: Place | None = None
+    working: bool = False
+
+
+@dataclass
+class _Waiting:
+    """A table in the queue; ``place``: what it was given."""
+
+    table: str
+    place: Place | None = None
+    called: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class _Resting:
+    """A table that has caught up.
+
+    Attributes:
+        topics: whose ends decide whether it is due.
+        is_due: by these.
+        ends: by which it was.
+        called: that, or the run is over.
+    """
+
+    topics: frozenset[str]
+    is_due: IsDue
+    ends: Ends | None = None
+    called: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """How long a run stays.
+
+    Attributes:
+        runs: as configured.
+        look: says where topics end.
+        is_wanted: whether the run has to end for another's sake, or for its hour's.
+    """
+
+    runs: RunsConfig
+    look: Look
+    is_wanted: Callable[[], bool]
+
+
+class Turns:
+    """Those of one run.
+
+    Args:
+        topics: by table of the run (the name of its step) the topic that it lies in.
+        new_place: makes a place.
+        places: how many there may be.
+        stay: None in a run whose tables end once they have caught up.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, str],
+        new_place: Callable[[], Place],
+        places: int,
+        stay: Stay | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._topics, self._stay, self._clock = topics, stay, clock
+        self._new_place, self._most = new_place, places
+        self._lock = threading.Lock()
+        self._members = {topic: {t for t in topics if topics[t] == topic}
+                         for topic in topics.values()}  # fmt: skip
+        self._rounds = {topic: self._round(topic) for topic in self._members}
+        self._places: list[Place] = []
+        self._free: list[Place] = []
+        self._queue: list[_Waiting] = []
+        self._resting: dict[str, _Resting] = {}
+        self._turned: dict[str, float] = {}
+        self._looker: threading.Thread | None = None
+        self._began = self._moved = clock()
+        self._over = threading.Event()
+        self._stopped = False
+
+    @property
+    def stays(self) -> bool:
+        """Whether tables may rest."""
+        return self._stay is not None and not self._over.is_set()
+
+    @property
+    def queued(self) -> int:
+        """How many tables wait for a place."""
+        return len(self._queue)
+
+    @property
+    def free(self) -> int:
+        """How many places there are that nobody works in."""
+        return len(self._free)
+
+    @property
+    def resting(self) -> int:
+        """How many tables rest."""
+        return len(self._resting)
+
+    def is_alone(self, table: str) -> bool:
+        """Whether a run has no other table."""
+        return len(self._topics) == 1 and table in self._topics
+
+    # ── turns ────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def turn(self, table: str, entry: TableEntry) -> Iterator[Turn]:
+        """Wait for a table's turn, and have it. A turn that raises may be tried again.
+
+        Raises:
+            RunIsOverError: if the run is told to stop before.
+        """
+        place, round_ = self._begin(table)
+        is_done = False
+        try:
+            yield Turn(place, round_.readings)
+            is_done = True
+        finally:
+            if is_done:
+                round_.readings.leave(entry)
+            self._end(table, place, round_, is_done=is_done)
+
+    def leave(self, table: str, entry: TableEntry) -> None:
+        """A table has no more turns."""
+        with self._lock:
+            topic = self._topics[table]
+            self._members[topic].discard(table)
+            round_ = self._rounds[topic]
+            was_left = table in round_.left
+            round_.left.discard(table)
+            self._close(topic)
+            self._assign()
+        if was_left:
+            round_.readings.leave(entry)
+
+    def _begin(self, table: str) -> tuple[Place, _Round]:
+        mine = _Waiting(table)
+        with self._lock:
+            if self._stopped:
+                raise RunIsOverError
+            self._queue.append(mine)
+            self._assign()
+        mine.called.wait()
+        if mine.place is None:
+            raise RunIsOverError
+        return mine.place, self._rounds[self._topics[table]]
+
+    def _end(self, table: str, place: Place, round_: _Round, *, is_done: bool) -> None:
+        with self._lock:
+            round_.working = False
+            if is_done:
+                round_.left.discard(table)
+                self._close(self._topics[table])
+            self._free.append(place)
+            self._moved = self._clock()
+            self._assign()
+
+    def _assign(self) -> None:
+        """Give places to those who have waited longest and can use them."""
+        for waiting in self._queue[:]:
+            round_ = self._rounds[self._topics[waiting.table]]
+            if round_.working or waiting.table not in round_.left:
+                continue
+            place = self._place_for(round_)
+            if place is None:
+                continue
+            round_.place, round_.working = place, True
+            self._queue.remove(waiting)
+            self._moved = self._turned[waiting.table] = self._clock()
+            waiting.place = place
+            waiting.called.set()
+
+    def _place_for(self, round_: _Round) -> Place | None:
+        if round_.place is not None:
+            if round_.place not in self._free:
+                return None
+            self._free.remove(round_.place)
+            return round_.place
+        if self._free:
+            return self._free.pop()
+        if len(self._places) == self._most:
+            return None
+        self._places.append(self._new_place())
+        return self._places[-1]
+
+    def _close(self, topic: str) -> None:
+        """Begin the next round once each has had its turn in this one."""
+        round_ = self._rounds[topic]
+        if not round_.left and not round_.working:
+            self._rounds[topic] = self._round(topic)
+
+    def _round(self, topic: str) -> _Round:
+        from cdc_assets.merge.intake.shared_reading import SharedReadings
+
+        members = set(self._members[topic])
+        count = len(members)
+        return _Round(members, SharedReadings(lambda _: count))
+
+    # ── rests ────────────────────────────────────────────────────────────────────────────
+
+    def rest(self, table: str, topics: Iterable[str], is_due: IsDue) -> Ends | None:
+        """Wait until a table is due.
+
+        Args:
+            table: that has caught up.
+            topics: to be looked after.
+            is_due: says so, given where these end; called in another thread.
+
+        Returns:
+            Where topics end; None if the run is over.
+        """
+        mine = _Resting(frozenset(topics), is_due)
+        with self._lock:
+            if self._stay is None or self._over.is_set():
+                return None
+            self._resting[table] = mine
+            if self._looker is None:
+                self._looker = threading.Thread(
+                    target=self._look_on, args=(self._stay,), name="topics", daemon=True
+                )
+                self._looker.start()
+        mine.called.wait()
+        return mine.ends
+
+    def end(self) -> None:
+        """Let those that rest leave; the others after their turn."""
+        with self._lock:
+            self._over.set()
+            for each in self._resting.values():
+                each.called.set()
+            self._resting.clear()
+
+    def stop(self) -> None:
+        """Likewise; those that wait for a turn do not get it."""
+        with self._lock:
+            self._stopped = True
+            for each in self._queue:
+                each.called.set()
+            self._queue.clear()
+        self.end()
+
+    def close(self) -> None:
+        """Give back all places, once nobody works."""
+        self.stop()
+        for place in self._places:
+            place.forget()
+
+    def _look_on(self, stay: Stay) -> None:
+        asked = self._clock()
+        while not self._over.wait(stay.runs.look_seconds):
+            try:
+                self._wake(stay)
+                if self._is_spent(stay.runs):
+                    self.end()
+                elif self._clock() - asked >= WANTED_SECONDS:
+                    asked = self._clock()
+                    if stay.is_wanted():
+                        self.end()
+            except CdcError as error:
+                _log.warning("the run ends, as it cannot look after its topics: %s", error)
+                self.end()
+            except Exception:
+                _log.exception("the run ends, as it cannot look after its topics")
+                self.end()
+
+    def _wake(self, stay: Stay) -> None:
+        with self._lock:
+            resting = {t: (each, self._turned[t]) for t, each in self._resting.items()}
+        topics = {topic for each, _ in resting.values() for topic in each.topics}
+        if not topics:
+            return
+        ends, now = stay.look(sorted(topics)), self._clock()
+        due = [table for table, (each, at) in resting.items() if each.is_due(ends, now - at)]
+        with self._lock:
+            for table in due:
+                if (each := self._resting.pop(table, None)) is not None:
+                    each.ends = ends
+                    each.called.set()
+
+    def _is_spent(self, runs: RunsConfig) -> bool:
+        with self._lock:
+            is_idle = len(self._free) == len(self._places) and not self._queue
+        now = self._clock()
+        return now - self._began >= runs.most_seconds or (
+            is_idle and now - self._moved >= runs.idle_seconds
+        )

@@ -1,0 +1,271 @@
+"""Who of a run's tables works when. No Spark and no Kafka: places and the log's ends are given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import cast
+
+import pytest
+
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.config import RunsConfig
+from cdc_assets.errors import UnreachableError
+from cdc_assets.orchestration.places import Place
+from cdc_assets.orchestration.turns import Ends, RunIsOverError, Stay, Turn, Turns
+from cdc_assets.registry import TableEntry
+from cdc_assets_tests.waiting import until
+
+pytestmark = pytest.mark.unit
+
+SOON = RunsConfig(look_seconds=0.005, every_seconds=0, idle_seconds=600, most_seconds=600)
+
+
+@dataclass
+class Spot:
+    """A place that nobody works in really."""
+
+    forgotten: bool = False
+
+    def forget(self) -> None:
+        self.forgotten = True
+
+
+def entry(table: str) -> TableEntry:
+    name = TableName("shop", "public", table)
+    return TableEntry(name, table, LakeName("shop", table), datetime.now(UTC))
+
+
+@dataclass
+class Group:
+    """A run's tables, each in a thread; ``begun``: who has a turn now, in the order they came."""
+
+    turns: Turns
+    begun: list[str] = field(default_factory=list[str])
+    may_end: dict[str, threading.Event] = field(default_factory=dict[str, threading.Event])
+    threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
+    over: list[str] = field(default_factory=list[str])
+    taken: dict[str, Turn] = field(default_factory=dict[str, Turn])
+
+    def start(self, *tables: str) -> None:
+        for table in tables:
+            self.may_end[table] = threading.Event()
+            thread = threading.Thread(target=self._turn, args=(table,), daemon=True)
+            self.threads.append(thread)
+            queued = self.turns.queued
+            thread.start()
+            until(lambda t=table, q=queued: t in self.begun or self.turns.queued > q or self.over)
+
+    def _turn(self, table: str) -> None:
+        try:
+            with self.turns.turn(table, entry(table)) as turn:
+                self.taken[table] = turn
+                self.begun.append(table)
+                assert self.may_end[table].wait(20)
+        except RunIsOverError:
+            self.over.append(table)
+
+    def end(self, table: str) -> None:
+        self.may_end[table].set()
+
+    def wait_for(self, *tables: str) -> None:
+        until(lambda: sorted(self.begun) == sorted(tables), f"{tables} have begun: {self.begun}")
+
+    def join(self) -> None:
+        for each in self.may_end.values():
+            each.set()
+        for thread in self.threads:
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+@contextmanager
+def group(topics: dict[str, str], places: int) -> Iterator[Group]:
+    made = Group(Turns(topics, lambda: cast("Place", Spot()), places, None))
+    yield made
+    made.join()
+
+
+def test_so_many_tables_work_as_there_are_places_and_the_others_wait_in_order() -> None:
+    with group({t: t for t in "abcd"}, 2) as run:
+        run.start("a", "b", "c", "d")
+        assert run.begun == ["a", "b"]
+        run.end("b")
+        run.wait_for("a", "b", "c")
+        assert run.taken["c"].place is run.taken["b"].place
+        assert run.taken["c"].place is not run.taken["a"].place
+        run.end("a")
+        run.wait_for("a", "b", "c", "d")
+
+
+def test_tables_of_a_topic_take_turns_in_one_place_and_share_what_is_read() -> None:
+    with group({"a": "t", "b": "t", "c": "other"}, 3) as run:
+        run.start("a", "b", "c")
+        assert run.begun == ["a", "c"]
+        run.end("a")
+        run.wait_for("a", "b", "c")
+        assert run.taken["a"].place is run.taken["b"].place
+        assert run.taken["a"].readings is run.taken["b"].readings
+        assert run.taken["c"].readings is not run.taken["a"].readings
+
+
+def test_none_has_a_second_turn_before_each_of_its_topic_has_had_one() -> None:
+    with group({"a": "t", "b": "t"}, 2) as run:
+        run.start("a")
+        first = run.taken["a"].readings
+        run.end("a")
+        until(lambda: run.turns.free == 1)
+        run.start("a")
+        assert run.begun == ["a"]
+        run.start("b")
+        run.wait_for("a", "b")
+        run.end("b")
+        run.wait_for("a", "b", "a")
+        assert run.taken["b"].readings is first
+        assert run.taken["a"].readings is not first
+
+
+def test_a_turn_that_failed_is_had_again_in_the_same_round() -> None:
+    turns = Turns({"a": "t", "b": "t"}, lambda: cast("Place", Spot()), 1, None)
+    seen: list[Turn] = []
+
+    def fails() -> None:
+        with turns.turn("a", entry("a")) as turn:
+            seen.append(turn)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    with turns.turn("a", entry("a")) as turn:
+        assert turn.readings is seen[0].readings
+
+
+def test_who_leaves_is_not_waited_for() -> None:
+    turns = Turns({"a": "t", "b": "t"}, lambda: cast("Place", Spot()), 1, None)
+    with turns.turn("a", entry("a")) as turn:
+        first = turn.readings
+    turns.leave("b", entry("b"))
+    with turns.turn("a", entry("a")) as turn:
+        assert turn.readings is not first
+
+
+def test_who_waits_for_a_turn_is_told_when_the_run_stops() -> None:
+    with group({t: t for t in "ab"}, 1) as run:
+        run.start("a", "b")
+        run.turns.stop()
+        until(lambda: run.over == ["b"])
+        with pytest.raises(RunIsOverError), run.turns.turn("a", entry("a")):
+            pass
+
+
+def test_places_are_given_back_in_the_end() -> None:
+    made: list[Spot] = []
+
+    def place() -> Place:
+        made.append(Spot())
+        return cast("Place", made[-1])
+
+    turns = Turns({"a": "a"}, place, 3, None)
+    with turns.turn("a", entry("a")):
+        pass
+    turns.close()
+    assert [each.forgotten for each in made] == [True]
+
+
+# ── runs that stay ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Log:
+    """Topics of one partition, and what is asked of them."""
+
+    ends: dict[str, int] = field(default_factory=dict[str, int])
+    asked: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    wanted: bool = False
+    is_down: bool = False
+
+    def look(self, topics: Iterable[str]) -> Ends:
+        self.asked.append(tuple(topics))
+        if self.is_down:
+            raise UnreachableError("no answer", where="Kafka", remedy="start it")
+        return {t: OffsetVector.of({0: self.ends[t]}) for t in topics if t in self.ends}
+
+    def turns(self, runs: RunsConfig, *tables: str) -> Turns:
+        stay = Stay(runs, self.look, lambda: self.wanted)
+        return Turns({t: t for t in tables}, lambda: cast("Place", Spot()), 2, stay)
+
+
+def rests(turns: Turns, table: str, committed: int, runs: RunsConfig = SOON) -> Ends | None:
+    with turns.turn(table, entry(table)):
+        pass
+    done = OffsetVector.of({0: committed})
+
+    def is_due(ends: Ends, rested: float) -> bool:
+        return runs.is_worth_a_turn(total_length(done.ranges_to(ends[table])), rested)
+
+    return turns.rest(table, [table], is_due)
+
+
+def test_a_table_rests_until_its_topic_has_more() -> None:
+    log = Log({"a": 5, "b": 7})
+    turns = log.turns(SOON, "a", "b")
+    found: dict[str, Ends | None] = {}
+    threads = [
+        threading.Thread(target=lambda t=t: found.update({t: rests(turns, t, log.ends[t])}))
+        for t in "ab"
+    ]
+    for thread in threads:
+        thread.start()
+    until(lambda: ("a", "b") in log.asked, "both are asked for at once")
+    assert found == {}
+    log.ends["b"] = 8
+    threads[1].join(20)
+    assert found == {"b": {t: OffsetVector.of({0: log.ends[t]}) for t in "ab"}}
+    turns.end()
+    threads[0].join(20)
+    assert found["a"] is None
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [SOON.model_copy(update={name: 0.05}) for name in ("idle_seconds", "most_seconds")],
+    ids=["idle", "age"],
+)
+def test_a_run_is_over_once_it_was_idle_or_is_old(runs: RunsConfig) -> None:
+    assert rests(Log({"a": 5}).turns(runs, "a"), "a", 5) is None
+
+
+def test_a_run_is_over_for_another_ones_sake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.turns.WANTED_SECONDS", 0.0)
+    assert rests(Log({"a": 5}, wanted=True).turns(SOON, "a"), "a", 5) is None
+
+
+def test_a_run_is_over_when_kafka_does_not_answer() -> None:
+    assert rests(Log({"a": 5}, is_down=True).turns(SOON, "a"), "a", 5) is None
+
+
+def test_a_few_changes_wait_and_many_do_not() -> None:
+    runs = RunsConfig(every_seconds=5, many_changes=100)
+    assert [runs.is_worth_a_turn(n, 4.9) for n in (0, 1, 99, 100)] == [False, False, False, True]
+    assert [runs.is_worth_a_turn(n, 5.0) for n in (0, 1, 99, 100)] == [False, True, True, True]
+
+
+def test_a_table_that_rests_is_told_for_how_long() -> None:
+    now = [100.0]
+    log = Log({"a": 6})
+    runs = SOON.model_copy(update={"every_seconds": 5.0})
+    stay = Stay(runs, log.look, lambda: False)
+    turns = Turns({"a": "a"}, lambda: cast("Place", Spot()), 1, stay, clock=lambda: now[0])
+    found: list[Ends | None] = []
+    thread = threading.Thread(target=lambda: found.append(rests(turns, "a", 5, runs)))
+    thread.start()
+    until(lambda: len(log.asked) > 1)
+    assert found == []
+    now[0] = 105.0
+    thread.join(20)
+    assert found == [{"a": OffsetVector.of({0: 6})}]
+    turns.stop()
