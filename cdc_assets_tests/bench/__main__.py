@@ -1,4 +1,4 @@
-"""``python -m cdc_assets_tests.bench [drain|formats|updates|sizes|latency]…``; all by default.
+"""``python -m cdc_assets_tests.bench [SECTION]…``; see `SECTIONS`; all by default.
 
 The environment sets the scale: see `cdc_assets_tests.bench.scale`.
 """
@@ -19,7 +19,7 @@ import click
 import psutil
 from rich.console import Console
 
-from cdc_assets_tests.bench import backlog, formats, latency, sizes, updates
+from cdc_assets_tests.bench import backlog, formats, idle, latency, sizes, tables, updates
 from cdc_assets_tests.bench.figures import Figures, Report
 from cdc_assets_tests.bench.scale import Scale
 from cdc_assets_tests.bench.world import FOLDER, World, running_world
@@ -29,6 +29,8 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "formats": formats.measure,
     "updates": updates.measure,
     "sizes": sizes.measure,
+    "tables": tables.measure,
+    "idle": idle.measure,
     "latency": latency.measure,
 }
 

@@ -19,6 +19,10 @@ class Scale:
         changed_keys: how many, each.
         seconds: how long latencies are measured (``SECONDS``).
         rate: row changes per second meanwhile (``RATE``).
+        tables: how many tables are merged side by side (``TABLES``).
+        small_rows: rows of each of them.
+        idle_tables: how many tables have nothing new (``IDLE_TABLES``).
+        idle_snapshots: snapshots of each of them.
     """
 
     rows: int = 1_000_000
@@ -27,6 +31,10 @@ class Scale:
     changed_keys: tuple[int, ...] = (10, 1_000, 10_000)
     seconds: float = 180
     rate: float = 200
+    tables: int = 8
+    small_rows: int = 20_000
+    idle_tables: int = 1_000
+    idle_snapshots: int = 1_000
 
     @property
     def updates(self) -> int:
@@ -45,4 +53,7 @@ class Scale:
             changed_keys=tuple(each for each in cls.changed_keys if each * 10 <= rows),
             seconds=float(env.get("SECONDS", cls.seconds)),
             rate=float(env.get("RATE", cls.rate)),
+            tables=int(env.get("TABLES", cls.tables)),
+            small_rows=min(rows, cls.small_rows),
+            idle_tables=int(env.get("IDLE_TABLES", cls.idle_tables)),
         )

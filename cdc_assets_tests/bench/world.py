@@ -45,7 +45,7 @@ class World:
     scale: Scale
     console: Console
 
-    def config(self, source: str, tables: Sequence[str], **keys: Any) -> ReplicationConfig:
+    def config(self, source: str, tables: Sequence[str], /, **keys: Any) -> ReplicationConfig:
         """A configuration of this stack with one source, named like its database and its topics.
 
         Args:

@@ -1,0 +1,168 @@
+"""Small batches of many tables, merged side by side as a run does it.
+
+Each table has column names of its own, so that Spark's code for it is its own too.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from statistics import median
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+)
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.merge import BatchResult
+from cdc_assets.orchestration.places import Place
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.registry import TableEntry
+from cdc_assets_tests.bench.figures import Figures
+from cdc_assets_tests.bench.world import World
+
+SOURCE: Final = "many"
+CHANGES: Final = 100
+ROUNDS: Final = 8
+COLUMNS: Final = 8
+PARTITIONS: Final = 4
+
+
+def measure(world: World) -> Iterator[Figures]:
+    """Rounds over all tables; the last half of them counts."""
+    many = Many(world, world.scale.tables, world.scale.small_rows)
+    try:
+        yield from _figures(world, many)
+    finally:
+        many.close()
+
+
+def _figures(world: World, many: Many) -> Iterator[Figures]:
+    world.say(f"{many.count} tables of {many.rows:,} rows are made")
+    many.fill()
+    many.merge()
+    rows, steps = [], []
+    for number in range(ROUNDS):
+        many.change(number)
+        began: list[BatchResult] = []
+        taken = world.meter.take(lambda began=began: began.extend(many.merge()))
+        rows.append({
+            "round": number,
+            "s": round(taken.seconds, 2),
+            "s a table": round(taken.seconds / many.count, 2),
+            "CPU s a table (Spark)": round(taken.cpu_seconds / many.count, 2),
+            "median batch s": round(median(each.duration_seconds for each in began), 2),
+        })  # fmt: skip
+        steps.append(began)
+    yield Figures(f"{CHANGES} updates in each of {many.count} tables, {many.at_once} at once", rows)
+    last = [each for batches in steps[ROUNDS // 2 :] for each in batches]
+    names = dict.fromkeys(name for each in last for name in each.steps)
+    yield Figures("Steps, median of the last rounds", [
+        {"step": name, "s": round(median(each.steps.get(name, 0.0) for each in last), 3)}
+        for name in names
+    ])  # fmt: skip
+
+
+class Many:
+    """So many tables, whose changes are written to Kafka without a database."""
+
+    def __init__(self, world: World, count: int, rows: int) -> None:
+        self.count, self.rows = count, rows
+        self._names = [f"t{number:04}" for number in range(count)]
+        tables: dict[str, Any] = {
+            f"public.{name}": {"primary_key": ["id"], "columns": _types(name)}
+            for name in self._names
+        }
+        self.config: ReplicationConfig = world.config(
+            SOURCE, [r"t\d+"], database=None, tables=tables
+        )
+        self._servers = world.stack.kafka.address
+        self._producer = Producer({
+            "bootstrap.servers": self._servers, "linger.ms": 20,
+            "queue.buffering.max.messages": 1_000_000,
+        })  # fmt: skip
+        self._position, self._log = 0, world.log
+        self.at_once = self.config.spark.tables_at_once
+        self._places: SimpleQueue[Place] = SimpleQueue()
+        self._made: list[Place] = []
+        spark = spark_resource(self.config)
+        for _ in range(self.at_once):
+            made = Place(self.config, spark.new_session)
+            self._made.append(made)
+            self._places.put(made)
+
+    def fill(self) -> None:
+        """The topics, and the rows that each table begins with."""
+        admin = AdminClient({"bootstrap.servers": self._servers})
+        topics = [NewTopic(f"{SOURCE}.public.{name}", PARTITIONS, 1) for name in self._names]
+        for future in admin.create_topics(topics).values():
+            future.result(30)
+        self._write(lambda name: range(self.rows), "c")
+
+    def change(self, number: int) -> None:
+        """Some rows of each table."""
+        start = number * CHANGES
+        self._write(lambda name: ((start + n) * 7 % self.rows for n in range(CHANGES)), "u")
+
+    def merge(self) -> list[BatchResult]:
+        """All tables, as many at once as there are places."""
+        entries = [self._entry(name) for name in self._names]
+        with ThreadPoolExecutor(self.at_once) as pool:
+            return [each for batches in pool.map(self._drain, entries) for each in batches]
+
+    def close(self) -> None:
+        """Give the sessions back."""
+        for place in self._made:
+            place.forget()
+
+    def _drain(self, entry: TableEntry) -> list[BatchResult]:
+        place = self._places.get()
+        try:
+            drained = place.replicator.drain(entry, window=None, run_id="bench", budget_seconds=600)
+            return [each for each in drained if isinstance(each, BatchResult)]
+        finally:
+            self._places.put(place)
+
+    def _entry(self, name: str) -> TableEntry:
+        table = TableName(SOURCE, "public", name)
+        target = self.config.source(SOURCE).lake_name(table)
+        return TableEntry(table, f"{SOURCE}.public.{name}", target, datetime.now(UTC))
+
+    def _write(self, ids: Callable[[str], Iterable[int]], op: str) -> None:
+        for name in self._names:
+            topic, columns = f"{SOURCE}.public.{name}", _types(name)
+            for id_ in ids(name):
+                self._position += 8
+                row: dict[str, Any] = dict.fromkeys(columns, f"{op}{self._position}")
+                row["id"] = id_
+                self._producer.produce(topic, *_event(name, op, row, self._position))
+                self._producer.poll(0)
+        self._producer.flush(120)
+
+
+def _types(name: str) -> dict[str, str]:
+    return {"id": "bigint"} | {f"{name}_{n}": "string" for n in range(COLUMNS - 1)}
+
+
+def _event(table: str, op: str, row: dict[str, Any], position: int) -> tuple[bytes, bytes]:
+    now = int(time.time() * 1000)
+    value = {
+        "before": None,
+        "after": row,
+        "source": {
+            "connector": "postgresql", "db": "many", "schema": "public", "table": table,
+            "lsn": position, "sequence": json.dumps([str(position - 8), str(position)]),
+            "ts_ms": now, "ts_us": now * 1000, "snapshot": "false", "txId": position,
+        },
+        "op": op,
+        "ts_ms": now,
+    }  # fmt: skip
+    return json.dumps(value).encode(), json.dumps({"id": row["id"]}).encode()  # value, then key
