@@ -49,6 +49,8 @@ _LEADER_WAIT_SECONDS: Final = 0.1
 _BETWEEN_LEADERS: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 )
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LOOK: Final = 8

@@ -29,6 +29,7 @@ from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.overrides import apply_overrides
 from cdc_assets.schema.parse import parse_spec
+from cdc_assets.schema.promotions import converts, fits
 from cdc_assets.schema.types import TableSchema
 from cdc_assets_tests.pipeline import Session
 
@@ -217,10 +218,19 @@ def _writers(fmt: Format, table: Table, records: Sequence[Bytes], most: int) -> 
         if written is None or written.number is None or len(found) >= most:
             continue
         mine = replace(written.described, key=table.schema.key)
-        fits = not mine.unmapped and set(table.schema.key) <= set(mine.names)
-        schema = mine.exact() if fits else None
+        readable = not mine.unmapped and set(table.schema.key) <= set(mine.names)
+        schema = mine.exact() if readable else None
+        if schema is not None and not _is_held(schema, table.schema):
+            schema = None
         found[written.number] = Writer(written.number, schema, written.text)
     return found
+
+
+def _is_held(schema: TableSchema, lake: TableSchema) -> bool:
+    """Whether the lake's columns can have some of its values; else the table stops."""
+    types = {column.name: column.type for column in lake.columns}
+    both = [(each.type, types[each.name]) for each in schema.columns if each.name in types]
+    return all(fits(arriving, kept) or converts(arriving, kept) for arriving, kept in both)
 
 
 def _described(sample: Sample) -> Described:
