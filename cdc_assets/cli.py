@@ -141,6 +141,21 @@ def rebuild(table: str, **wishes: bool) -> None:
         sys.exit(FAILED)
 
 
+@cli.command()
+@click.option("--table", help="Only the lake table of this one: [source.][schema.]table.")
+@click.option("--dry-run", is_flag=True, help="Only say what is needed.")
+@click.option("--orphans", is_flag=True, help="Also remove the files that no snapshot names.")
+def maintain(table: str | None, *, dry_run: bool, orphans: bool) -> None:
+    """Do what lake tables need: compaction, expiry, manifests, branches that were left.
+
+    The sensor `maintain` does the same where it is switched on, by the same thresholds. May be
+    interrupted and run again.
+    """
+    from cdc_assets.orchestration.maintaining import run_maintain
+
+    _exit(run_maintain(_config(), table, dry_run=dry_run, orphans=orphans))
+
+
 @cli.command("accept-restart")
 @click.argument("table")
 @click.option("--dry-run", is_flag=True, help="Only print what would be accepted.")

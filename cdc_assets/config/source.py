@@ -13,6 +13,7 @@ from cdc_assets.changes.lake_names import stored_lake_name
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.formats import installed
+from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, fields_of, require_fields
@@ -212,7 +213,8 @@ class TableOverrides(Strict):
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` takes a table of which the publication filters rows.
     ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
-    ``recreated_table`` and ``renamed_table`` as of the source, which they go before.
+    ``recreated_table`` and ``renamed_table`` as of the source, which they go before; so does each
+    key of ``maintenance``.
     """
 
     primary_key: Names = ()
@@ -226,6 +228,7 @@ class TableOverrides(Strict):
     dropped_table: Literal["keep", "drop"] | None = None
     recreated_table: Literal["stop", "truncate", "keep"] | None = None
     renamed_table: Literal["follow", "new"] | None = None
+    maintenance: MaintenanceConfig | None = None
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -416,6 +419,7 @@ class SourceConfig(Strict):
     connector: ConnectorConfig = ConnectorConfig()
     batch: BatchConfig = BatchConfig()
     transactions: TransactionsConfig = TransactionsConfig()
+    maintenance: MaintenanceConfig = MaintenanceConfig()
     connect: ConnectConfig | None = None
     schema_registry: SchemaRegistryConfig | None = None
 
@@ -486,6 +490,10 @@ class SourceConfig(Strict):
     def follows_renamed(self, table: TableName) -> bool:
         """Whether a table that gets another name at its source goes on with the rows it has."""
         return (self.overrides(table).renamed_table or self.renamed_table) == "follow"
+
+    def upkeep(self, table: TableName) -> MaintenanceConfig:
+        """When a table's lake table needs upkeep."""
+        return self.maintenance.laid_under(self.overrides(table).maintenance)
 
     def laid_over(
         self,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Final
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.upkeep import Figures
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
+from cdc_assets.lake.branches import dead_branches
+from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
+from cdc_assets.lake.figures import read_figures
 from cdc_assets.lake.kept import KeptMetadata
 from cdc_assets.lake.pointers import Recent, pointers
 from cdc_assets.lake.properties import Published
@@ -104,19 +108,31 @@ class Lake:
         among its ancestors was left by a writer that was killed, or beaten.
         """
         table = self._connection.load(name)
-        head = table.current_snapshot() if table else None
-        if table is None or head is None:
-            return ()
-        parents = {each.snapshot_id: each.parent_snapshot_id for each in table.metadata.snapshots}
+        return dead_branches(table, own) if table else ()
 
-        def descends(snapshot: int | None) -> bool:
-            while snapshot is not None and snapshot != head.snapshot_id:
-                snapshot = parents.get(snapshot)
-            return snapshot is not None
+    def figures(
+        self, name: LakeName, own: re.Pattern[str], named: Collection[int] = ()
+    ) -> Figures | None:
+        """What a table is made of, for its upkeep; None if it does not exist.
 
-        refs = table.metadata.refs.items()
-        ours = ((ref, each.snapshot_id) for ref, each in refs if own.fullmatch(ref))
-        return tuple(ref for ref, snapshot in ours if not descends(snapshot))
+        Args:
+            name: of the table.
+            own: the form of our branches' names.
+            named: snapshots that somebody else needs.
+        """
+        table = self._connection.load(name)
+        if table is None:
+            return None
+        return self._connection.asked(
+            "lake: read manifests", lambda: read_figures(table, own, named)
+        )
+
+    def side_marks(self, name: LakeName, shard: str = "") -> frozenset[SideMark]:
+        """What any publish that is kept has named of side tables."""
+        table = self._connection.load(name)
+        said = (published_by(each) for each in table.metadata.snapshots) if table else ()
+        of_shard = (each.of_shard(shard) for each in said if each)
+        return frozenset(each.carried.side for each in of_shard if each and each.carried.side)
 
     def is_built_on(
         self, name: LakeName, branch: str, head: int | None, attempt: str, at_most: int

@@ -48,6 +48,7 @@ class TableState:
         head_columns: names that columns have in the head, by those that they have now. Reading a
             snapshot takes its own columns: some may have been added since, or renamed.
         is_lost: it is ours, and of no shard a publish is known any more.
+        files: data files by the head's own count; None if unknown.
     """
 
     name: LakeName
@@ -62,6 +63,7 @@ class TableState:
     total_records: int | None
     head_columns: Mapping[str, str]
     is_lost: bool = False
+    files: int | None = None
 
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
@@ -81,10 +83,11 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         key=tuple(f.name for f in schema.fields if f.name in keys),
         properties=dict(table.properties),
         location=table.location(),
-        is_empty=head is None or _summary(head).get("total-data-files") == "0",
+        is_empty=_count(head, "total-data-files") == 0,
         total_records=_total_records(head, table.metadata.format_version),
         head_columns=_columns_of(table, head),
         is_lost=bool(head) and not newest and any(n.startswith(PREFIX) for n in table.properties),
+        files=_count(head, "total-data-files"),
     )
 
 
@@ -122,6 +125,11 @@ def ancestry_ends(table: Table) -> bool:
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:
     return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def _count(head: Snapshot | None, name: str) -> int | None:
+    said = _summary(head).get(name) if head else "0"
+    return None if said is None else int(said)
 
 
 def _columns_of(table: Table, head: Snapshot | None) -> dict[str, str]:

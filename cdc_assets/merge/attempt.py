@@ -55,6 +55,7 @@ from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.quarantine import Quarantine
+from cdc_assets.merge.upkeep import Upkeep
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.history import History
@@ -449,6 +450,7 @@ class Attempts:
             slo=published.slo if published else before,
             lag_records=pending.unread - (0 if plan.replay else total_length(plan.ranges)),
             row_count=after.total_records if after and not plan.entry.shard else None,
+            file_count=after.files if after else None,
             schema=done.schema,
             plan_text=plan.describe(done.apply, done.parts),
             replay=plan.replay,
@@ -460,6 +462,10 @@ class Attempts:
             other_tables=figures.other_tables,
             statements=self._held.statements if self._held else (),
         )
+
+    def upkeep(self, entry: TableEntry) -> Upkeep:
+        """Of the lake table that a table is merged into."""
+        return Upkeep(self._config, [entry], self._lake, self.session, self._clock)
 
     def session(self) -> SparkSession:
         """The session, with the settings that decoding counts on."""

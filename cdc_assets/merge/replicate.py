@@ -106,6 +106,8 @@ class Replicator:
             longest = min(budget_seconds, self._attempts.table_seconds(entry))
             deadline = time.monotonic() + longest
             for done in self._lives(request, deadline, next_hour):
+                if isinstance(done, BatchResult):
+                    self._attempts.upkeep(entry).after_batch(done.file_count)
                 if not isinstance(done, QuarantineReplay):
                     yield done
 

@@ -11,11 +11,13 @@ from cdc_assets.operate.discovery import replicated
 from cdc_assets.orchestration.assets import SPARK, table_asset
 from cdc_assets.orchestration.external import external_specs
 from cdc_assets.orchestration.jobs import housekeeping_schedule
+from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors import (
     alert_sensor,
     ddl_sensor,
     discover_sensor,
+    maintain_sensor,
     promise_sensor,
     replicate_sensor,
 )
@@ -24,7 +26,7 @@ from cdc_assets.registry import Registry
 
 
 def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Definitions:
-    """One asset per registered table, its external parents, checks, sensors and the resource.
+    """One asset per registered table, its upkeep, external parents, checks, sensors, the resource.
 
     Tables of sources that are no longer configured are left out.
     """
@@ -32,6 +34,7 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
     return dg.Definitions(
         assets=[
             *(table_asset(config, entry) for entry in entries),
+            *(maintenance_asset(config, each) for each in by_target(entries)),
             *external_specs(config, entries),
         ],
         sensors=_sensors(config, registry),
@@ -48,6 +51,7 @@ def _sensors(config: ReplicationConfig, registry: Registry) -> Sequence[dg.Senso
         replicate_sensor(config, registry),
         promise_sensor(config, registry),
         ddl_sensor(config, registry),
+        maintain_sensor(config, registry),
         alert_sensor(config),
     ]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 from rich.console import Console
@@ -31,21 +31,27 @@ from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.assets import SPARK, table_asset
 from cdc_assets.orchestration.keys import (
+    MAINTENANCE,
     REPLAY,
     TAG_MODE,
     TAG_PROCESS,
     TAG_TABLE,
     TAIL,
     UNFINISHED,
+    maintenance_op,
     op_name,
     tables_tag,
 )
+from cdc_assets.orchestration.maintaining import Tables, maintenance_asset, words
 from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
 from cdc_assets.orchestration.side_by_side import materialize
 from cdc_assets.orchestration.table_run import OnBatch
 from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.merge.upkeep import Done
 
 RANGE_START: Final = "dagster/asset_partition_range_start"
 RANGE_END: Final = "dagster/asset_partition_range_end"
@@ -274,6 +280,49 @@ def _selected(services: Services, selection: Selection) -> tuple[TableEntry, ...
         return entries
     services.config.source(selection.source)
     return tuple(entry for entry in entries if entry.table.source == selection.source)
+
+
+def maintain_tables(
+    config: ReplicationConfig,
+    groups: Sequence[Tables],
+    *,
+    orphans: bool,
+    say: Callable[..., None],
+) -> dict[str, str]:
+    """Do what lake tables need, one after the other.
+
+    Args:
+        config: the configuration.
+        groups: the tables that are merged into each.
+        orphans: also remove the files that no snapshot names.
+        say: told of each step, in words.
+
+    Returns:
+        The lake tables that failed, with the reason.
+    """
+    failed, name = dict[str, str](), uuid.uuid4().hex
+    with _instance() as instance:
+        for tables in groups:
+            target, steps = tables[0].target, list[str]()
+
+            def told(done: Done, steps: list[str] = steps) -> None:
+                steps.append(words(done))
+                say(words(done), highlight=False, soft_wrap=True)
+
+            liveness.hold(config.home, name)
+            wish = {"orphans": orphans, "whole": True}
+            result = materialize(
+                [maintenance_asset(config, tables, told)],
+                instance=instance,
+                resources={SPARK: spark_resource(config)},
+                run_config={**QUIET, "ops": {maintenance_op(target): {"config": wish}}},
+                tags={TAG_TABLE: tables_tag(tables), TAG_PROCESS: name, TAG_MODE: MAINTENANCE},
+            )
+            for event in result.get_step_failure_events():
+                failed[str(target)] = _reason(event)
+            if not steps and str(target) not in failed:
+                say(f"{target}: nothing to do", highlight=False)
+    return failed
 
 
 @contextmanager

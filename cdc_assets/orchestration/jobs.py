@@ -16,7 +16,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.keys import HOUSEKEEPING, TAG_MODE, TAIL
+from cdc_assets.orchestration.keys import HOUSEKEEPING, MAINTENANCE, TAG_MODE, TAIL
 
 PAGE: Final = 100
 SUCCEEDED: Final = (dg.DagsterRunStatus.SUCCESS,)
@@ -75,7 +75,7 @@ def _delete(
 ) -> int:
     old = dg.RunsFilter(
         statuses=list(statuses),
-        tags={TAG_MODE: [TAIL, HOUSEKEEPING]},
+        tags={TAG_MODE: [TAIL, MAINTENANCE, HOUSEKEEPING]},
         created_before=utc_now() - age,
     )
     deleted = 0

@@ -9,7 +9,7 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.changes.lake_names import stored_parts
-from cdc_assets.changes.names import TableName
+from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.registry import TableEntry
 
@@ -21,7 +21,7 @@ TAG_TABLE: Final = "cdc/table"
 """On each run that a sensor or command starts: the tables, joined by spaces."""
 
 TAG_MODE: Final = "cdc/mode"
-"""``tail``, ``replay`` or ``housekeeping``, on runs whose intention is known."""
+"""``tail``, ``replay``, ``maintenance`` or ``housekeeping``, on runs whose intention is known."""
 
 TAG_TOPIC: Final = "cdc/topic"
 """On each table's op: where its changes lie. Tables of one topic share its reading in a run."""
@@ -42,6 +42,7 @@ UNFINISHED: Final = (
 
 TAIL: Final = "tail"
 REPLAY: Final = "replay"
+MAINTENANCE: Final = "maintenance"
 HOUSEKEEPING: Final = "housekeeping"
 
 TAG_BACKLOG: Final = "cdc/backlog"
@@ -51,6 +52,16 @@ TAG_BACKLOG: Final = "cdc/backlog"
 def table_key(table: TableName) -> dg.AssetKey:
     """The asset of a replicated table; odd names as `cdc_assets.changes.lake_names` has them."""
     return dg.AssetKey(stored_parts(table))
+
+
+def maintenance_key(target: LakeName) -> dg.AssetKey:
+    """The asset of a lake table's upkeep."""
+    return dg.AssetKey([MAINTENANCE, target.namespace, target.name])
+
+
+def maintenance_op(target: LakeName) -> str:
+    """What does it."""
+    return op_name(TableName(MAINTENANCE, target.namespace, target.name))
 
 
 def topic_key(topic: str) -> dg.AssetKey:

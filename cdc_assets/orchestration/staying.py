@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,14 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.ends import TopicEnds
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAG_TOPIC, TAIL, UNFINISHED
+from cdc_assets.orchestration.keys import (
+    TAG_HAND_OVER,
+    TAG_MODE,
+    TAG_TABLE,
+    TAG_TOPIC,
+    TAIL,
+    UNFINISHED,
+)
 from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.turns import Stay, Turns
 
@@ -55,25 +61,32 @@ def _stay(context: dg.AssetExecutionContext, config: ReplicationConfig, clock: C
     look = TopicEnds(Services(config).log)
 
     def is_wanted() -> bool:
-        return clock() >= window.end + LINGER or _gives_way(instance, run)
+        return clock() >= window.end + LINGER or gives_way(instance, run)
 
     return Stay(config.runs, look, is_wanted)
 
 
-def _gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether it was told to hand over, or another run waits that a person has started.
+def gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether a run has to end for another's sake.
 
-    One that needs none of its tables may still wait for its place among the runs.
+    It was told to hand over, or another run waits that a person has started. One that needs none
+    of its tables may still wait for its place among the runs.
     """
-    mine = frozenset(run.asset_selection or ())
     for other in instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED))):
         if other.run_id == run.run_id:
             if TAG_HAND_OVER in other.tags:
                 return True
-        elif other.status is dg.DagsterRunStatus.QUEUED or _shares(other, mine):
+        elif other.status is dg.DagsterRunStatus.QUEUED or _share(run, other):
             return True
     return False
 
 
-def _shares(run: dg.DagsterRun, mine: Collection[dg.AssetKey]) -> bool:
-    return not frozenset(run.asset_selection or ()).isdisjoint(mine)
+def _share(run: dg.DagsterRun, other: dg.DagsterRun) -> bool:
+    """Whether they have a table in common, be it for its upkeep."""
+    assets = frozenset(run.asset_selection or ()), frozenset(other.asset_selection or ())
+    tables = _tables(run), _tables(other)
+    return not (assets[0].isdisjoint(assets[1]) and tables[0].isdisjoint(tables[1]))
+
+
+def _tables(run: dg.DagsterRun) -> frozenset[str]:
+    return frozenset(run.tags.get(TAG_TABLE, "").split())

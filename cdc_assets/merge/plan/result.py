@@ -34,7 +34,7 @@ class BatchResult:
         latency: publish time minus source commit time, of the changes of this batch.
         slo: latencies of all the hours that the SLO looks at, after this batch.
         lag_records: offsets that were not merged when the batch was planned.
-        row_count: rows in the table; None if unknown.
+        row_count: rows in the table; None if unknown. ``file_count``: data files.
         steps: seconds per step.
     """
 
@@ -58,6 +58,7 @@ class BatchResult:
     slo: SloWindow
     lag_records: int
     row_count: int | None
+    file_count: int | None
     schema: TableSchema
     plan_text: str
     replay: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from cdc_assets.changes.names import LakeName, Shard
@@ -154,16 +155,47 @@ def drop_table(catalog: str, name: LakeName) -> str:
 
 def fast_forward(catalog: str, name: LakeName, branch: str) -> str:
     """Move ``main`` to the branch's head, if ``main`` is an ancestor of it."""
-    called = f"CALL {quote(catalog)}.system.fast_forward"
-    own = text(f"{quote(name.namespace)}.{quote(name.name)}")
-    return f"{called}(table => {own}, branch => 'main', to => {text(branch)})"
+    return _called(catalog, "fast_forward", name, f"branch => 'main', to => {text(branch)}")
 
 
 def set_current_snapshot(catalog: str, name: LakeName, snapshot_id: int) -> str:
     """Make a snapshot the head of ``main``, whatever that is."""
+    return _called(catalog, "set_current_snapshot", name, f"snapshot_id => {snapshot_id:d}")
+
+
+def compact(catalog: str, name: LakeName, options: Mapping[str, object]) -> str:
+    """Put small files together, and write files anew whose rows are deleted.
+
+    Options: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
+    """
+    named = ", ".join(f"{text(key)}, {text(str(each))}" for key, each in options.items())
+    return _called(catalog, "rewrite_data_files", name, f"options => map({named})")
+
+
+def merge_manifests(catalog: str, name: LakeName) -> str:
+    """Write manifests anew: fewer of them."""
+    return _called(catalog, "rewrite_manifests", name, "use_caching => false")
+
+
+def expire_snapshots(catalog: str, name: LakeName, snapshots: Sequence[int]) -> str:
+    """Expire these snapshots and no others, with the files that only they have.
+
+    Without a time Iceberg would also expire what is older than a table's properties have it.
+    """
+    ids = ", ".join(f"{each:d}L" for each in snapshots)
+    alone = "older_than => TIMESTAMP '1970-01-02 00:00:00'"
+    return _called(catalog, "expire_snapshots", name, f"{alone}, snapshot_ids => array({ids})")
+
+
+def remove_orphans(catalog: str, name: LakeName, before: datetime) -> str:
+    """Remove files below the table's location that no snapshot names, older than a time (UTC)."""
+    older = f"older_than => TIMESTAMP '{before.astimezone(UTC):%Y-%m-%d %H:%M:%S}'"
+    return _called(catalog, "remove_orphan_files", name, older)
+
+
+def _called(catalog: str, procedure: str, name: LakeName, arguments: str) -> str:
     own = text(f"{quote(name.namespace)}.{quote(name.name)}")
-    called = f"CALL {quote(catalog)}.system.set_current_snapshot"
-    return f"{called}(table => {own}, snapshot_id => {snapshot_id:d})"
+    return f"CALL {quote(catalog)}.system.{procedure}(table => {own}, {arguments})"
 
 
 def delete_where(catalog: str, name: LakeName, condition: str = "true") -> str:

@@ -30,6 +30,7 @@ from cdc_assets.orchestration.keys import (
     TAG_TABLE,
     TAIL,
     UNFINISHED,
+    maintenance_key,
     table_key,
     tables_tag,
 )
@@ -83,10 +84,13 @@ def replicate_sensor(
 def busy_tables(
     runs: Iterable[dg.DagsterRun], entries: Sequence[TableEntry]
 ) -> frozenset[TableName]:
-    """The tables that unfinished runs have, whoever started them."""
-    by_key = {table_key(entry.table): entry.table for entry in entries}
+    """The tables that unfinished runs have, be it for their upkeep, whoever started them."""
     selected = {key for run in runs for key in run.asset_selection or ()}
-    return frozenset(table for key, table in by_key.items() if key in selected)
+    return frozenset(
+        entry.table
+        for entry in entries
+        if not selected.isdisjoint((table_key(entry.table), maintenance_key(entry.target)))
+    )
 
 
 def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]) -> Slots:

@@ -1,0 +1,230 @@
+"""Upkeep of lake tables: an asset each, and `cdc-assets maintain`, which does the same."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+from rich.console import Console
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.effects import effect
+from cdc_assets.errors import CdcError, ConfigError
+from cdc_assets.operate.discovery import find_table, replicated
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.assets import SPARK
+from cdc_assets.orchestration.failing import message_of
+from cdc_assets.orchestration.keys import (
+    MAINTENANCE,
+    maintenance_key,
+    maintenance_op,
+    pool_name,
+    table_key,
+)
+from cdc_assets.orchestration.staying import gives_way, turns_of
+from cdc_assets.orchestration.turns import RunIsOverError
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import Lake
+    from cdc_assets.merge.upkeep import Done, Needs, Upkeep
+
+BUDGET_SECONDS: Final = 60.0
+"""A table is kept from merging for as long as its upkeep; what is left is done the next time."""
+
+Tables = tuple[TableEntry, ...]
+"""Those that are merged into one lake table."""
+
+OnDone = Callable[["Done"], None]
+
+
+class Wish(dg.Config):
+    """What a run of maintenance does.
+
+    Attributes:
+        orphans: also remove the files that no snapshot names.
+        whole: whatever is needed, however long it takes and whoever waits.
+    """
+
+    orphans: bool = False
+    whole: bool = False
+
+
+def by_target(entries: Iterable[TableEntry]) -> list[Tables]:
+    """Tables by the lake table that they are merged into."""
+    found = dict[object, list[TableEntry]]()
+    for entry in entries:
+        found.setdefault(entry.target, []).append(entry)
+    return [tuple(each) for each in found.values()]
+
+
+def maintenance_asset(
+    config: ReplicationConfig, tables: Tables, on_done: OnDone | None = None
+) -> dg.AssetsDefinition:
+    """The asset that does what a lake table needs when it is materialized.
+
+    Args:
+        config: the configuration.
+        tables: that are merged into it.
+        on_done: told of each step.
+    """
+    first = tables[0]
+    catalog = config.lake.catalog
+
+    @dg.asset(
+        name=maintenance_op(first.target),
+        key=maintenance_key(first.target),
+        deps=[table_key(each.table) for each in tables],
+        group_name=MAINTENANCE,
+        kinds={"spark", "iceberg"},
+        pool=pool_name(first),
+        required_resource_keys={SPARK},
+        description=(
+            f"Upkeep of `{first.target}` and of what is remembered beside it: compaction, expiry "
+            "of snapshots, manifests, branches that were left, and orphan files."
+        ),
+        metadata={"dagster/table_name": f"{catalog.name}.{first.target}"},
+    )
+    def maintain(context: dg.AssetExecutionContext, config: Wish) -> dg.MaterializeResult[Any]:
+        return _maintained(context, config, on_done)
+
+    def _maintained(
+        context: dg.AssetExecutionContext, wish: Wish, on_done: OnDone | None
+    ) -> dg.MaterializeResult[Any]:
+        liveness.hold(config.home, context.run.run_id)
+        step = context.op_execution_context.op.name
+        turns = turns_of(context, config, context.resources.pyspark, may_stay=False)
+        try:
+            with turns.turn(step, first) as turn:
+                place = turn.place
+                upkeep = upkeep_of(config, tables, place.services.lake, place.session)
+                begins, done = time.monotonic(), list["Done"]()
+
+                def is_over() -> bool:
+                    if wish.whole or not done:
+                        return False
+                    is_late = time.monotonic() - begins >= BUDGET_SECONDS
+                    return is_late or gives_way(context.instance, context.run)
+
+                for each in upkeep.carry_out(orphans=wish.orphans, is_over=is_over):
+                    done.append(each)
+                    context.log.info(words(each))
+                    if on_done:
+                        on_done(each)
+                after = upkeep.needs()
+            turns.leave(step, first)
+        except RunIsOverError:
+            what = f"{first.target}: the run was stopped before the table had its turn"
+            raise dg.Failure(what, allow_retries=False) from None
+        except CdcError as error:
+            turns.leave(step, first)
+            raise dg.Failure(message_of(error), allow_retries=False) from None
+        with effect("dagster: event"):
+            return dg.MaterializeResult(metadata=_metadata(done, after))
+
+    return maintain
+
+
+def upkeep_of(
+    config: ReplicationConfig,
+    tables: Tables,
+    lake: "Lake",
+    session: Callable[[], Any],
+    clock: Clock = utc_now,
+) -> "Upkeep":
+    """Looks after a lake table."""
+    from cdc_assets.merge.upkeep import Upkeep
+
+    return Upkeep(config, tables, lake, session, clock)
+
+
+def words(done: "Done") -> str:
+    """One step, for people."""
+    counts = ", ".join(f"{name} {n}" for name, n in done.counts.items() if n)
+    return f"{done.name}: {done.task} in {done.seconds:.1f} s{': ' if counts else ''}{counts}"
+
+
+def needed(needs: "Needs") -> str:
+    """What a table needs, for people."""
+    figures = needs.figures
+    what = ", ".join(needs.tasks) or "nothing to do"
+    return (
+        f"{needs.name}: {what} ({figures.files} files of {figures.file_bytes / 1e6:.1f} MB, "
+        f"{figures.tiny + figures.small} small in a partition; {figures.marked_share:.0%} of "
+        f"{figures.rows} rows deleted; {figures.manifests} manifests; "
+        f"{len(figures.history.snapshots)} snapshots, {len(needs.expirable)} may go; "
+        f"{len(figures.dead_branches)} branches left; metadata of "
+        f"{figures.metadata_bytes / 1e6:.2f} MB)"
+    )
+
+
+def _metadata(done: Sequence["Done"], after: Sequence["Needs"]) -> dict[str, Any]:
+    target = after[0].figures if after else None
+    seconds = dict[str, float]()
+    for each in done:
+        seconds[each.task] = seconds.get(each.task, 0.0) + each.seconds
+    figures: dict[str, Any] = {} if target is None else {
+        "files": target.files,
+        "deleted_rows_percent": 100 * target.marked_share,
+        "manifests": target.manifests,
+        "snapshots": len(target.history.snapshots),
+        "metadata_bytes": target.metadata_bytes,
+    }  # fmt: skip
+    return {
+        "steps": dg.MetadataValue.md("\n".join(f"- {words(each)}" for each in done) or "none"),
+        "seconds": sum(seconds.values()),
+        **{f"seconds/{task}": spent for task, spent in seconds.items()},
+        **figures,
+    }
+
+
+def run_maintain(
+    config: ReplicationConfig, table: str | None, *, dry_run: bool, orphans: bool
+) -> dict[str, str]:
+    """Does what tables need, or says it.
+
+    Args:
+        config: the configuration.
+        table: ``[source.][schema.]table``; None for all.
+        dry_run: only say what is needed.
+        orphans: also remove the files that no snapshot names.
+
+    Returns:
+        The lake tables that failed, with the reason.
+
+    Raises:
+        CdcError: if a part that all tables need does not answer, or nothing is selected.
+    """
+    from cdc_assets.orchestration.command import maintain_tables
+
+    services, out = Services(config), Console()
+    entries = replicated(config, services.registry.load())
+    if table is not None:
+        target = find_table(config, services.registry.load(), table).target
+        entries = [each for each in entries if each.target == target]
+    if not entries:
+        msg = "no table is known yet"
+        raise ConfigError(msg, remedy="start cdc-assets replicate first")
+    if not dry_run:
+        return maintain_tables(config, by_target(entries), orphans=orphans, say=out.print)
+    failed = dict[str, str]()
+    for tables in by_target(entries):
+        try:
+            for needs in upkeep_of(config, tables, services.lake, no_session).needs():
+                out.print(needed(needs), highlight=False, soft_wrap=True)
+        except CdcError as error:
+            failed[str(tables[0].target)] = message_of(error)
+    return failed
+
+
+def no_session() -> Any:
+    """In the place of one, where none is needed.
+
+    Raises:
+        RuntimeError: always.
+    """
+    msg = "what is needed is told without Spark"
+    raise RuntimeError(msg)

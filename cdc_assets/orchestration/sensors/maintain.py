@@ -1,0 +1,189 @@
+"""`maintain`: lake tables that need upkeep become runs.
+
+What a table needs is told from its own figures, for which its metadata and manifests are read. A
+table whose head has not moved since it was looked at is looked at again when the time that its
+snapshots are kept for is over, and once more a day later: nothing else can have changed.
+
+One run at a time, of few tables, as the tables of a run are merged by nobody else meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import dagster as dg
+
+from cdc_assets.changes.upkeep import LONGEST
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.maintenance import MaintenanceConfig
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.orchestration.keys import (
+    MAINTENANCE,
+    TAG_MODE,
+    TAG_TABLE,
+    UNFINISHED,
+    maintenance_key,
+    maintenance_op,
+    tables_tag,
+)
+from cdc_assets.orchestration.maintaining import (
+    Tables,
+    by_target,
+    needed,
+    no_session,
+    upkeep_of,
+)
+from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.registry import Registry
+
+INTERVAL_SECONDS: Final = 60
+LOOK_SECONDS: Final = 5.0
+"""How long one tick goes on looking at tables; the next one goes on with the others."""
+TABLES_AT_ONCE: Final = 8
+RUNTIME_SECONDS: Final = 3600
+_DAY: Final = 86_400.0
+
+
+@dataclass
+class Seen:
+    """What is known of one table; times in seconds of the epoch.
+
+    Attributes:
+        head: its head when it was last seen, and ``since`` when.
+        looked: when its figures were last read; 0 for never.
+        asked: when a run was asked for.
+        swept: when orphans were last removed, or it was first seen.
+    """
+
+    head: int
+    since: float
+    looked: float = 0.0
+    asked: float = 0.0
+    swept: float = 0.0
+
+
+@dataclass
+class Memory:
+    """The sensor's cursor. Losing it only makes it look once more."""
+
+    tables: dict[str, Seen] = field(default_factory=dict[str, Seen])
+
+    @classmethod
+    def of(cls, cursor: str | None) -> Memory:
+        """Read a cursor."""
+        said: Mapping[str, Any] = json.loads(cursor) if cursor else {}
+        return cls({name: Seen(*each) for name, each in said.items()})
+
+    def to_cursor(self) -> str:
+        """What `of` reads."""
+        rows = {n: [s.head, s.since, s.looked, s.asked, s.swept] for n, s in self.tables.items()}
+        return json.dumps(rows, separators=(",", ":"))
+
+    def see(self, name: str, head: int, now: float) -> Seen:
+        """A table's head, as it is now."""
+        known = self.tables.get(name)
+        if known is None:
+            known = self.tables[name] = Seen(head, now, swept=now)
+        elif known.head != head:
+            known.head, known.since = head, now
+        return known
+
+
+def maintain_sensor(
+    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
+) -> dg.SensorDefinition:
+    """Start runs for lake tables that need upkeep."""
+    services = Services(config, clock)
+    groups = [each for each in by_target(replicated(config, loaded)) if _said(config, each).enabled]
+
+    @skipping_when_unreachable
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        memory = Memory.of(context.cursor)
+        unfinished = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+        if any(run.tags.get(TAG_MODE) == MAINTENANCE for run in unfinished):
+            return dg.SensorResult(skip_reason="a run of maintenance is not over yet")
+        chosen = _chosen(context, services, groups, memory)
+        cursor = memory.to_cursor()
+        if not chosen:
+            said = f"{len(groups)} lake tables, none of which needs upkeep now"
+            return dg.SensorResult(skip_reason=said, cursor=cursor)
+        return dg.SensorResult(run_requests=[_request(chosen)], cursor=cursor)
+
+    return dg.SensorDefinition(
+        name="maintain",
+        evaluation_fn=evaluate,
+        asset_selection=dg.AssetSelection.assets(
+            *(maintenance_key(each[0].target) for each in by_target(replicated(config, loaded)))
+        ),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Starts runs for lake tables with many small files, deletes or snapshots.",
+    )
+
+
+def is_worth_a_look(seen: Seen, said: MaintenanceConfig, now: float) -> bool:
+    """Whether anything can be due that was not when the table was looked at."""
+    if now - max(seen.looked, seen.asked) < said.every_minutes * 60:
+        return False
+    ripe = (0.0, said.keep_minutes * 60, LONGEST.total_seconds() + said.keep_minutes * 60)
+    return any(seen.looked < seen.since + after <= now for after in ripe)
+
+
+def _chosen(
+    context: dg.SensorEvaluationContext,
+    services: Services,
+    groups: Sequence[Tables],
+    memory: Memory,
+) -> list[tuple[Tables, bool]]:
+    """The tables for a run, each with whether its orphans are removed."""
+    now = services.clock().timestamp()
+    states = services.lake.states([(each[0].target, "") for each in groups])
+    ends, chosen = time.monotonic() + LOOK_SECONDS, list[tuple[Tables, bool]]()
+    for tables, state in zip(groups, states, strict=True):
+        if state is None or state.snapshot_id is None:
+            continue
+        if len(chosen) == TABLES_AT_ONCE or time.monotonic() >= ends:
+            break
+        seen = memory.see(str(state.name), state.snapshot_id, now)
+        said = _said(services.config, tables)
+        if not is_worth_a_look(seen, said, now):
+            continue
+        seen.looked = now
+        orphans = now - seen.swept >= _DAY
+        needs = upkeep_of(services.config, tables, services.lake, no_session).needs()
+        wanted = [each for each in needs if each.tasks]
+        for each in wanted:
+            context.log.info(needed(each))
+        if wanted or orphans:
+            seen.asked = now
+            seen.swept = now if orphans else seen.swept
+            chosen.append((tables, orphans))
+    return chosen
+
+
+def _request(chosen: Sequence[tuple[Tables, bool]]) -> dg.RunRequest:
+    entries = tuple(entry for tables, _ in chosen for entry in tables)
+    return dg.RunRequest(
+        asset_selection=[maintenance_key(tables[0].target) for tables, _ in chosen],
+        run_config={
+            "ops": {
+                maintenance_op(tables[0].target): {"config": {"orphans": orphans}}
+                for tables, orphans in chosen
+            }
+        },
+        tags={
+            TAG_TABLE: tables_tag(entries),
+            TAG_MODE: MAINTENANCE,
+            "dagster/max_runtime": str(RUNTIME_SECONDS),
+        },
+    )
+
+
+def _said(config: ReplicationConfig, tables: Tables) -> MaintenanceConfig:
+    first = tables[0].table
+    return config.source(first.source).upkeep(first)
