@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from itertools import zip_longest
 from typing import Final
 
 from pyiceberg.manifest import DataFileContent
@@ -65,7 +66,7 @@ def history_of(table: Table, named: Collection[int] = ()) -> History:
     """The snapshots of a loaded table."""
     metadata = table.metadata
     log = metadata.snapshot_log
-    ends = [*(each.timestamp_ms for each in log[1:]), None]
+    ends = [each.timestamp_ms for each in log[1:]]
     return History(
         head=metadata.current_snapshot_id,
         snapshots={
@@ -76,9 +77,7 @@ def history_of(table: Table, named: Collection[int] = ()) -> History:
             )
             for each in metadata.snapshots
         },
-        heads={
-            each.snapshot_id: (each.timestamp_ms, end) for each, end in zip(log, ends, strict=True)
-        },
+        heads={each.snapshot_id: (each.timestamp_ms, end) for each, end in zip_longest(log, ends)},
         refs=tuple(ref.snapshot_id for name, ref in metadata.refs.items() if name != "main"),
         named=tuple(named),
     )

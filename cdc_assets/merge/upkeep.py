@@ -131,16 +131,7 @@ class Upkeep:
         Raises:
             UnreachableError: if the lake cannot be read.
         """
-        target = self._entries[0].target
-        found = [self._needs_of(target, ())]
-        for entry in self._entries:
-            marks = self._lake.side_marks(target, entry.shard_value)
-            named: dict[LakeName, set[int]] = {side_of(entry.stem, None): set()}
-            for mark in marks:
-                ids = named.setdefault(side_of(entry.stem, mark), set())
-                ids.update([] if mark.snapshot is None else [mark.snapshot])
-            found.extend(self._needs_of(name, ids) for name, ids in named.items())
-        return [each for each in found if each is not None]
+        return list(self._each())
 
     def carry_out(self, *, orphans: bool, is_over: IsOver = lambda: False) -> Iterator[Done]:
         """Do what is needed; yields each step as it is done.
@@ -152,7 +143,7 @@ class Upkeep:
         Raises:
             CdcError: if a step fails; the others' outcome stays.
         """
-        for needs in self.needs():
+        for needs in self._each():
             wanted = [*needs.tasks, *([Task.REMOVE_ORPHANS] if orphans else [])]
             for task in wanted:
                 yield from self._carried_out(needs, task, is_over)
@@ -175,8 +166,9 @@ class Upkeep:
                 _FILES_LOOKED_AT.keep(key, files)
             return
         try:
-            needs = self._needs_of(self._entries[0].target, ())
-            if needs is not None and needs.figures.tiny >= self.said.small_files:
+            for needs in self._needs_of(self._entries[0].target, ()):
+                if needs.figures.tiny < self.said.small_files:
+                    continue
                 for done in self._compacted(needs, Tier.TINY, lambda: False):
                     _log.info("%s", done)
                     files += done.counts.get("added_data_files_count", 0)
@@ -185,13 +177,25 @@ class Upkeep:
             _log.warning("%s: its files were not put together: %s", self._entries[0].target, error)
         _FILES_LOOKED_AT.keep(key, files)
 
-    def _needs_of(self, name: LakeName, named: Collection[int]) -> Needs | None:
+    def _each(self) -> Iterator[Needs]:
+        """One after the other: what is beside a table is needed less once that was looked after."""
+        target = self._entries[0].target
+        yield from self._needs_of(target, ())
+        for entry in self._entries:
+            named: dict[LakeName, set[int]] = {side_of(entry.stem, None): set()}
+            for mark in self._lake.side_marks(target, entry.shard_value):
+                ids = named.setdefault(side_of(entry.stem, mark), set())
+                ids.update([] if mark.snapshot is None else [mark.snapshot])
+            for name, ids in named.items():
+                yield from self._needs_of(name, ids)
+
+    def _needs_of(self, name: LakeName, named: Collection[int]) -> Iterator[Needs]:
+        """None, if there is no such table."""
         figures = self._lake.figures(name, OWN_BRANCH, tuple(named))
-        if figures is None:
-            return None
-        now, limits = round(self._clock().timestamp() * 1000), self.said.thresholds
-        gone = expirable(figures.history, limits, now)
-        return Needs(name, figures, tasks(figures, limits, now), gone, limits)
+        if figures is not None:
+            now, limits = round(self._clock().timestamp() * 1000), self.said.thresholds
+            gone = expirable(figures.history, limits, now)
+            yield Needs(name, figures, tasks(figures, limits, now), gone, limits)
 
     def _carried_out(self, needs: Needs, task: Task, is_over: IsOver) -> Iterator[Done]:
         if is_over():
@@ -225,8 +229,10 @@ class Upkeep:
         statement = sql.compact(self._catalog, needs.name, self._options(needs, tier))
         while not is_over():
             done = self._done(needs, Task.COMPACT, statement)
+            if not done.counts.get("rewritten_data_files_count"):
+                return
             yield done
-            if tier is Tier.TINY or not done.counts.get("rewritten_data_files_count"):
+            if tier is Tier.TINY:
                 return
 
     def _done(self, needs: Needs, task: Task, statement: str) -> Done:

@@ -13,6 +13,7 @@ from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
 from cdc_assets.orchestration.keys import (
+    SPARK,
     TAG_TOPIC,
     op_name,
     pool_name,
@@ -23,9 +24,6 @@ from cdc_assets.orchestration.keys import (
 from cdc_assets.orchestration.partitions import HOURS
 from cdc_assets.orchestration.table_run import Event, OnBatch, TableRun
 from cdc_assets.registry import TableEntry
-
-SPARK: Final = "pyspark"
-"""The resource key: dagster-pyspark's own."""
 
 FRESH_FAIL: Final = timedelta(hours=2)
 FRESH_WARN: Final = timedelta(minutes=90)

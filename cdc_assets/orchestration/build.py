@@ -8,9 +8,10 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.discovery import replicated
-from cdc_assets.orchestration.assets import SPARK, table_asset
+from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.external import external_specs
 from cdc_assets.orchestration.jobs import housekeeping_schedule
+from cdc_assets.orchestration.keys import SPARK
 from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors import (

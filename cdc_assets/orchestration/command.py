@@ -29,10 +29,11 @@ from cdc_assets.operate.discovery import discover, find_table, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.assets import SPARK, table_asset
+from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     REPLAY,
+    SPARK,
     TAG_MODE,
     TAG_PROCESS,
     TAG_TABLE,

@@ -17,6 +17,9 @@ CHECK_OFFSETS: Final = "offsets_contiguous"
 CHECK_SLO: Final = "replication_slo"
 CHECK_SCHEMA: Final = "schema_in_sync"
 
+SPARK: Final = "pyspark"
+"""The resource: dagster-pyspark's own key."""
+
 TAG_TABLE: Final = "cdc/table"
 """On each run that a sensor or command starts: the tables, joined by spaces."""
 

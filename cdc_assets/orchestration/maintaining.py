@@ -15,10 +15,10 @@ from cdc_assets.errors import CdcError, ConfigError
 from cdc_assets.operate.discovery import find_table, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.assets import SPARK
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
+    SPARK,
     maintenance_key,
     maintenance_op,
     pool_name,
@@ -72,28 +72,28 @@ def maintenance_asset(
         on_done: told of each step.
     """
     first = tables[0]
-    catalog = config.lake.catalog
-
-    @dg.asset(
-        name=maintenance_op(first.target),
-        key=maintenance_key(first.target),
+    spec = dg.AssetSpec(
+        maintenance_key(first.target),
         deps=[table_key(each.table) for each in tables],
         group_name=MAINTENANCE,
         kinds={"spark", "iceberg"},
-        pool=pool_name(first),
-        required_resource_keys={SPARK},
         description=(
             f"Upkeep of `{first.target}` and of what is remembered beside it: compaction, expiry "
             "of snapshots, manifests, branches that were left, and orphan files."
         ),
-        metadata={"dagster/table_name": f"{catalog.name}.{first.target}"},
+        metadata={"dagster/table_name": f"{config.lake.catalog.name}.{first.target}"},
+    )
+
+    @dg.multi_asset(
+        name=maintenance_op(first.target),
+        specs=[spec],
+        pool=pool_name(first),
+        required_resource_keys={SPARK},
     )
     def maintain(context: dg.AssetExecutionContext, config: Wish) -> dg.MaterializeResult[Any]:
-        return _maintained(context, config, on_done)
+        return _maintained(context, config)
 
-    def _maintained(
-        context: dg.AssetExecutionContext, wish: Wish, on_done: OnDone | None
-    ) -> dg.MaterializeResult[Any]:
+    def _maintained(context: dg.AssetExecutionContext, wish: Wish) -> dg.MaterializeResult[Any]:
         liveness.hold(config.home, context.run.run_id)
         step = context.op_execution_context.op.name
         turns = turns_of(context, config, context.resources.pyspark, may_stay=False)

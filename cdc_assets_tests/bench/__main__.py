@@ -19,7 +19,7 @@ import click
 import psutil
 from rich.console import Console
 
-from cdc_assets_tests.bench import backlog, formats, idle, latency, sizes, tables, updates
+from cdc_assets_tests.bench import backlog, formats, idle, latency, months, sizes, tables, updates
 from cdc_assets_tests.bench.figures import Figures, Report
 from cdc_assets_tests.bench.scale import Scale
 from cdc_assets_tests.bench.world import FOLDER, World, running_world
@@ -30,6 +30,7 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "updates": updates.measure,
     "sizes": sizes.measure,
     "tables": tables.measure,
+    "months": months.measure,
     "idle": idle.measure,
     "latency": latency.measure,
 }

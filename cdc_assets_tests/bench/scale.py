@@ -21,6 +21,7 @@ class Scale:
         rate: row changes per second meanwhile (``RATE``).
         tables: how many tables are merged side by side (``TABLES``).
         small_rows: rows of each of them.
+        publishes: of one table, one after the other (``PUBLISHES``).
         idle_tables: how many tables have nothing new (``IDLE_TABLES``).
         idle_snapshots: snapshots of each of them.
     """
@@ -33,6 +34,7 @@ class Scale:
     rate: float = 200
     tables: int = 8
     small_rows: int = 20_000
+    publishes: int = 400
     idle_tables: int = 1_000
     idle_snapshots: int = 1_000
 
@@ -55,5 +57,6 @@ class Scale:
             rate=float(env.get("RATE", cls.rate)),
             tables=int(env.get("TABLES", cls.tables)),
             small_rows=min(rows, cls.small_rows),
+            publishes=int(env.get("PUBLISHES", cls.publishes)),
             idle_tables=int(env.get("IDLE_TABLES", cls.idle_tables)),
         )

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from statistics import median
@@ -72,17 +73,24 @@ def _figures(world: World, many: Many) -> Iterator[Figures]:
 
 
 class Many:
-    """So many tables, whose changes are written to Kafka without a database."""
+    """So many tables, whose changes are written to Kafka without a database.
 
-    def __init__(self, world: World, count: int, rows: int) -> None:
-        self.count, self.rows = count, rows
+    Attributes:
+        texts: by table and id, what all columns of a row but the key have.
+    """
+
+    def __init__(
+        self, world: World, count: int, rows: int, source: str = SOURCE, **keys: Any
+    ) -> None:
+        self.count, self.rows, self._source = count, rows, source
+        self.texts: dict[str, dict[int, str]] = {}
         self._names = [f"t{number:04}" for number in range(count)]
         tables: dict[str, Any] = {
             f"public.{name}": {"primary_key": ["id"], "columns": _types(name)}
             for name in self._names
         }
         self.config: ReplicationConfig = world.config(
-            SOURCE, [r"t\d+"], database=None, tables=tables
+            source, [r"t\d+"], database=None, tables=tables, **keys
         )
         self._servers = world.stack.kafka.address
         self._producer = Producer({
@@ -102,7 +110,7 @@ class Many:
     def fill(self) -> None:
         """The topics, and the rows that each table begins with."""
         admin = AdminClient({"bootstrap.servers": self._servers})
-        topics = [NewTopic(f"{SOURCE}.public.{name}", PARTITIONS, 1) for name in self._names]
+        topics = [NewTopic(f"{self._source}.public.{name}", PARTITIONS, 1) for name in self._names]
         for future in admin.create_topics(topics).values():
             future.result(30)
         self._write(lambda name: range(self.rows), "c")
@@ -114,9 +122,23 @@ class Many:
 
     def merge(self) -> list[BatchResult]:
         """All tables, as many at once as there are places."""
-        entries = [self._entry(name) for name in self._names]
+        entries = self.entries
         with ThreadPoolExecutor(self.at_once) as pool:
             return [each for batches in pool.map(self._drain, entries) for each in batches]
+
+    @property
+    def entries(self) -> list[TableEntry]:
+        """Of the tables."""
+        return [self._entry(name) for name in self._names]
+
+    @contextmanager
+    def place(self) -> Iterator[Place]:
+        """One that nobody uses."""
+        place = self._places.get()
+        try:
+            yield place
+        finally:
+            self._places.put(place)
 
     def close(self) -> None:
         """Give the sessions back."""
@@ -124,24 +146,23 @@ class Many:
             place.forget()
 
     def _drain(self, entry: TableEntry) -> list[BatchResult]:
-        place = self._places.get()
-        try:
+        with self.place() as place:
             drained = place.replicator.drain(entry, window=None, run_id="bench", budget_seconds=600)
             return [each for each in drained if isinstance(each, BatchResult)]
-        finally:
-            self._places.put(place)
 
     def _entry(self, name: str) -> TableEntry:
-        table = TableName(SOURCE, "public", name)
-        target = self.config.source(SOURCE).lake_name(table)
-        return TableEntry(table, f"{SOURCE}.public.{name}", target, datetime.now(UTC))
+        table = TableName(self._source, "public", name)
+        target = self.config.source(self._source).lake_name(table)
+        return TableEntry(table, f"{self._source}.public.{name}", target, datetime.now(UTC))
 
     def _write(self, ids: Callable[[str], Iterable[int]], op: str) -> None:
         for name in self._names:
-            topic, columns = f"{SOURCE}.public.{name}", _types(name)
+            topic, columns = f"{self._source}.public.{name}", _types(name)
+            texts = self.texts.setdefault(name, {})
             for id_ in ids(name):
                 self._position += 8
-                row: dict[str, Any] = dict.fromkeys(columns, f"{op}{self._position}")
+                texts[id_] = f"{op}{self._position}"
+                row: dict[str, Any] = dict.fromkeys(columns, texts[id_])
                 row["id"] = id_
                 self._producer.produce(topic, *_event(name, op, row, self._position))
                 self._producer.poll(0)

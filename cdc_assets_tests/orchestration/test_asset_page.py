@@ -18,8 +18,8 @@ import requests
 
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.services import utc_now
-from cdc_assets.orchestration.assets import SPARK, table_asset
-from cdc_assets.orchestration.keys import TAG_MODE, TAIL, table_key
+from cdc_assets.orchestration.assets import table_asset
+from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL, table_key
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.waiting import until

@@ -18,8 +18,8 @@ from cdc_assets.log.hours import hour_of
 from cdc_assets.merge import BatchResult
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services, utc_now
-from cdc_assets.orchestration.assets import SPARK, table_asset
-from cdc_assets.orchestration.keys import TAG_MODE, TAIL
+from cdc_assets.orchestration.assets import table_asset
+from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline

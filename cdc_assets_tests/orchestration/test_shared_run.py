@@ -10,8 +10,8 @@ import pytest
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.spark_server import SparkEndpoint
-from cdc_assets.orchestration.assets import SPARK, table_asset
-from cdc_assets.orchestration.keys import TAG_MODE, TAIL
+from cdc_assets.orchestration.assets import table_asset
+from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.merge.shared_topic import (

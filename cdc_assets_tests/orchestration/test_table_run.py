@@ -13,9 +13,9 @@ from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.assets import SPARK, table_asset
+from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.command import RANGE_END, RANGE_START
-from cdc_assets.orchestration.keys import TAG_MODE, TAIL
+from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.pipeline import Message, Pipeline

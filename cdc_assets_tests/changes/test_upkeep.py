@@ -1,0 +1,166 @@
+"""What upkeep a table needs, and which of its snapshots may go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc_assets.changes.upkeep import (
+    Figures,
+    History,
+    Past,
+    Task,
+    Thresholds,
+    Tier,
+    expirable,
+    most_in_a_partition,
+    tasks,
+    tier_of,
+)
+
+pytestmark = pytest.mark.unit
+
+NOW = 1_000_000_000
+MINUTE = 60_000
+LIMITS = Thresholds(
+    small_files=30,
+    marked=0.2,
+    keep=timedelta(minutes=30),
+    keep_publishes=3,
+    expired_at_once=5,
+    manifests=100,
+)
+IDLE = Figures(1, 100, 0, 0, 100, 0, 1, 100, History(None, {}))
+
+
+def line(count: int, every_ms: int, *, steps: int = 0) -> History:
+    """Publishes, the newest just now, each with some steps before that were no heads."""
+    snapshots, heads, parent = {}, {}, None
+    for n in range(count):
+        at = NOW - (count - 1 - n) * every_ms
+        for step in range(steps):
+            snapshots[1000 + n * 10 + step] = Past(parent, at - steps + step)
+            parent = 1000 + n * 10 + step
+        snapshots[n] = Past(parent, at, is_publish=True)
+        heads[n] = (at, at + every_ms if n < count - 1 else None)
+        parent = n
+    return History(count - 1, snapshots, heads)
+
+
+@pytest.mark.parametrize(
+    ("figures", "tier"),
+    [
+        (IDLE, None),
+        (replace(IDLE, tiny=29, small=29, marked=19), None),
+        (replace(IDLE, tiny=30), Tier.TINY),
+        (replace(IDLE, tiny=30, small=30), Tier.SMALL),
+        (replace(IDLE, marked=20), Tier.MARKED),
+        (replace(IDLE, rows=0), None),
+    ],
+)
+def test_which_files_are_written_anew(figures: Figures, tier: Tier | None) -> None:
+    assert tier_of(figures, LIMITS) is tier
+    assert (Task.COMPACT in tasks(figures, LIMITS, NOW)) == (tier is not None)
+
+
+def test_branches_and_manifests_are_told_by_their_number() -> None:
+    figures = replace(IDLE, dead_branches=("cdc_1",), manifests=101)
+    assert tasks(figures, LIMITS, NOW) == (Task.DROP_BRANCHES, Task.MERGE_MANIFESTS)
+    assert tasks(replace(IDLE, manifests=100), LIMITS, NOW) == ()
+
+
+def test_what_readers_may_be_at_stays() -> None:
+    history = line(100, MINUTE)
+    gone = expirable(history, LIMITS, NOW)
+    assert gone == tuple(range(69))  # number 69 was the head until 30 minutes ago
+    assert history.heads[69][1] == NOW - 29 * MINUTE
+
+
+def test_the_newest_publishes_stay_however_old_they_are() -> None:
+    history = line(10, 100 * MINUTE, steps=1)
+    gone = expirable(history, LIMITS, NOW)
+    assert {7, 8, 9}.isdisjoint(gone)
+    assert 6 in gone
+    assert 1090 not in gone  # a step of the newest one: without it the line would break
+
+
+def test_a_few_snapshots_go_after_a_day() -> None:
+    of_minutes = replace(IDLE, history=line(7, 60 * MINUTE))
+    assert expirable(of_minutes.history, LIMITS, NOW)
+    assert tasks(of_minutes, LIMITS, NOW) == ()
+    assert tasks(of_minutes, LIMITS, NOW + 24 * 60 * MINUTE) == (Task.EXPIRE,)
+    assert tasks(replace(IDLE, history=line(12, 60 * MINUTE)), LIMITS, NOW) == (Task.EXPIRE,)
+
+
+def test_what_somebody_names_stays() -> None:
+    history = line(100, MINUTE)
+    tagged = replace(history, refs=(3,))
+    assert set(expirable(history, LIMITS, NOW)) - set(expirable(tagged, LIMITS, NOW)) == {3}
+    named = replace(history, named=(50,))
+    assert expirable(named, LIMITS, NOW) == tuple(range(50))  # without a gap up to it
+
+
+def test_a_branch_stays_as_far_as_main_does_not_have_it() -> None:
+    history = line(100, MINUTE)
+    own = {500: Past(2, 1, is_publish=False), 501: Past(500, 2)}
+    branched = replace(history, snapshots={**history.snapshots, **own}, refs=(501,))
+    gone = expirable(branched, LIMITS, NOW)
+    assert {2, 500, 501}.isdisjoint(gone)
+    assert {1, 3} <= set(gone)
+    without = replace(branched, refs=())
+    assert {500, 501} <= set(expirable(without, LIMITS, NOW))
+
+
+def test_what_was_just_written_beside_main_stays() -> None:
+    history = line(5, MINUTE)
+    fresh = {900: Past(4, NOW - MINUTE)}
+    assert 900 not in expirable(
+        replace(history, snapshots={**history.snapshots, **fresh}), LIMITS, NOW
+    )
+
+
+def test_after_a_rollback_readers_of_what_was_the_head_may_go_on() -> None:
+    history = line(100, MINUTE)
+    back = replace(history, head=10, heads={**history.heads, 10: (NOW, None), 99: (NOW - 90, NOW)})
+    gone = set(expirable(back, LIMITS, NOW))
+    assert 99 not in gone
+    assert 10 not in gone
+    later = set(expirable(back, LIMITS, NOW + 31 * MINUTE))
+    assert 99 in later
+    assert set(range(8, 11)).isdisjoint(later)
+
+
+@given(
+    st.integers(1, 60), st.integers(1, 400), st.integers(0, 2), st.integers(1, 10),
+    st.integers(1, 60), st.data(),
+)  # fmt: skip
+def test_what_is_left_is_one_line_with_the_offsets(
+    count: int, seconds: int, steps: int, publishes: int, keep: int, data: st.DataObject
+) -> None:
+    history = line(count, seconds * 1000, steps=steps)
+    ids = sorted(history.snapshots)
+    named = data.draw(st.sets(st.sampled_from(ids), max_size=2))
+    history = replace(history, named=tuple(named))
+    limits = replace(LIMITS, keep=timedelta(minutes=keep), keep_publishes=publishes)
+    gone = set(expirable(history, limits, NOW))
+    left = set(ids) - gone
+    since = NOW - keep * MINUTE
+    assert named <= left
+    assert {n for n in range(count) if (history.heads[n][1] or NOW) > since} <= left
+    assert len([n for n in left if history.snapshots[n].is_publish]) >= min(count, publishes)
+    at, walked = history.head, set()
+    while at is not None and at in left:
+        walked.add(at)
+        at = history.snapshots[at].parent
+    assert walked == left
+
+
+def test_files_are_counted_in_the_partition_that_has_most() -> None:
+    files = [("a", 1), ("a", 5), ("b", 1), ("a", 10), ("b", 2), ("b", 3)]
+    assert most_in_a_partition(files, 0, 10) == 3
+    assert most_in_a_partition(files, 5, 10) == 1
+    assert most_in_a_partition([], 0, 10) == 0

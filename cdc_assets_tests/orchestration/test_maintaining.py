@@ -1,0 +1,245 @@
+"""Which lake tables get a run of maintenance, and who leaves whom alone. Without Spark or Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.maintenance import MaintenanceConfig
+from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.keys import (
+    MAINTENANCE,
+    TAG_MODE,
+    TAG_PROCESS,
+    TAG_TABLE,
+    TAIL,
+    maintenance_key,
+    maintenance_op,
+    table_key,
+)
+from cdc_assets.orchestration.maintaining import by_target, run_maintain
+from cdc_assets.orchestration.sensors import maintain_sensor
+from cdc_assets.orchestration.sensors.maintain import TABLES_AT_ONCE, Memory, Seen, is_worth_a_look
+from cdc_assets.orchestration.sensors.replicate import busy_tables
+from cdc_assets.orchestration.staying import gives_way
+from cdc_assets.registry import Registry
+from cdc_assets_tests.configuration import NOWHERE, beside, source
+from cdc_assets_tests.world import World, registry_of
+
+pytestmark = pytest.mark.unit
+
+MINUTE = 60.0
+DAY = 86_400.0
+
+
+@dataclass
+class Desk:
+    """A lake with tables, and the sensor as time passes."""
+
+    folder: Path
+    instance: dg.DagsterInstance
+    cursor: str | None = None
+    passed: timedelta = field(default_factory=timedelta)
+
+    def __post_init__(self) -> None:
+        self.world = World(self.folder, NOWHERE)
+
+    @property
+    def config(self) -> ReplicationConfig:
+        return self.world.config
+
+    def make(self, *tables: str, files: int = 35) -> Registry:
+        made = registry_of(self.config, *tables)
+        for entry in made:
+            self.append(entry.target, files)
+        return made
+
+    def append(self, target: LakeName, files: int) -> None:
+        for n in range(files):
+            self.world.publish(target, {0: n}, {0: n + 1})
+
+    def tick(self, loaded: Registry) -> dg.SensorResult:
+        sensor = maintain_sensor(self.config, loaded, lambda: datetime.now(UTC) + self.passed)
+        result = sensor(dg.build_sensor_context(instance=self.instance, cursor=self.cursor))
+        assert isinstance(result, dg.SensorResult)
+        self.cursor = result.cursor if result.cursor is not None else self.cursor
+        return result
+
+    def asked(self, loaded: Registry) -> list[str]:
+        requests = self.tick(loaded).run_requests or []
+        return [key.path[-1] for each in requests for key in each.asset_selection or ()]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, instance_in_memory: dg.DagsterInstance) -> Desk:
+    return Desk(tmp_path, instance_in_memory)
+
+
+def test_a_table_with_many_small_files_gets_a_run(desk: Desk) -> None:
+    loaded = desk.make("orders")
+    (request,) = desk.tick(loaded).run_requests or ()
+    target = loaded.get(next(iter(loaded)).table).target
+    assert request.asset_selection == [maintenance_key(target)]
+    assert request.tags[TAG_MODE] == MAINTENANCE
+    assert request.tags[TAG_TABLE] == "shop.public.orders"
+    assert request.run_config == {"ops": {maintenance_op(target): {"config": {"orphans": False}}}}
+
+
+def test_one_with_few_does_not(desk: Desk) -> None:
+    assert desk.asked(desk.make("orders", files=29)) == []
+    assert desk.asked(registry_of(desk.config, "not_made_yet")) == []
+
+
+def test_a_table_has_a_run_once_in_a_while(desk: Desk) -> None:
+    loaded = desk.make("orders")
+    (entry,) = loaded
+    assert desk.asked(loaded) == ["orders"]
+    desk.append(entry.target, 1)
+    desk.passed = timedelta(minutes=14)
+    assert desk.asked(loaded) == []
+    desk.passed = timedelta(minutes=16)
+    assert desk.asked(loaded) == ["orders"]
+
+
+def test_files_are_removed_once_a_day_with_what_else_is_due(desk: Desk) -> None:
+    loaded = desk.make("orders", files=1)
+    (entry,) = loaded
+    assert desk.asked(loaded) == []
+    desk.append(entry.target, 1)
+    desk.passed = timedelta(hours=23)
+    assert desk.asked(loaded) == []
+    desk.append(entry.target, 1)
+    desk.passed = timedelta(hours=25)
+    (request,) = desk.tick(loaded).run_requests or ()
+    assert request.run_config["ops"][maintenance_op(entry.target)] == {"config": {"orphans": True}}
+
+
+def test_snapshots_are_looked_at_when_they_may_go(desk: Desk) -> None:
+    loaded = desk.make("orders", files=12)
+    assert desk.asked(loaded) == []
+    desk.passed = timedelta(minutes=31)
+    assert desk.asked(loaded) == []  # two of them may go, which is not worth a run
+    desk.passed = timedelta(hours=24, minutes=31)
+    assert desk.asked(loaded) == ["orders"]
+
+
+def test_a_run_has_few_tables_and_there_is_one_at_a_time(desk: Desk) -> None:
+    names = [f"t{n:02}" for n in range(TABLES_AT_ONCE + 2)]
+    loaded = desk.make(*names)
+    assert desk.asked(loaded) == names[:TABLES_AT_ONCE]
+    run = desk.instance.create_run_for_job(
+        _job(), tags={TAG_MODE: MAINTENANCE}, status=dg.DagsterRunStatus.STARTED
+    )
+    assert desk.asked(loaded) == []
+    desk.instance.report_run_canceled(run)
+    assert desk.asked(loaded) == names[TABLES_AT_ONCE:]
+
+
+def test_switched_off_it_looks_at_nothing(desk: Desk) -> None:
+    loaded = desk.make("items", "orders")
+    sources = {
+        "shop": source(
+            "shop",
+            maintenance={"enabled": False},
+            tables={"public.orders": {"maintenance": {"enabled": True}}},
+        )
+    }
+    desk.world.config = beside(desk.config, "some", sources=sources)
+    assert desk.asked(loaded) == ["orders"]
+
+
+def test_a_table_that_is_looked_after_is_busy(desk: Desk) -> None:
+    loaded = registry_of(desk.config, "items", "orders")
+    orders = next(entry for entry in loaded if entry.table.name == "orders")
+    run = dg.DagsterRun(
+        job_name="x", run_id="1", asset_selection=frozenset({maintenance_key(orders.target)})
+    )
+    assert busy_tables([run], list(loaded)) == {orders.table}
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"), [("shop.public.orders", True), ("shop.b.c", False)]
+)
+def test_a_run_that_stays_gives_way_to_upkeep_by_hand(
+    instance_in_memory: dg.DagsterInstance, tables: str, expected: bool
+) -> None:
+    started = dg.DagsterRunStatus.STARTED
+    tail = instance_in_memory.create_run_for_job(
+        _job(), tags={TAG_MODE: TAIL, TAG_TABLE: "shop.public.items shop.public.orders"},
+        status=started,
+    )  # fmt: skip
+    assert not gives_way(instance_in_memory, tail)
+    instance_in_memory.create_run_for_job(
+        _job(), tags={TAG_MODE: MAINTENANCE, TAG_PROCESS: "p", TAG_TABLE: tables}, status=started
+    )
+    assert gives_way(instance_in_memory, tail) == expected
+
+
+def test_the_cursor_is_read_as_it_was_written() -> None:
+    memory = Memory()
+    memory.see("a.b", 7, 100.0).looked = 101.0
+    assert Memory.of(memory.to_cursor()) == memory
+    assert memory.see("a.b", 7, 200.0).since == 100.0
+    assert memory.see("a.b", 8, 300.0).since == 300.0
+    assert Memory.of(None) == Memory()
+
+
+@pytest.mark.parametrize(
+    ("seen", "minutes", "expected"),
+    [
+        (Seen(1, MINUTE), 16, True),
+        (Seen(1, 0.0, looked=10 * MINUTE), 16, False),
+        (Seen(1, 0.0, looked=10 * MINUTE), 26, False),
+        (Seen(1, 0.0, looked=10 * MINUTE), 31, True),
+        (Seen(1, 0.0, looked=31 * MINUTE), 12 * 60, False),
+        (Seen(1, 0.0, looked=31 * MINUTE), 24 * 60 + 31, True),
+        (Seen(1, 0.0, looked=DAY + 31 * MINUTE), 100_000, False),
+        (Seen(1, 20 * MINUTE, looked=10 * MINUTE), 26, True),
+        (Seen(1, 20 * MINUTE, looked=10 * MINUTE, asked=12 * MINUTE), 26, False),
+    ],
+)
+def test_when_a_table_is_looked_at(seen: Seen, minutes: float, expected: bool) -> None:
+    assert is_worth_a_look(seen, MaintenanceConfig(), minutes * MINUTE) == expected
+
+
+def test_tables_of_one_lake_table_are_one(desk: Desk) -> None:
+    loaded = list(registry_of(desk.config, "items", "orders"))
+    assert by_target(loaded) == [(loaded[0],), (loaded[1],)]
+
+
+def test_what_is_needed_is_printed_without_doing_it(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = desk.make("orders")
+    for entry in loaded:
+        desk.world.services.registry.add([entry])
+    assert run_maintain(desk.config, None, dry_run=True, orphans=False) == {}
+    said = " ".join(capsys.readouterr().out.split())
+    assert "shop_public.orders: compact (35 files" in said
+    assert "35 small in a partition" in said
+
+
+def test_assets_of_upkeep_share_the_pool_of_their_table(desk: Desk) -> None:
+    loaded = registry_of(desk.config, "orders")
+    (entry,) = loaded
+    graph = build_definitions(desk.config, loaded).get_repository_def().asset_graph
+    mine, merge = graph.get(maintenance_key(entry.target)), graph.get(table_key(entry.table))
+    assert mine.pools == merge.pools
+    assert mine.parent_keys == {table_key(entry.table)}
+
+
+def _job() -> dg.JobDefinition:
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def idle() -> None:
+        nothing()
+
+    return idle
