@@ -50,8 +50,10 @@ canal-jar: .venv/.synced  ## the function that reads Canal's packets, of its sou
 bench: install $(HOME_DIR)/.installed-optional  ## speed, on this machine: prints figures, fails on none
 	$(BIN)/python -m cdc_assets_tests.bench
 
-soak: install  ## the generated cases, by thousands; STACK=1: 300 kills of every part, and every fault
-ifdef STACK
+soak: install  ## generated cases, by thousands; STACK=1: kills of every part, and every fault; HOURS=2: load
+ifdef HOURS
+	HOURS=$(HOURS) $(BIN)/python -m cdc_assets_tests.bench hours
+else ifdef STACK
 	$(BIN)/cdc-assets stack install mariadb registry
 	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
 	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/stack/test_truth.py \
@@ -78,7 +80,7 @@ ifdef STACK
 	  cdc_assets_tests/merge/test_statements.py \
 	  cdc_assets_tests/merge/test_statements_among_rows.py \
 	  cdc_assets_tests/merge/test_renamed.py cdc_assets_tests/merge/test_dropped.py \
-	  cdc_assets_tests/merge/test_generated_rows_evolution.py \
+	  cdc_assets_tests/merge/test_generated_rows_evolution.py cdc_assets_tests/merge/test_upkeep.py \
 	  $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000

@@ -1,4 +1,4 @@
-"""``python -m cdc_assets_tests.bench [SECTION]…``; see `SECTIONS`; all by default.
+"""``python -m cdc_assets_tests.bench [SECTION]…``; see `SECTIONS`; all but `LONG` by default.
 
 The environment sets the scale: see `cdc_assets_tests.bench.scale`.
 """
@@ -19,7 +19,17 @@ import click
 import psutil
 from rich.console import Console
 
-from cdc_assets_tests.bench import backlog, formats, idle, latency, months, sizes, tables, updates
+from cdc_assets_tests.bench import (
+    backlog,
+    formats,
+    hours,
+    idle,
+    latency,
+    months,
+    sizes,
+    tables,
+    updates,
+)
 from cdc_assets_tests.bench.figures import Figures, Report
 from cdc_assets_tests.bench.scale import Scale
 from cdc_assets_tests.bench.world import FOLDER, World, running_world
@@ -33,7 +43,10 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "months": months.measure,
     "idle": idle.measure,
     "latency": latency.measure,
+    "hours": hours.measure,
 }
+LONG = frozenset({"hours"})
+"""Only if they are named."""
 
 
 @click.command()
@@ -47,7 +60,7 @@ def main(names: Sequence[str]) -> None:
     file = FOLDER / f"{at:%Y%m%dT%H%M%SZ}.json"
     with running_world(scale, console) as world:
         for name, measure in SECTIONS.items():
-            if not names or name in names:
+            if name in names or (not names and name not in LONG):
                 console.rule(name)
                 for figures in measure(world):
                     report.add(name, [figures])

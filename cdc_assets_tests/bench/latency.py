@@ -42,13 +42,13 @@ _ROLES = (
 
 def measure(world: World) -> Iterator[Figures]:
     """Latencies by the markers and as published, the rate, and memory."""
-    config = _prepare(world)
-    with _daemon(world, config) as dagster:
-        memory = MemoryPeaks(lambda: {**world.roles(), **_dagster_roles(dagster)})
+    config = prepare(world)
+    with daemon(world, config) as dagster:
+        memory = MemoryPeaks(lambda: {**world.roles(), **dagster_roles(dagster)})
         with memory.sampled():
             live = Live(world, config)
             live.wait_until_filled()
-            with _load(world):
+            with load(world):
                 live.warm_up()
                 found = live.measure()
     yield found
@@ -77,10 +77,10 @@ class Live:
         scale = self.world.scale
         self.world.say(f"measuring for {scale.seconds:.0f} s")
         probe = Probe(self.world.dsn(SOURCE), self.config, self._targets)
-        before, started = self._records(), time.monotonic()
+        before, started = self.records(), time.monotonic()
         published = self._published()
         probe.run(scale.seconds)
-        rate = (self._records() - before) / (time.monotonic() - started)
+        rate = (self.records() - before) / (time.monotonic() - started)
         notes = [
             f"{rate:.0f} changes/s over {len(MARKERS)} tables, goal: {GOAL}",
             f"markers: looked for every {LOOK_SECONDS} s, {probe.missing} never seen; "
@@ -101,7 +101,8 @@ class Live:
     def _topics(self) -> list[str]:
         return [f"{SOURCE}.public.{table}" for table in MARKERS]
 
-    def _records(self) -> int:
+    def records(self) -> int:
+        """How many all topics hold."""
         return sum(self.world.records(topic) for topic in self._topics)
 
     def _caught_up(self) -> bool:
@@ -123,14 +124,15 @@ class Live:
         return total
 
 
-def _prepare(world: World) -> ReplicationConfig:
+def prepare(world: World) -> ReplicationConfig:
+    """The shop, its connector, and what is to be replicated of it."""
     prepare_shop(world.dsn(SOURCE))
     world.stack.register_connector(SOURCE, connector_config(world.stack.layout))
     return world.config(SOURCE, list(MARKERS))
 
 
 @contextmanager
-def _daemon(world: World, config: ReplicationConfig) -> Iterator[Dagster]:
+def daemon(world: World, config: ReplicationConfig) -> Iterator[Dagster]:
     """``dagster dev``, as the demo runs it."""
     assert config.path is not None
     env = {**environment.named_in(config.path), "CDC_ASSETS_CONFIG": str(config.path)}
@@ -144,7 +146,8 @@ def _daemon(world: World, config: ReplicationConfig) -> Iterator[Dagster]:
 
 
 @contextmanager
-def _load(world: World) -> Iterator[None]:
+def load(world: World) -> Iterator[None]:
+    """On the shop, until the block ends."""
     part = ShopLoadProcess(world.stack.layout, world.dsn(SOURCE), world.scale.rate)
     try:
         part.bring_up(lambda _: None)
@@ -159,7 +162,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _dagster_roles(part: Dagster) -> dict[str, list[psutil.Process]]:
+def dagster_roles(part: Dagster) -> dict[str, list[psutil.Process]]:
     """The daemon's processes by what they do, which their command lines tell."""
     root = part.running.process() if part.running else None
     found: dict[str, list[psutil.Process]] = {"dagster dev": [root] if root else []}

@@ -18,6 +18,7 @@ class Scale:
             the largest).
         changed_keys: how many, each.
         seconds: how long latencies are measured (``SECONDS``).
+        hours: how long memory is looked at (``HOURS``).
         rate: row changes per second meanwhile (``RATE``).
         tables: how many tables are merged side by side (``TABLES``).
         small_rows: rows of each of them.
@@ -31,6 +32,7 @@ class Scale:
     table_rows: tuple[int, ...] = (1_000_000, 10_000_000)
     changed_keys: tuple[int, ...] = (10, 1_000, 10_000)
     seconds: float = 180
+    hours: float = 2
     rate: float = 200
     tables: int = 8
     small_rows: int = 20_000
@@ -54,6 +56,7 @@ class Scale:
             table_rows=tuple(factor * rows for factor in factors),
             changed_keys=tuple(each for each in cls.changed_keys if each * 10 <= rows),
             seconds=float(env.get("SECONDS", cls.seconds)),
+            hours=float(env.get("HOURS", cls.hours)),
             rate=float(env.get("RATE", cls.rate)),
             tables=int(env.get("TABLES", cls.tables)),
             small_rows=min(rows, cls.small_rows),
