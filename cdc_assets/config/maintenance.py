@@ -23,18 +23,21 @@ class MaintenanceConfig(Strict):
         keep_snapshots: so many publishes are kept, however old they are.
         expired_at_once: snapshots are expired once there are so many to expire, or after a day.
         manifests: above this, manifests are written anew.
+        remembered_deletes: those that nothing in the log can undo any more are forgotten once the
+            table beside has so many rows.
         orphan_days: files that no snapshot has ever named are removed when they are so old; once
             a day.
     """
 
     enabled: bool = True
-    every_minutes: float = Field(default=15, gt=0)
+    every_minutes: float = Field(default=10, gt=0)
     small_files: int = Field(default=30, ge=2)
     marked_percent: float = Field(default=20, gt=0, le=100)
     keep_minutes: float = Field(default=30, ge=1)
     keep_snapshots: int = Field(default=10, ge=1)
     expired_at_once: int = Field(default=100, ge=1)
     manifests: int = Field(default=100, ge=2)
+    remembered_deletes: int = Field(default=10_000, ge=1)
     orphan_days: float = Field(default=3, ge=1)
 
     @property

@@ -20,11 +20,13 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from cdc_assets.changes.names import LakeName
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.carried import SideMark
-from cdc_assets.lake.properties import ATTEMPT
+from cdc_assets.lake.properties import ATTEMPT, PREFIX
 from cdc_assets.lake.short import expired
 from cdc_assets.lake.state import ancestry
 
 NAMESPACE: Final = "cdc_assets_tombstones"
+FORGOTTEN: Final = PREFIX + "forgotten-below"
+"""Of a snapshot of a side table: see `Forgettable`."""
 _MOST_BYTES: Final = 240
 """Of a name before the hash: a folder's may have 255."""
 
@@ -55,13 +57,39 @@ def side_lost(name: LakeName, where: str) -> TerminalError:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgettable:
+    """Remembered deletes that nothing can undo any more.
+
+    All changes of a key lie in one partition, and those from before a delete lie before it. What
+    is sent again is sent again up to the delete, which is then remembered anew. So once the log
+    has lost a delete's record, it has lost all that the delete is to be held against.
+
+    Attributes:
+        below: the lowest offset that any partition still holds; none of them has a record below.
+        rows: it is worth the while once there are so many.
+    """
+
+    below: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class SideSnapshot:
-    """One snapshot of a side table; ``is_compaction`` if it has the rows of its parent."""
+    """One snapshot of a side table.
+
+    Attributes:
+        parent: None for the first.
+        attempt: that has written it.
+        is_compaction: it has the rows of its parent.
+        rows: how many; None if unknown.
+        forgotten: entries of lower offsets were removed, see `Forgettable`.
+    """
 
     parent: int | None
     attempt: str | None
     is_compaction: bool
     rows: int | None
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +124,21 @@ class SideState:
         what = f"snapshot {mark.snapshot} of the side table, which this table needs, is gone"
         remedy = "keep the snapshots of side tables; build the table anew: cdc-assets rebuild"
         raise TerminalError(what, where=f"side table={self.name}", remedy=remedy)
+
+    @property
+    def forgotten(self) -> int:
+        """Below which offset entries were removed; 0 if that is not known."""
+        at = self.head
+        while at is not None and (snapshot := self.snapshots.get(at)) is not None:
+            if not snapshot.is_compaction:
+                return snapshot.forgotten
+            at = snapshot.parent
+        return 0
+
+    def is_worth_forgetting(self, what: Forgettable) -> bool:
+        """Whether so many rows are there, and more of them may go than the last time."""
+        rows = self.snapshots[self.head].rows if self.head is not None else 0
+        return (rows is None or rows >= what.rows) and what.below > self.forgotten
 
     def written_by(self, attempt: str) -> tuple[int, SideSnapshot] | None:
         """The snapshot of an attempt."""
@@ -133,4 +176,5 @@ def _snapshot(snapshot: Snapshot) -> SideSnapshot:
         attempt=said.get(ATTEMPT),
         is_compaction=summary is not None and summary.operation is Operation.REPLACE,
         rows=None if rows is None else int(rows),
+        forgotten=int(said.get(FORGOTTEN, "0")),
     )

@@ -101,9 +101,9 @@ def test_a_table_has_a_run_once_in_a_while(desk: Desk) -> None:
     (entry,) = loaded
     assert desk.asked(loaded) == ["orders"]
     desk.append(entry.target, 1)
-    desk.passed = timedelta(minutes=14)
+    desk.passed = timedelta(minutes=9)
     assert desk.asked(loaded) == []
-    desk.passed = timedelta(minutes=16)
+    desk.passed = timedelta(minutes=11)
     assert desk.asked(loaded) == ["orders"]
 
 
@@ -201,7 +201,7 @@ def test_the_cursor_is_read_as_it_was_written() -> None:
         (Seen(1, 0.0, looked=31 * MINUTE), 24 * 60 + 31, True),
         (Seen(1, 0.0, looked=DAY + 31 * MINUTE), 100_000, False),
         (Seen(1, 20 * MINUTE, looked=10 * MINUTE), 26, True),
-        (Seen(1, 20 * MINUTE, looked=10 * MINUTE, asked=12 * MINUTE), 26, False),
+        (Seen(1, 20 * MINUTE, looked=10 * MINUTE, asked=17 * MINUTE), 26, False),
     ],
 )
 def test_when_a_table_is_looked_at(seen: Seen, minutes: float, expected: bool) -> None:

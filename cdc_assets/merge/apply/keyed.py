@@ -145,7 +145,8 @@ class KeyedTable:
         if not folded.deletes or self._plan.soft:
             return None
         with self._steps.step("remember deletes"):
-            return self._tombstones.remember(resolved.final.where("op = 'd'"), self._plan.attempt)
+            deletes, plan = resolved.final.where("op = 'd'"), self._plan
+            return self._tombstones.remember(deletes, plan.attempt, plan.forgettable)
 
     def write(
         self, resolved: Resolved, apply: Apply, branch: Branch, properties: Mapping[str, str]

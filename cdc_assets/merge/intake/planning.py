@@ -20,6 +20,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
 from cdc_assets.lake import Lake, Published, TableState
 from cdc_assets.lake.properties import accepted_restart
+from cdc_assets.lake.side import Forgettable
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.kinds import TopicKind
@@ -218,7 +219,7 @@ class Planner:
         committed = state.published.offsets
         cut = _Cut(ranges, committed, committed)
         plan = self._plan(entry, state, cut, run_id, (identity, marks))
-        plan = replace(plan, replay=True)
+        plan = replace(plan, replay=True, forgettable=None)
         return Pending(plan, total_length(committed.ranges_to(marks.end)))
 
     def swap(self, entry: TableEntry, state: TableState, published: Published) -> BatchPlan:
@@ -414,7 +415,22 @@ class Planner:
             steps=table.steps,
             numbering=published.carried.numbering if published else "",
             permit=state.properties.get(accepted_restart(entry.shard_value), "") if state else "",
+            forgettable=self._forgettable(entry, published, marks),
         )
+
+    def _forgettable(
+        self, entry: TableEntry, published: Published | None, marks: Watermarks
+    ) -> Forgettable | None:
+        """None where keys have moved between partitions, or older changes lie in quarantine."""
+        said = self._source(entry).upkeep(entry.table)
+        if not said.enabled or published is None or published.counts.get("quarantined"):
+            return None
+        begin, end = marks.begin.as_dict(), marks.end.as_dict()
+        if published.carried.partitions != len(end):
+            return None
+        held = [at for partition, at in begin.items() if at < end.get(partition, at)]
+        below = min(held) if held else max(end.values(), default=0)
+        return Forgettable(below, said.remembered_deletes) if below else None
 
     def _source(self, entry: TableEntry) -> SourceConfig:
         return self._config.source(entry.table.source)

@@ -14,6 +14,7 @@ from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
 from cdc_assets.lake.properties import Published
+from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.plan.parts import Part
@@ -64,6 +65,7 @@ class BatchPlan:
         barrier: position that all rows older than it are another table's, hexadecimal; empty
             without one.
         is_told: what statements among its records have done is known.
+        forgettable: remembered deletes that need not be kept; None to keep all.
         unread: all that the log held beyond ``start``; empty for what was merged before.
         attempt: unique.
     """
@@ -93,6 +95,7 @@ class BatchPlan:
     permit: str = ""
     barrier: str = ""
     is_told: bool = True
+    forgettable: Forgettable | None = None
     unread: tuple[OffsetRange, ...] = ()
     epochs: Epochs = field(default_factory=dict)
 

@@ -209,6 +209,11 @@ def at_or_after(offsets: Mapping[int, int]) -> str:
     return f"NOT ({' OR '.join(below) or 'false'})"
 
 
+def offset_below(offset: int) -> str:
+    """The condition on entries whose position ends with a lower Kafka offset."""
+    return f"substring({POSITION}, -8) < X'{offset:016x}'"
+
+
 def of_shard(shard: Shard | None) -> str:
     """The condition on rows of a shard; of a table that is none, they are all there are."""
     return "true" if shard is None else f"{quote(shard.column)} = {text(shard.value)}"

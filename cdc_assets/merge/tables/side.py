@@ -1,7 +1,7 @@
 """Writing and reading a side table: what counts is what a publish has named.
 
 1. `append` sets the head back to what counts, if an attempt that was not published, or a
-   rollback of the lake table, has left it elsewhere.
+   rollback of the lake table, has left it elsewhere. It removes what may be forgotten.
 2. It appends, with the attempt's id in the new snapshot.
 3. It looks at that snapshot: its parent must be the head of step 1. Another writer may have
    come between, whose entries must not come along.
@@ -18,7 +18,7 @@ from cdc_assets.errors import ConflictError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.properties import ATTEMPT
-from cdc_assets.lake.side import SideState, side_lost, side_of
+from cdc_assets.lake.side import FORGOTTEN, Forgettable, SideState, side_lost, side_of
 from cdc_assets.lake.state import Published
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.writing import snapshot_writer
@@ -65,8 +65,15 @@ class SideTable:
         reader = self._spark.read.option("versionAsOf", str(snapshot))
         return reader.table(sql.table(self._catalog, self._name))
 
-    def append(self, entries: DataFrame, attempt: str) -> SideMark:
+    def append(
+        self, entries: DataFrame, attempt: str, forgettable: Forgettable | None = None
+    ) -> SideMark:
         """Steps 1 to 3; returns what the publish has to name.
+
+        Args:
+            entries: to be added.
+            attempt: which will publish.
+            forgettable: what need not be kept; None to keep everything.
 
         Raises:
             ConflictError: if another writer came between; nothing of this counts.
@@ -74,9 +81,13 @@ class SideTable:
         state, mark = self._state()
         if not state.stands_at(mark):
             state = self._set_back(mark)
+        forgotten = state.forgotten
+        if forgettable is not None and state.is_worth_forgetting(forgettable):
+            state, forgotten = self._forget(state, forgettable.below), forgettable.below
         with effect("spark: append to side table"):
             table = sql.table(self._catalog, self._name)
-            snapshot_writer(entries, table, {ATTEMPT: attempt}).append()
+            said = {ATTEMPT: attempt, FORGOTTEN: str(forgotten)}
+            snapshot_writer(entries, table, said).append()
         after = self._lake.side(self._name)
         written = after.written_by(attempt) if after else None
         if written is None or written[1].parent != state.head:
@@ -92,6 +103,18 @@ class SideTable:
         """Delete entries that never counted, before the first append that says what does."""
         with effect("spark: clear side table"):
             self._spark.sql(sql.delete_where(self._catalog, self._name, condition))
+
+    def _forget(self, before: SideState, below: int) -> SideState:
+        with effect("spark: forget deletes"):
+            condition = sql.offset_below(below)
+            self._spark.sql(sql.delete_where(self._catalog, self._name, condition))
+        state = self._lake.side(self._name)
+        head = state.snapshots.get(state.head) if state and state.head is not None else None
+        if state is None or head is None:
+            raise self._conflict()
+        if before.head not in {state.head, head.parent}:
+            raise self._conflict()
+        return state
 
     def _set_back(self, mark: SideMark) -> SideState:
         with effect("spark: set side table back"):

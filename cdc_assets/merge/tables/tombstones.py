@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.lake.carried import SideMark
+from cdc_assets.lake.side import Forgettable
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.schema.types import Column, TableSchema
@@ -35,7 +36,9 @@ class Tombstones:
         self._side = side
         self._key = {name: _first_name(schema.column(name)) for name in schema.key}
 
-    def remember(self, deletes: DataFrame, attempt: str) -> SideMark:
+    def remember(
+        self, deletes: DataFrame, attempt: str, forgettable: Forgettable | None = None
+    ) -> SideMark:
         """Append the position of each deleted key (``key position ts``).
 
         Raises:
@@ -46,7 +49,7 @@ class Tombstones:
             F.col("position").alias(sql.POSITION),
             F.col("ts").alias(sql.COMMIT_TIME),
         )
-        return self._side.append(rows, attempt)
+        return self._side.append(rows, attempt, forgettable)
 
     def entries(self) -> DataFrame | None:
         """All that count; None if no delete is remembered."""
