@@ -54,7 +54,7 @@ soak: install  ## generated cases, by thousands; STACK=1: kills of every part, a
 ifdef HOURS
 	HOURS=$(HOURS) $(BIN)/python -m cdc_assets_tests.bench hours
 else ifdef STACK
-	$(BIN)/cdc-assets stack install mariadb registry
+	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog
 	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
 	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/stack/test_truth.py \
 	  cdc_assets_tests/merge/test_faults.py \
@@ -110,7 +110,7 @@ $(UV):
 	@touch $@
 
 $(HOME_DIR)/.installed-optional: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
-	$(BIN)/cdc-assets stack install mariadb registry
+	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog
 	@touch $@
 
 $(HOME_DIR)/.installed: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)

@@ -4,10 +4,50 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
+
+from cdc_assets.errors import CdcError, ConfigError
+
+
+def files_at(url: str) -> tuple[AbstractFileSystem, str]:
+    """The file system of a folder path or fsspec URL, and the path in it.
+
+    It remembers no listings: other processes write there too, and one that stays would never see
+    what they have written or removed.
+
+    Raises:
+        ConfigError: if the package that such URLs take is not installed.
+    """
+    try:
+        return url_to_fs(url, use_listings_cache=False)
+    except (ImportError, ValueError) as error:
+        scheme = urlsplit(url).scheme
+        what = f"{scheme}:// cannot be opened ({type(error).__name__})"
+        extra = "'cdc-assets[s3]'" if scheme.startswith("s3") else "fsspec's package for it"
+        raise ConfigError(what, where=url, remedy=f"pip install {extra}") from None
+
+
+@contextmanager
+def as_os_errors() -> Iterator[None]:
+    """Errors of clients of object stores as `OSError`, which not all of them are.
+
+    Raises:
+        OSError: names the error, and does not quote it: it may show addresses that are signed.
+    """
+    try:
+        yield
+    except (OSError, CdcError):
+        raise
+    except Exception as error:
+        msg = type(error).__name__
+        raise OSError(msg) from None
 
 
 def replace_file(files: AbstractFileSystem, path: str, content: bytes) -> None:
@@ -22,7 +62,8 @@ def replace_file(files: AbstractFileSystem, path: str, content: bytes) -> None:
     if isinstance(files, LocalFileSystem):
         _replace_local(Path(path), content)
     else:
-        files.pipe_file(path, content)
+        with as_os_errors():
+            files.pipe_file(path, content)
 
 
 def _replace_local(path: Path, content: bytes) -> None:

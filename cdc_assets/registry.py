@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.lake_names import stored_parts
@@ -24,7 +23,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.files import replace_file
+from cdc_assets.files import as_os_errors, files_at, replace_file
 
 VERSION = 1
 
@@ -224,7 +223,7 @@ class RegistryFile:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._path = fsspec.core.url_to_fs(url)
+        self._files, self._path = files_at(url)
 
     def load(self) -> Registry:
         """The stored registry; an empty one if there is none yet.
@@ -234,8 +233,8 @@ class RegistryFile:
             TerminalError: if what is there is not a registry.
         """
         try:
-            with self._files.open(self._path, "rb") as file:
-                content = cast("bytes", file.read())
+            with as_os_errors():
+                content = cast("bytes", self._files.cat_file(self._path))
         except FileNotFoundError:
             return Registry()
         except OSError as error:

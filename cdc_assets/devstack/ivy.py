@@ -94,7 +94,7 @@ def _command(manifest: Path, into: Path, cache: Path) -> list[str]:
         *_network_options(cache),
         *("-jar", str(ivy_jar), "-settings", str(SETTINGS), "-cache", str(cache)),
         *("-ivy", str(manifest), "-confs", "default"),
-        *("-retrieve", f"{into}/[artifact]-[revision].[ext]"),
+        *("-retrieve", f"{into}/[artifact]-[revision](-[kind]).[ext]"),
     ]
 
 

@@ -31,7 +31,7 @@ MANIFESTS = Path(__file__).with_name("jvm")
 CHECKSUMS = MANIFESTS / "checksums.json"
 PARTS = ("kafka", "connect", "connect-postgres", "connect-mariadb", "spark")
 # Large, and started only where somebody asks for them: not installed unless named.
-OPTIONAL_PARTS = ("mariadb", "registry")
+OPTIONAL_PARTS = ("mariadb", "registry", "spark-s3", "rest-catalog")
 _ARCHIVE = ".tar.gz"
 _ATTEMPTS = 2
 

@@ -97,15 +97,16 @@ def pyspark_jars() -> Path:
     return folder / "jars"
 
 
-def jvm_options(*, heap: str, tmp: Path) -> list[str]:
+def jvm_options(*, heap: str, tmp: Path, collector: str = "Serial") -> list[str]:
     """For every JVM of the stack: little memory, quick start, nothing left behind in /tmp.
 
     The serial collector has the smallest footprint and no thread pools; on the one or two
-    cores that a part gets here it is no slower than G1.
+    cores that a part gets here it is no slower than G1. While it works all of a part's threads
+    wait, and one core does something: what keeps all cores busy is better off with ``Parallel``.
     """
     return [
         f"-Xmx{heap}",
-        "-XX:+UseSerialGC",
+        f"-XX:+Use{collector}GC",
         "-XX:-UsePerfData",
         "-XX:+ExitOnOutOfMemoryError",
         f"-Djava.io.tmpdir={tmp}",

@@ -48,6 +48,8 @@ _KAFKA_CACHES = {
 }
 """Consumers and what they fetched ahead stay for minutes else, megabytes for each partition."""
 _LOG4J = Path(__file__).with_name("jvm") / "log4j2.properties"
+_S3_CLIENT = "spark-s3"
+_IN_S3 = ("s3://", "s3a://", "s3n://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +116,30 @@ class SparkServer(Part):
         settings = json.dumps([sorted(self.conf.items()), self.memory])
         return hashlib.sha256(settings.encode()).hexdigest()
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The parts whose jars it needs beside Spark's own; a lake in S3 takes a client of that."""
+        places = (value for name, value in (self.conf or {}).items() if name.endswith(".warehouse"))
+        return (self.name, *([_S3_CLIENT] if any(p.startswith(_IN_S3) for p in places) else []))
+
     def prepare(self) -> None:
         """Write the settings."""
-        require_installed(self.layout, self.name)
+        for part in self.libraries:
+            require_installed(self.layout, part)
         lines = (f"{key}={_escaped(value)}\n" for key, value in self._settings().items())
         secrets_file.write_private(self.settings_file, "".join(lines))
 
     def command(self) -> Command:
         """The server; its token goes by the environment, which other users cannot read."""
         jars = pyspark_jars()
+        folders = (jars, *map(self.layout.jars_of, self.libraries))
         argv = [
             str(find_java().program),
-            *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name)),
+            *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name), collector="Parallel"),
             *SPARK_OPENS,
             *_AVRO_LIMITS,
             f"-Dlog4j2.configurationFile={_LOG4J}",
-            *("-cp", f"{jars}/*:{self.layout.jars_of(self.name)}/*"),
+            *("-cp", ":".join(f"{folder}/*" for folder in folders)),
             *("org.apache.spark.deploy.SparkSubmit", "--class", _SERVER),
             *("--properties-file", str(self.settings_file), "spark-internal"),
         ]

@@ -15,10 +15,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeVar
 
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.files import files_at
 from cdc_assets.lake.short import Short
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class KeptMetadata:
     """
 
     def __init__(self, registry: str) -> None:
-        files, path = url_to_fs(registry)
+        files, path = files_at(registry)
         is_local = isinstance(files, LocalFileSystem)
         self._file = Path(f"{path}.metadata.sqlite") if is_local else None
 

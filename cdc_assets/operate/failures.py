@@ -23,8 +23,6 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, cast
 
-import fsspec
-
 from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
@@ -36,7 +34,7 @@ from cdc_assets.errors import (
     TerminalError,
     UnreachableError,
 )
-from cdc_assets.files import replace_file
+from cdc_assets.files import as_os_errors, files_at, replace_file
 
 
 class FailureKind(StrEnum):
@@ -149,7 +147,7 @@ class FailureBook:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._root = fsspec.core.url_to_fs(url)
+        self._files, self._root = files_at(url)
 
     @classmethod
     def beside(cls, registry_url: str) -> FailureBook:
@@ -178,7 +176,7 @@ class FailureBook:
     def clear(self, table: TableName) -> None:
         """The table went right; nothing happens if it was not failing."""
         try:
-            with effect("failures: clear"):
+            with effect("failures: clear"), as_os_errors():
                 self._files.rm_file(self._file(table))
         except FileNotFoundError:
             return
@@ -192,7 +190,8 @@ class FailureBook:
             UnreachableError: if the place does not answer.
         """
         try:
-            files = cast("list[str]", self._files.ls(self._root, detail=False))
+            with as_os_errors():
+                files = cast("list[str]", self._files.ls(self._root, detail=False))
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -206,7 +205,9 @@ class FailureBook:
 
     def _read(self, file: str) -> tuple[TableName, Failure] | None:
         try:
-            return _from_json(cast("bytes", self._files.cat_file(file)).decode())
+            with as_os_errors():
+                content = cast("bytes", self._files.cat_file(file))
+            return _from_json(content.decode())
         except (FileNotFoundError, ValueError, KeyError):
             return None
         except OSError as error:

@@ -26,6 +26,7 @@ from cdc_assets_tests.bench import (
     idle,
     latency,
     months,
+    requests,
     sizes,
     tables,
     updates,
@@ -42,6 +43,7 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "tables": tables.measure,
     "months": months.measure,
     "idle": idle.measure,
+    "requests": requests.measure,
     "latency": latency.measure,
     "hours": hours.measure,
 }
