@@ -27,7 +27,7 @@ from cdc_assets_tests.bench.world import CHECKOUT, World
 from cdc_assets_tests.waiting import until
 
 SOURCE = "shop"
-GOAL = "p95 ≤ 15 s"
+GOAL = "p95 ≤ 10 s, p50 ≤ 5 s"
 WARM_UP_SECONDS = 180
 MEMORY_GOALS = {"run process": "≤ 400", "Spark server": "heap 2,048"}
 _ROLES = (
