@@ -29,6 +29,7 @@ LONGEST_FIRST: Final = (
     "stack/test_kills",
     "stack/test_truth_mariadb",
     "stack/test_truth",
+    "elsewhere/test_cluster",
     SHOP,
     "stack/semantics",
     "merge/test_faults",

@@ -46,6 +46,8 @@ class Replicated:
         config: the replication; its home may differ from the stack's.
         side: its database.
         instance: the Dagster instance of its runs.
+        started: the commands that were.
+        variables: of the environment, which its commands get beside the test's.
     """
 
     stack: LocalStack
@@ -54,6 +56,7 @@ class Replicated:
     side: Side
     instance: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dsn(self) -> str:
@@ -75,6 +78,7 @@ class Replicated:
         """The environment of a user's shell."""
         return {
             **os.environ,
+            **self.variables,
             "CDC_ASSETS_CONFIG": str(self.config.path),
             "DAGSTER_HOME": str(self.instance),
         }
@@ -175,7 +179,8 @@ def replicated(
     """
     side = side_of(dsn)
     config = write_config(base, name, document, **{**side.configured(_variable(name)), **source})
-    instance = Path(config.registry.removeprefix("file://")).parent
+    assert config.path is not None
+    instance = config.path.with_name(name)
     instance.mkdir(parents=True, exist_ok=True)
     shutil.copy(CHECKOUT / "dagster.yaml", instance)
     stack.register_connector(name, {**side.connector(stack, name), **debezium})
