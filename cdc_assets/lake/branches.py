@@ -1,25 +1,75 @@
-"""Branches that killed or beaten writers have left."""
+"""What a look at a table says of branches: whether one may be published, and which never can be."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
+from cdc_assets.lake.state import published_by
 
-def dead_branches(table: Table, own: re.Pattern[str]) -> tuple[str, ...]:
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a branch has to be before it is published.
+
+    Attributes:
+        branch: its name.
+        head: of ``main``, on which it was built.
+        attempt: that has written it.
+        at_most: so many snapshots.
+    """
+
+    branch: str
+    head: int | None
+    attempt: str
+    at_most: int
+
+
+def is_built(table: Table, built: Built) -> bool:
+    """Whether a branch is ``at_most`` so many snapshots of this attempt, and then ``head``.
+
+    And ``main`` is still at ``head``. Iceberg makes a branch that is missing when something
+    is written to it, on whatever ``main`` has become: what was written before is lost then,
+    and a fast-forward would publish the rest.
+    """
+    ref = table.metadata.refs.get(built.branch)
+    main = table.current_snapshot()
+    if ref is None or (main.snapshot_id if main else None) != built.head:
+        return False
+    snapshot = table.snapshot_by_id(ref.snapshot_id)
+    last = published_by(snapshot) if snapshot else None
+    if last is None or last.attempt != built.attempt:
+        return False
+    for _ in range(built.at_most):
+        if snapshot is None:
+            return False
+        if snapshot.parent_snapshot_id == built.head:
+            return True
+        snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id or -1)
+        if snapshot is not None and published_by(snapshot) is not None:
+            return False
+    return False
+
+
+def dead_branches(table: Table, own: re.Pattern[str], head: int | None) -> tuple[str, ...]:
     """Branches with names of this form that can never be fast-forwarded to.
 
-    ``main`` may only move to a descendant of its head: a branch that does not have that among
-    its ancestors was left by a writer that was killed, or beaten.
+    ``main`` may only move to a descendant of its head: a branch that does not have that
+    among its ancestors was left by a writer that was killed, or beaten.
+
+    Args:
+        table: as it was looked at.
+        own: names that count.
+        head: of ``main``, as it is or is about to be.
     """
-    head = table.current_snapshot()
     if head is None:
         return ()
     parents = {each.snapshot_id: each.parent_snapshot_id for each in table.metadata.snapshots}
 
     def descends(snapshot: int | None) -> bool:
-        while snapshot is not None and snapshot != head.snapshot_id:
+        while snapshot is not None and snapshot != head:
             snapshot = parents.get(snapshot)
         return snapshot is not None
 

@@ -7,17 +7,20 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Final
 
+from pyiceberg.table import Table
+
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Figures
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.lake.branches import dead_branches
+from cdc_assets.lake.branches import Built, dead_branches, is_built
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.figures import read_figures
 from cdc_assets.lake.kept import KeptMetadata
 from cdc_assets.lake.pointers import Recent, pointers
 from cdc_assets.lake.properties import Published
+from cdc_assets.lake.references import conflict, make_branch, moves_branches, publish_branch
 from cdc_assets.lake.side import SideState, read_side
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes
 from cdc_assets.lake.states import States
@@ -27,11 +30,16 @@ _SIDES: Final = Recent[SideState](256)
 
 
 class Lake:
-    """Reads tables through PyIceberg, and writes none. Opens the catalog at the first use."""
+    """Reads tables through PyIceberg, and moves their branches where the catalog does that.
+
+    Opens the catalog at the first use. Rows are written by Spark alone.
+    """
 
     def __init__(self, config: ReplicationConfig) -> None:
         self._connection = CatalogConnection(config.lake)
         self._states = States(self._connection, KeptMetadata(config.registry))
+        self._published: tuple[LakeName, Table] | None = None
+        self._sides: set[LakeName] = set()
 
     @property
     def address(self) -> str:
@@ -48,6 +56,7 @@ class Lake:
         Raises:
             UnreachableError: if the catalog or the table's metadata cannot be read.
         """
+        self._published = None
         return self._states.one(name, shard)
 
     def states(self, tables: Sequence[tuple[LakeName, str]]) -> list[TableState | None]:
@@ -67,6 +76,19 @@ class Lake:
             return _SIDES.keep((table.metadata_location, name), read_side(name, table))
 
         return self._connection.asked("lake: load table", look)
+
+    def has_side(self, name: LakeName) -> bool:
+        """Whether there is a side table.
+
+        Where that takes loading the table, one that was there is not looked for again: whatever
+        needs it looks itself, and finds it gone.
+        """
+        if name in self._sides:
+            return True
+        found = self.side(name) is not None
+        if found and self.moves_branches:
+            self._sides.add(name)
+        return found
 
     def history(self, name: LakeName, limit: int, shard: str = "") -> tuple[Published, ...]:
         """Up to ``limit`` of our publishes of a shard, newest first."""
@@ -102,13 +124,10 @@ class Lake:
         return {ref: each.snapshot_id for ref, each in table.metadata.refs.items()} if table else {}
 
     def dead_branches(self, name: LakeName, own: re.Pattern[str]) -> tuple[str, ...]:
-        """Branches with names of this form that can never be fast-forwarded to.
-
-        ``main`` may only move to a descendant of its head: a branch that does not have that
-        among its ancestors was left by a writer that was killed, or beaten.
-        """
+        """Branches with names of this form that can never be published; see `branches`."""
         table = self._connection.load(name)
-        return dead_branches(table, own) if table else ()
+        head = table.current_snapshot() if table else None
+        return dead_branches(table, own, head.snapshot_id) if table and head else ()
 
     def figures(
         self, name: LakeName, own: re.Pattern[str], named: Collection[int] = ()
@@ -120,6 +139,7 @@ class Lake:
             own: the form of our branches' names.
             named: snapshots that somebody else needs.
         """
+        self._published = None  # what is done with them moves ``main``
         table = self._connection.load(name)
         if table is None:
             return None
@@ -137,32 +157,52 @@ class Lake:
     def is_built_on(
         self, name: LakeName, branch: str, head: int | None, attempt: str, at_most: int
     ) -> bool:
-        """Whether a branch is ``at_most`` so many snapshots of this attempt, and then ``head``.
+        """Whether a branch is ready to be published; see `branches.is_built`."""
+        table = self._connection.load(name)
+        return table is not None and is_built(table, Built(branch, head, attempt, at_most))
 
-        And ``main`` is still at ``head``. Iceberg makes a branch that is missing when something
-        is written to it, on whatever ``main`` has become: what was written before is lost then,
-        and a fast-forward would publish the rest.
+    @property
+    def moves_branches(self) -> bool:
+        """Whether `make_branch` and `publish` are to be had; see `references`."""
+        return moves_branches(self._connection.catalog)
+
+    def make_branch(self, name: LakeName, branch: str, head: int) -> None:
+        """Make a branch from the head of ``main``, if that is still this snapshot: one request.
+
+        Raises:
+            ConflictError: if it is not.
+            UnreachableError: if the catalog does not answer; the branch may be there.
+        """
+        table = self._connection.last(name) or self._connection.load(name)
+        if table is None:
+            raise conflict(name)
+        with self._connection.reachable(), effect("lake: create branch"):
+            make_branch(table, branch, head)
+
+    def publish(self, name: LakeName, built: Built, own: re.Pattern[str]) -> None:
+        """Look, then move ``main`` to a branch, and drop that and dead ones: two requests.
+
+        Raises:
+            ConflictError: if it is not ready to be published, or ``main`` has moved since.
+            UnreachableError: if the catalog does not answer; it may be published.
         """
         table = self._connection.load(name)
-        ref = table.metadata.refs.get(branch) if table else None
-        if table is None or ref is None:
-            return False
-        main = table.current_snapshot()
-        if (main.snapshot_id if main else None) != head:
-            return False
-        snapshot = table.snapshot_by_id(ref.snapshot_id)
-        last = published_by(snapshot) if snapshot else None
-        if last is None or last.attempt != attempt:
-            return False
-        for _ in range(at_most):
-            if snapshot is None:
-                return False
-            if snapshot.parent_snapshot_id == head:
-                return True
-            snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id or -1)
-            if snapshot is not None and published_by(snapshot) is not None:
-                return False
-        return False
+        if table is None or not is_built(table, built):
+            raise conflict(name)
+        tip = table.metadata.refs[built.branch].snapshot_id
+        dead = dead_branches(table, own, tip)
+        with self._connection.reachable(), effect("lake: publish"):
+            after = publish_branch(table, built.branch, dead)
+        self._published = name, after
+
+    def after_publish(self, name: LakeName, shard: str = "") -> TableState | None:
+        """What the table said when `publish` had moved ``main``, if nothing was asked since.
+
+        Others may have published meanwhile: whoever plans by it will find that out.
+        """
+        if self._published is None or self._published[0] != name:
+            return None
+        return self._states.known(name, shard, self._published[1])
 
     def parents(self, name: LakeName) -> tuple[int, ...]:
         """Snapshot ids from the head of ``main`` back."""

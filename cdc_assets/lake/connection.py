@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.table import Table
+from requests.adapters import HTTPAdapter
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
@@ -22,6 +24,8 @@ from cdc_assets.errors import UnreachableError
 T = TypeVar("T")
 
 _BUSY_SECONDS: Final = 3.0
+SILENT_SECONDS: Final = 60.0
+"""How long a REST catalog may be silent; commits of large tables take seconds."""
 
 
 class CatalogConnection:
@@ -30,6 +34,7 @@ class CatalogConnection:
     def __init__(self, config: LakeConfig) -> None:
         self._config = config
         self._catalog: Catalog | None = None
+        self._last: tuple[LakeName, Table] | None = None
         self._opening = Lock()
 
     @property
@@ -42,7 +47,7 @@ class CatalogConnection:
         """Opened."""
         with self._opening:
             if self._catalog is None:
-                self._catalog = load_catalog(self._config.catalog.name, **_pyiceberg(self._config))
+                self._catalog = _opened(self._config)
             return self._catalog
 
     def asked(self, what: str, ask: Callable[[], T]) -> T:
@@ -60,7 +65,14 @@ class CatalogConnection:
         Raises:
             UnreachableError: if the catalog or the table's metadata cannot be read.
         """
-        return self.asked("lake: load table", lambda: self.loaded(name))
+        table = self.asked("lake: load table", lambda: self.loaded(name))
+        self._last = (name, table) if table else None
+        return table
+
+    def last(self, name: LakeName) -> Table | None:
+        """The table as it was when it was loaded, if that was the last that `load` has loaded."""
+        last = self._last
+        return last[1] if last and last[0] == name else None
 
     def loaded(self, name: LakeName) -> Table | None:
         """The same, to be called in `asked`."""
@@ -87,6 +99,39 @@ def _patiently() -> Retrying:
         wait=wait_random(0.05, 0.3),
         reraise=True,
     )
+
+
+class _Bounded(HTTPAdapter):
+    """Gives up on a server that is silent, for which requests alone would wait for ever."""
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: bool | str = True,
+        cert: Any = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> requests.Response:
+        """With a time-out, which PyIceberg has no setting for."""
+        return super().send(request, stream, timeout or SILENT_SECONDS, verify, cert, proxies)
+
+
+class _BoundedRest(RestCatalog):
+    """A REST catalog whose every request ends, those of opening it included."""
+
+    def _config_headers(self, session: requests.Session) -> None:
+        """The first that is done to a new session, which then asks for a token."""
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _Bounded())
+        super()._config_headers(session)
+
+
+def _opened(lake: LakeConfig) -> Catalog:
+    properties = _pyiceberg(lake)
+    if lake.catalog.type == "rest":
+        return _BoundedRest(lake.catalog.name, **properties)
+    return load_catalog(lake.catalog.name, **properties)
 
 
 def _pyiceberg(lake: LakeConfig) -> dict[str, str]:

@@ -53,7 +53,7 @@ def read_figures(table: Table, own: re.Pattern[str], named: Collection[int] = ()
         manifests=len(manifests),
         metadata_bytes=len(table.io.new_input(table.metadata_location)),
         history=history_of(table, named),
-        dead_branches=dead_branches(table, own),
+        dead_branches=dead_branches(table, own, head.snapshot_id if head else None),
     )
 
 

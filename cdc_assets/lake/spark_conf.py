@@ -8,6 +8,8 @@ from cdc_assets.config import ReplicationConfig
 
 _SQLITE_MILLIS: Final = "30000"
 _SPARK_TYPES: Final = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
+_REST: Final = {"rest-metrics-reporting-enabled": "false"}
+"""Else Spark tells the catalog about each scan and commit, by a request of its own."""
 
 
 def spark_conf(config: ReplicationConfig) -> dict[str, str]:
@@ -21,6 +23,7 @@ def spark_conf(config: ReplicationConfig) -> dict[str, str]:
         "type": _SPARK_TYPES[lake.catalog.type],
         "warehouse": lake.warehouse,
         "cache-enabled": "false",
+        **(_REST if lake.catalog.type == "rest" else {}),
         **lake.catalog.resolved(),
     }
     if lake.catalog.type == "sql":

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
+from pyiceberg.table import Table
+
 from cdc_assets.changes.names import LakeName
 from cdc_assets.effects import effect
 from cdc_assets.lake.connection import CatalogConnection
@@ -44,6 +46,11 @@ class States:
         if files is None:
             return self._loaded(name, shard)
         return self._told([(name, shard)], files, self._read)[0]
+
+    def known(self, name: LakeName, shard: str, table: Table) -> TableState:
+        """The state of a table that was just published."""
+        key = table.metadata_location, name, shard
+        return _KNOWN.of(key) or _KNOWN.keep(key, read_state(name, table, shard))
 
     def all(self, wanted: Sequence[Wanted]) -> list[TableState | None]:
         """The same of many, in their order. What is read is kept for other processes."""

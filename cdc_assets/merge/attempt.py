@@ -20,7 +20,7 @@ from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError, CutShortError, TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.histories import Histories, after_statements, statements_on
-from cdc_assets.lake import Lake
+from cdc_assets.lake import Lake, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
@@ -144,6 +144,7 @@ class Attempts:
         self._clock = clock
         self.shared = shared
         self._held: Held | None = None
+        self._left: TableState | None = None
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
@@ -222,7 +223,10 @@ class Attempts:
 
     def _pending(self, request: Request, work: Tail | Again) -> Pending | Waiting | None:
         entry, run_id = request.entry, request.run_id
+        left, self._left = self._left, None
         if isinstance(work, Tail):
+            goes_on = work.last is not None and left is not None and left.name == entry.target
+            self.planner.goes_on_from(left if goes_on else None)
             limits, shared, held = request.limits, self.shared, self._held_for(request)
             until = held.end if held else None
             return self.planner.tail(
@@ -426,7 +430,9 @@ class Attempts:
         window: HourWindow | None,
         timing: tuple[float, dict[str, float]],
     ) -> BatchResult:
-        after = self._lake.state(plan.entry.target, plan.entry.shard_value)
+        target, shard = plan.entry.target, plan.entry.shard_value
+        self._left = self._lake.after_publish(target, shard)
+        after = self._left or self._lake.state(target, shard)
         figures, published = done.figures, done.published
         before = plan.published.slo if plan.published else SloWindow()
         return BatchResult(

@@ -156,9 +156,9 @@ def server(world: World, rng: random.Random) -> None:
 
 
 def replies(world: World, rng: random.Random) -> None:
-    """Some that the catalog gives to commits, of Spark and of ours, during a run."""
+    """Each second one that the catalog gives to a commit, of Spark or of ours, during a run."""
     front, lost = world.lake.front, world.lake.front.plan.lost
-    front.plan = Plan(frozenset({"commit"}), every=rng.randint(2, 4), lost=lost)
+    front.plan = Plan(frozenset({"commit"}), every=2, lost=lost)
     try:
         with at_work(world, rng) as process, suppress(subprocess.TimeoutExpired):
             process.wait(20)

@@ -11,6 +11,9 @@
    else. If even that cannot be read, the outcome is unknown and nothing is cleaned up.
 5. `close_branch` drops the branch once the outcome is known, and those that killed or beaten
    writers have left.
+
+A REST catalog makes the branch, and does what is left after the look of step 3, by one commit each
+(`cdc_assets.lake.references`). Elsewhere Spark does it, statement by statement.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, TransientError
 from cdc_assets.lake import Lake
+from cdc_assets.lake.branches import Built
 from cdc_assets.merge.plan.plan import OWN_BRANCH, BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -37,15 +41,20 @@ class Publisher:
         self._catalog = catalog
         self._lake = lake
         self._plan = plan
+        self._is_closed = False
 
     def open_branch(self) -> str:
         """Step 1; returns the branch as a table identifier for SQL."""
         plan = self._plan
-        with translated("create branch", plan.where):
-            self._run(
-                "create branch",
-                sql.create_branch(self._catalog, plan.entry.target, plan.branch, plan.head),
-            )
+        target = plan.entry.target
+        if plan.head is not None and self._lake.moves_branches:
+            self._lake.make_branch(target, plan.branch, plan.head)
+        else:
+            with translated("create branch", plan.where):
+                self._run(
+                    "create branch",
+                    sql.create_branch(self._catalog, target, plan.branch, plan.head),
+                )
         return sql.table(self._catalog, plan.entry.target, plan.branch)
 
     def publish(self, statements: int) -> None:
@@ -61,6 +70,9 @@ class Publisher:
         plan = self._plan
         target, branch = plan.entry.target, plan.branch
         snapshots = statements + (plan.head is None)  # a branch from nothing begins with one
+        if self._lake.moves_branches:
+            self._publish_at_once(Built(branch, plan.head, plan.attempt, snapshots))
+            return
         if not self._lake.is_built_on(target, branch, plan.head, plan.attempt, snapshots):
             self.close_branch()
             what = "another writer published while this batch was at work"
@@ -75,8 +87,21 @@ class Publisher:
         except TransientError as lost:
             self._look(lost)
 
+    def _publish_at_once(self, built: Built) -> None:
+        """Steps 3 to 5 where the catalog moves branches: it compares what was looked at.
+
+        A conflict may be with this attempt itself: what lies between may send a request twice.
+        """
+        try:
+            self._lake.publish(self._plan.entry.target, built, OWN_BRANCH)
+        except TransientError as failed:
+            self._look(failed)
+        self._is_closed = True
+
     def close_branch(self) -> None:
         """Step 5. A branch that cannot be dropped does no harm but to stay: it is logged."""
+        if self._is_closed:
+            return
         plan = self._plan
         try:
             dead = self._lake.dead_branches(plan.entry.target, OWN_BRANCH)
@@ -96,6 +121,8 @@ class Publisher:
             remedy = "nothing was removed; the next run looks for the attempt before it merges"
             raise OutcomeUnknownError(what, where=plan.where, remedy=remedy) from error
         if not published:
+            if isinstance(lost, ConflictError):
+                self.close_branch()
             raise lost
 
     def _run(self, name: str, statement: str) -> None:

@@ -173,7 +173,7 @@ class LakeTables:
         published = state.published if state else None
         mark = published.carried.side if published else None
         name = side_of(self._entry.stem, mark)
-        if self._lake.side(name) is not None:
+        if self._lake.has_side(name):
             return ()
         if published and (mark.snapshot if mark else published.carried.max_tombstone):
             raise side_lost(name, f"table={self._entry.table}")

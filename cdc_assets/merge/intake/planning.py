@@ -89,6 +89,15 @@ class Planner:
         self._clock = clock
         self._kinds: dict[str, TopicKind] = {}
         self._formats: dict[str, Format] = {}
+        self._left: TableState | None = None
+
+    def goes_on_from(self, left: TableState | None) -> None:
+        """Plan the next `tail` by the state that a publish has just left, instead of a look.
+
+        If another writer has published since, the batch conflicts with it before it writes, and
+        is planned by a look.
+        """
+        self._left = left
 
     def tail(
         self,
@@ -114,7 +123,8 @@ class Planner:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
             MovedKeysError: if partitions were added, and nothing but offsets orders changes.
         """
-        state = self._lake.state(entry.target, entry.shard_value)
+        left, self._left = self._left, None
+        state = left or self._lake.state(entry.target, entry.shard_value)
         identity, marks = self._log_now(entry)
         self._require_left(entry)
         published = state.published if state else None

@@ -1,0 +1,108 @@
+"""Branches of tables, moved by one commit each that says what it rests on: REST catalogs only.
+
+Such a catalog takes a list of requirements with a list of changes, and does all or nothing. So a
+branch is made only while ``main`` is where the plan saw it, and publishing is one request: the
+catalog compares ``main`` and the branch with what was looked at, moves the one to the other, and
+drops what is not needed any more. Through Spark the same takes ten requests.
+
+Other catalogs take metadata that the client has written, which is left to Spark: PyIceberg does
+not write all that format version 3 has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.errors import ConflictError
+
+_MAIN = "main"
+
+
+def moves_branches(catalog: Catalog) -> bool:
+    """Whether a catalog carries out changes of branches by itself."""
+    return isinstance(catalog, RestCatalog)
+
+
+def make_branch(table: Table, branch: str, head: int) -> Table:
+    """Make a branch from the head of ``main``, if that is still this snapshot; the table then.
+
+    Raises:
+        ConflictError: if it is not, or the table is another one.
+    """
+    required = (_at(branch, None), _at(_MAIN, head))
+    return _committed(table, required, (_set(table, branch, head),))
+
+
+def publish_branch(table: Table, branch: str, dead: Iterable[str]) -> Table:
+    """Move ``main`` to a branch and drop that, if both are where this look at the table saw them.
+
+    Args:
+        table: as it was looked at.
+        branch: has ``main``'s head among its ancestors.
+        dead: other branches to be dropped, wherever they are by now.
+
+    Raises:
+        ConflictError: if they are not, or the table is another one; nothing has changed then,
+            unless the request was sent twice by something on its way.
+    """
+    main = table.metadata.refs.get(_MAIN)
+    tip = table.metadata.refs[branch].snapshot_id
+    required = (_at(_MAIN, main.snapshot_id if main else None), _at(branch, tip))
+    gone = (RemoveSnapshotRefUpdate.model_validate({"ref-name": n}) for n in (branch, *dead))
+    return _committed(table, required, (_set(table, _MAIN, tip), *gone))
+
+
+def conflict(name: LakeName) -> ConflictError:
+    """Another writer came first."""
+    what = "another writer published while this batch was at work"
+    remedy = "the range is merged again by the next try"
+    return ConflictError(what, where=f"lake={name}", remedy=remedy)
+
+
+def _at(ref: str, snapshot: int | None) -> AssertRefSnapshotId:
+    return AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot})
+
+
+def _set(table: Table, ref: str, snapshot: int) -> SetSnapshotRefUpdate:
+    """With what the branch says of how long its snapshots are kept."""
+    now = table.metadata.refs.get(ref)
+    kept = now.model_dump(by_alias=True, exclude_none=True) if now else {"type": "branch"}
+    return SetSnapshotRefUpdate.model_validate(kept | {"ref-name": ref, "snapshot-id": snapshot})
+
+
+def _committed(
+    table: Table, required: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+) -> Table:
+    """The table after the commit. Old metadata files are the catalog's own affair."""
+    same = AssertTableUUID(uuid=table.metadata.table_uuid)
+    with _conflicts(table):
+        said: CommitTableResponse = table.catalog.commit_table(table, (same, *required), updates)
+    at = said.metadata_location
+    return Table(table.name(), said.metadata, at, table.io, table.catalog, table.config)
+
+
+@contextmanager
+def _conflicts(table: Table) -> Iterator[None]:
+    try:
+        yield
+    except (CommitFailedException, NoSuchTableError, NoSuchNamespaceError):
+        raise conflict(LakeName(*table.name())) from None

@@ -1,0 +1,37 @@
+"""A REST catalog that takes connections and says nothing is given up."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.errors import UnreachableError
+from cdc_assets.lake import Lake
+from cdc_assets_tests.configuration import platform, write
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize("properties", [{}, {"credential": {"env": "SILENT_CREDENTIAL"}}],
+                         ids=["asked for its settings", "asked for a token"])  # fmt: skip
+def test_a_catalog_that_is_silent_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("cdc_assets.lake.connection.SILENT_SECONDS", 0.2)
+    monkeypatch.setenv("SILENT_CREDENTIAL", "somebody:hush-hush")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        catalog = {"type": "rest", "uri": uri, "properties": properties}
+        lake = {"catalog": catalog, "warehouse": "s3://lake/warehouse"}
+        config = write(tmp_path / "replication.yaml", platform(lake=lake, sources={}))
+        began = time.monotonic()
+        with pytest.raises(UnreachableError) as given_up:
+            Lake(config).state(LakeName("shop", "orders"))
+    assert time.monotonic() - began < 10
+    assert uri in str(given_up.value)
+    assert "hush" not in str(given_up.value)
