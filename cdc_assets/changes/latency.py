@@ -15,6 +15,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, cast
 
 RATIO: Final = 1.25
@@ -109,13 +110,16 @@ class LatencyHistogram:
         if not 0 <= q <= 100:
             msg = f"not a percentile: {q}"
             raise ValueError(msg)
+        bucket = self._percentile_bucket(q)
+        return math.nan if bucket is None else representative(bucket)
+
+    def _percentile_bucket(self, q: float) -> int | None:
         rank = max(1, math.ceil(self.count * q / 100))
-        seen = 0
-        for bucket, count in self.buckets:
-            seen += count
-            if seen >= rank:
-                return representative(bucket)
-        return math.nan
+        reached = accumulate(count for _, count in self.buckets)
+        found = (
+            bucket for (bucket, _), seen in zip(self.buckets, reached, strict=True) if seen >= rank
+        )
+        return next(found, None)
 
     def shifted(self, seconds: float) -> LatencyHistogram:
         """The same changes, each later by ``seconds`` (not negative).
@@ -141,6 +145,23 @@ class LatencyHistogram:
             later, count = buckets[first + 1]
             buckets[first : first + 2] = [(later, buckets[first][1] + count)]
         return LatencyHistogram(tuple(buckets))
+
+    def summarised(self, percentiles: Iterable[float], seconds: float) -> LatencyHistogram:
+        """The same changes in as few buckets as these questions need.
+
+        Joins neighbours, always into the later bucket: no latency is understated, the given
+        percentiles and ``count_within(seconds)`` stay what they are.
+        """
+        whole = bisect_right(BOUNDS, seconds)
+        within = [bucket for bucket, _ in self.buckets if bucket < whole][-1:]
+        kept = {self._percentile_bucket(q) for q in percentiles} | set(within)
+        counts: dict[int, int] = {}
+        waiting = 0
+        for bucket, count in self.buckets:
+            waiting += count
+            if bucket in kept or bucket == self.buckets[-1][0]:
+                counts[bucket], waiting = waiting, 0
+        return LatencyHistogram.from_counts(counts)
 
     def to_numbers(self) -> list[int]:
         """Flat ``[bucket, count, gap, count, gap, count, …]``, gaps to the bucket before."""

@@ -11,6 +11,7 @@ The workbook's windows belong to a period of 30 days; here they are shares of N 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,7 +21,13 @@ from typing import Final, cast
 from cdc_assets.changes.latency import LatencyHistogram
 
 MAX_BUCKETS_PER_HOUR: Final = 20
-"""Keeps 24 hours below 4 KB of JSON; a spread up to 1:30 within an hour stays exact."""
+"""Of the current hour and the one before; a spread up to 1:30 within an hour stays exact."""
+
+PERIODS: Final = 24
+"""Into so many the window is divided at most, so that what is stored does not grow with it."""
+
+PERCENTILES: Final = (50, 95, 99)
+"""That are shown, and that older hours keep."""
 
 _ROUNDING: Final = 1e-9
 """Exactly the promised share is enough, whatever 1 - 0.9 is in binary."""
@@ -96,6 +103,32 @@ class SloWindow:
         """Only the current hour and the ``hours`` before it (all of it lies within the window)."""
         oldest = epoch_hour(now) - hours
         return SloWindow(tuple(each for each in self.hours if each[0] >= oldest))
+
+    def kept(self, now: datetime, target: SloTarget) -> SloWindow:
+        """What the SLO's answers need from now on, in few bytes.
+
+        The current hour and the one before stay as they are. Of the older ones in the window
+        each keeps only how many were late and its percentiles; with more than 24 hours,
+        neighbours are joined into 24 periods, each in the place of its last hour: shares of the
+        window then reach up to a period further back, and never less far.
+        """
+        newest = epoch_hour(now)
+        length = math.ceil(target.over_hours / PERIODS)
+        older: dict[int, LatencyHistogram] = {}
+        last: dict[int, int] = {}
+        recent: list[tuple[int, LatencyHistogram]] = []
+        for hour, histogram in self.trim(now, target.over_hours).hours:
+            if hour >= newest - SHORT_WINDOW_HOURS:
+                recent.append((hour, histogram))
+                continue
+            period = hour // length
+            older[period] = older.get(period, LatencyHistogram()) + histogram
+            last[period] = hour
+        summaries = (
+            (last[period], histogram.summarised(PERCENTILES, target.within_seconds))
+            for period, histogram in older.items()
+        )
+        return SloWindow((*summaries, *recent))
 
     def total(self) -> LatencyHistogram:
         """All hours together."""

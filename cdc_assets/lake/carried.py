@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from cdc_assets.changes.position import Floors
 from cdc_assets.errors import TerminalError
+from cdc_assets.lake.packed import PACKED
 
 PROPERTY: Final = "carried"
 
@@ -127,7 +128,7 @@ class Carried:
 SHARDS: Final = "shards"
 """That several source tables have their rows, and their state, in one lake table."""
 
-KNOWN: Final = frozenset(Carried.__dataclass_fields__) | {SHARDS}
+KNOWN: Final = frozenset(Carried.__dataclass_fields__) | {SHARDS, PACKED}
 """The fields that this version knows, and what else."""
 
 

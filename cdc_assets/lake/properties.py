@@ -16,12 +16,14 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.lake.carried import PROPERTY as CARRIED
 from cdc_assets.lake.carried import SHARDS, Carried
+from cdc_assets.lake.packed import PACKED, pack, packed_values, unpack, unpacked_values
 
 PREFIX: Final = "cdc-assets."
 OFFSETS: Final = PREFIX + "offsets"
 ATTEMPT: Final = PREFIX + "attempt"
 _SHARD: Final = "shard"
 _OTHERS: Final = "other-shards"
+_OTHERS_PACKED: Final = f"{PACKED}-{_OTHERS}"
 
 OtherShards = Mapping[str, Mapping[str, str]]
 """What each of the other shards' newest publishes has recorded, as text, by shard."""
@@ -89,12 +91,11 @@ class Published:
         return {name: said for name, said in others.items() if name != shard}
 
     def to_properties(self) -> dict[str, str]:
-        """As text, with our prefix."""
-        values = self._values()
+        """As text of few bytes, with our prefix."""
+        values = packed_values(self._values())
         if self.shard:
-            others = {name: dict(said) for name, said in self.others.items()}
             values[_SHARD] = self.shard
-            values[_OTHERS] = json.dumps(others, separators=(",", ":"), sort_keys=True)
+            values[_OTHERS_PACKED] = pack({name: dict(said) for name, said in self.others.items()})
         return {PREFIX + name: text for name, text in values.items()}
 
     def _values(self) -> dict[str, str]:
@@ -120,10 +121,11 @@ class Published:
         Raises:
             KeyError: if this is not the summary of one of our publishes.
             TerminalError: if a newer version wrote what this one must not overlook.
+            ValueError: if somebody has cut or changed it.
         """
         ours = (item for item in properties.items() if item[0].startswith(PREFIX))
-        get = {key.removeprefix(PREFIX): text for key, text in ours}
-        carried = get.get(CARRIED)
+        get = unpacked_values({key.removeprefix(PREFIX): text for key, text in ours})
+        carried, others = get.get(CARRIED), get.get(_OTHERS_PACKED)
         return cls(
             offsets=OffsetVector.from_json(get["offsets"]),
             start=OffsetVector.from_json(get["start"]),
@@ -138,5 +140,5 @@ class Published:
             counts={name: int(n) for name, n in json.loads(get.get("counts", "{}")).items()},
             slo=SloWindow.from_json(get.get("slo", "{}")),
             shard=get.get(_SHARD, ""),
-            others=json.loads(get.get(_OTHERS, "{}")),
+            others=json.loads(get.get(_OTHERS, "{}")) if others is None else unpack(others),
         )

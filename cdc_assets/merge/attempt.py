@@ -381,7 +381,7 @@ class Attempts:
             spark=self.session(),
             catalog=self._config.lake.catalog.name,
             lake=self._lake,
-            slo_hours=self._source(plan.entry).slo.over_hours,
+            promise=self._source(plan.entry).slo.target,
             refusals=work.refusals,
             plan=plan,
             decoder=work.decoder,

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.slo import SloTarget
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
@@ -80,7 +81,7 @@ class BatchExecution:
     """One batch at work. Use once.
 
     Attributes:
-        slo_hours: how long latencies are kept.
+        promise: what has to be known of latencies.
         refusals: takes what cannot be merged.
         context: the record before each range, raw; None if there are none.
         unread: of a table's first batch, all records that the log held, likewise; None if their
@@ -94,7 +95,7 @@ class BatchExecution:
     spark: SparkSession
     catalog: str
     lake: Lake
-    slo_hours: int
+    promise: SloTarget
     refusals: Refusals
     plan: BatchPlan
     decoder: BatchDecoder
@@ -450,9 +451,9 @@ class BatchExecution:
     def _recorded(self, outcome: Outcome, parts: tuple[Part, ...]) -> Outcome:
         truncates = [part.truncate.position for part in parts if part.truncate]
         floor = max([self.plan.floor, *truncates])
-        now, hours = self.clock(), self.slo_hours
+        now, promise = self.clock(), self.promise
         outcome = replace(outcome, quarantined=self.refusals.quarantined)
-        return replace(outcome, published=record_of(self.plan, outcome, floor, now, hours))
+        return replace(outcome, published=record_of(self.plan, outcome, floor, now, promise))
 
     def _latency(self, figures: BatchFigures) -> LatencyHistogram:
         elapsed = (self.clock() - figures.asked_at).total_seconds()

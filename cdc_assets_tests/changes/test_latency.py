@@ -128,3 +128,16 @@ def test_coarsening_keeps_every_change_and_understates_none(histogram, size, tar
     assert len(coarse.buckets) <= size
     assert coarse.count == histogram.count
     assert coarse.count_within(target) <= histogram.count_within(target)
+
+
+@pytest.mark.property
+@given(HISTOGRAMS, st.lists(st.floats(0, 100), max_size=4), SECONDS)
+def test_a_summary_answers_what_it_was_made_for(histogram, percentiles, target):
+    summary = histogram.summarised(percentiles, target)
+    assert len(summary.buckets) <= len(percentiles) + 2
+    assert summary.count == histogram.count
+    assert summary.count_within(target) == histogram.count_within(target)
+    if histogram.count:
+        for q in percentiles:
+            assert summary.percentile(q) == histogram.percentile(q)
+    assert summary.summarised(percentiles, target) == summary

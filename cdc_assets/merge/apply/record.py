@@ -8,7 +8,7 @@ from datetime import datetime
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.position import Floors
-from cdc_assets.changes.slo import SloWindow
+from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.lake import Published
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.merge.fold.summary import Folded
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def record_of(
-    plan: BatchPlan, outcome: Outcome, truncated: str, now: datetime, slo_hours: int
+    plan: BatchPlan, outcome: Outcome, truncated: str, now: datetime, promise: SloTarget
 ) -> Published:
     """The snapshot's properties.
 
@@ -72,7 +72,7 @@ def record_of(
         outcome: after its last part.
         truncated: position of the newest truncate, hexadecimal.
         now: aware time.
-        slo_hours: how long latencies are kept.
+        promise: what has to be known of latencies.
     """
     before, figures = plan.published, outcome.figures
     carried = before.carried if before else Carried(partitions=plan.partitions, side=SideMark())
@@ -110,7 +110,7 @@ def record_of(
             "rejected": figures.rejected,
             "quarantined": quarantined,
         },
-        slo=slo.trim(now, slo_hours),
+        slo=slo.kept(now, promise),
         shard=plan.entry.shard_value,
         others=plan.state.others if plan.state else {},
     )

@@ -1,0 +1,170 @@
+"""A publish's state in few bytes: a table's metadata holds it once for every snapshot it keeps.
+
+What grows with the topic's partitions and with the hours of the SLO goes into one property:
+numbers as columns over the partitions, each as the difference to the partition before, then
+LZMA. Short texts for people (topic, attempt, times, counts, offsets of few partitions) stay as
+they are.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from base64 import b85decode, b85encode
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Final
+
+PACKED: Final = "packed"
+OFFSETS_AS_TEXT: Final = 16
+"""Up to so many partitions, offsets can be read in the snapshot's summary as they are."""
+
+_CODEC: Final = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**20, "lc": 0, "lp": 0, "pb": 0}]
+"""For digits; without a header. What was written with it has to stay readable."""
+
+_POSITION: Final = re.compile("(?:[0-9A-F]{16})+")
+_DIGITS: Final = 16
+
+Rows = Mapping[int, Sequence[int]]
+
+
+def pack(document: Any) -> str:
+    """A JSON document as text of ASCII without quotes and backslashes."""
+    return b85encode(
+        lzma.compress(_text(document).encode(), lzma.FORMAT_RAW, -1, None, _CODEC)
+    ).decode()
+
+
+def unpack(text: str) -> Any:
+    """Reads what `pack` wrote.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    try:
+        return json.loads(lzma.decompress(b85decode(text), lzma.FORMAT_RAW, None, _CODEC))
+    except lzma.LZMAError as error:
+        msg = f"not a packed document: {error}"
+        raise ValueError(msg) from None
+
+
+def packed_values(values: Mapping[str, str]) -> dict[str, str]:
+    """The same publish in few bytes.
+
+    Args:
+        values: properties as text, among them ``offsets``, ``start``, ``carried`` and ``slo``.
+    """
+    rest = dict(values)
+    offsets, start, carried, slo = (
+        json.loads(rest.pop(name)) for name in ("offsets", "start", "carried", "slo")
+    )
+    end = {int(partition): offset for partition, offset in offsets.items()}
+    document: dict[str, Any] = {
+        "start": to_columns({int(p): [end.get(int(p), 0) - at] for p, at in start.items()}),
+        "hours": _steps(map(int, slo)),
+        "slo": list(slo.values()),
+    }
+    few = len(end) <= OFFSETS_AS_TEXT
+    if not few:
+        document["offsets"] = to_columns({p: [offset] for p, offset in end.items()})
+    needs = [PACKED, *carried["needs"]]  # a version that cannot unpack refuses it
+    _take_positions(carried, document, end)
+    _take_starts(carried, document)
+    document["carried"] = {name: value for name, value in carried.items() if value}
+    return {
+        **rest,
+        "offsets": values["offsets"] if few else "{}",
+        "carried": _text({"needs": needs}),
+        PACKED: pack(document),
+    }
+
+
+def unpacked_values(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Reads what `packed_values` wrote; of what an older version wrote, all as it is.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    if PACKED not in values:
+        return values
+    said = unpack(values[PACKED])
+    offsets = (
+        {partition: at for partition, (at,) in of_columns(said["offsets"]).items()}
+        if "offsets" in said
+        else {int(p): at for p, at in json.loads(values["offsets"]).items()}
+    )
+    start = {p: offsets.get(p, 0) - before for p, (before,) in of_columns(said["start"]).items()}
+    carried = said["carried"]
+    if "applied" in said:
+        carried["applied"] = {
+            str(p): _position([*numbers, offsets.get(p, 0) - before])
+            for p, (*numbers, before) in of_columns(said["applied"]).items()
+        }
+    if "starts" in said:
+        rows = of_columns(said["starts"]).items()
+        carried["snapshot_starts"] = {str(p): _pairs(row) for p, row in rows}
+    slo = dict(zip(accumulate(said["hours"]), said["slo"], strict=True))
+    rest = {name: text for name, text in values.items() if name != PACKED}
+    return {**rest, "offsets": _text(offsets), "start": _text(start),
+            "carried": _text(carried), "slo": json.dumps(slo)}  # fmt: skip
+
+
+def to_columns(rows: Rows) -> list[list[int]]:
+    """Partitions, lengths of the rows, and each column of them, all as differences downwards."""
+    partitions = sorted(rows)
+    ordered = [rows[partition] for partition in partitions]
+    width = max(map(len, ordered), default=0)
+    columns = ([row[n] for row in ordered if n < len(row)] for n in range(width))
+    return [_steps(each) for each in (partitions, [len(row) for row in ordered], *columns)]
+
+
+def of_columns(columns: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+    """Reads what `to_columns` wrote."""
+    partitions, lengths, *rest = (list(accumulate(each)) for each in columns)
+    left = [iter(each) for each in rest]
+    return {
+        partition: [next(column) for column in left[:length]]
+        for partition, length in zip(partitions, lengths, strict=True)
+    }
+
+
+def _steps(numbers: Iterable[int]) -> list[int]:
+    return [after - before for before, after in pairwise([0, *numbers])]
+
+
+def _take_positions(
+    carried: dict[str, Any], document: dict[str, Any], end: Mapping[int, int]
+) -> None:
+    """Move ``applied`` to columns; the last number of a position is close to the offset."""
+    applied: Mapping[str, str] = carried.get("applied", {})
+    if not applied or not all(_POSITION.fullmatch(each) for each in applied.values()):
+        return
+    del carried["applied"]
+    rows: dict[int, list[int]] = {}
+    for partition, position in applied.items():
+        *numbers, offset = _numbers(position)
+        rows[int(partition)] = [*numbers, end.get(int(partition), 0) - offset]
+    document["applied"] = to_columns(rows)
+
+
+def _take_starts(carried: dict[str, Any], document: dict[str, Any]) -> None:
+    starts = carried.pop("snapshot_starts", {})
+    rows = {int(p): [n for pair in pairs for n in pair] for p, pairs in starts.items()}
+    document["starts"] = to_columns(rows)
+
+
+def _pairs(row: Sequence[int]) -> list[list[int]]:
+    return [[begin, at] for begin, at in zip(row[::2], row[1::2], strict=True)]
+
+
+def _numbers(position: str) -> list[int]:
+    return [int(position[n : n + _DIGITS], 16) for n in range(0, len(position), _DIGITS)]
+
+
+def _position(numbers: Iterable[int]) -> str:
+    return "".join(f"{number:016X}" for number in numbers)
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)
