@@ -130,7 +130,7 @@ def test_whatever_dies_elsewhere_every_table_equals_its_source_twice(
     for _ in range(2):
         world.equal(work, f"{dict(died)}")
     with capsys.disabled():
-        lost = sum(world.lake.front.plan.lost.values())
+        lost = world.lake.front.plan.lost.total()
         print(f"\nseed {SEED}: {dict(died)}, {lost} replies lost under {dict(work.done)}: "
               f"equal, twice, after {time.monotonic() - began:.0f} s")  # fmt: skip
     assert lost
@@ -168,10 +168,13 @@ def server(world: World, rng: random.Random) -> None:
 def replies(world: World, rng: random.Random) -> None:
     """Each second one that the catalog gives to a commit, of Spark or of ours, during a run."""
     front, lost = world.lake.front, world.lake.front.plan.lost
+    before = lost.total()
     front.plan = Plan(frozenset({"commit"}), every=2, lost=lost)
     try:
-        with at_work(world, rng) as process, suppress(subprocess.TimeoutExpired):
-            process.wait(20)
+        with at_work(world, rng) as process:
+            until(lambda: lost.total() > before, "a reply is lost", within_seconds=60)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
     finally:
         front.plan = Plan(lost=lost)
 
@@ -180,15 +183,28 @@ VICTIMS = (worker, replies, server, executor, run) * TIMES
 
 
 class at_work:
-    """A run, some seconds on; it ends by itself, or is ended after some more."""
+    """A run that has begun to write; it ends by itself, or is ended after some seconds more."""
 
     def __init__(self, world: World, rng: random.Random) -> None:
         self._world, self._rng = world, rng
+        self._begin = self._commits
         self._process = world.own.start("replicate", "--until-caught-up")
 
     def __enter__(self) -> subprocess.Popen[bytes]:
-        self._waits(self._rng.uniform(5, 10))
+        until(self._writes, "a run writes", within_seconds=120)
+        self._waits(self._rng.uniform(0, 3))
         return self._process
+
+    @property
+    def _commits(self) -> int:
+        return sum(request.kind == "commit" for request in self._world.lake.front.requests)
+
+    def _writes(self) -> bool:
+        if self._commits > self._begin:
+            return True
+        if self._process.poll() is not None:  # it found nothing new, or what died before
+            self._process = self._world.own.start("replicate", "--until-caught-up")
+        return False
 
     def __exit__(self, *_: object) -> None:
         self._waits(self._rng.uniform(1, 8))
