@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
@@ -33,6 +33,9 @@ class ReplicationConfig(Strict):
 
     ``home`` and every other relative path resolve against the folder of the file, so that
     commands mean the same wherever they are started from. Secrets are not read here.
+
+    ``name`` comes before the names of its jobs, sensors, pools and so on in Dagster, which are
+    then apart from those of other replications in the same code location.
     """
 
     kafka: KafkaConfig
@@ -44,9 +47,11 @@ class ReplicationConfig(Strict):
     stack: StackConfig = StackConfig()
     sources: dict[str, SourceConfig] = Field(default_factory=dict)
     alerts: AlertsConfig = AlertsConfig()
+    name: str = ""
 
     _path: Path | None = PrivateAttr(default=None)
     _directory: Path = PrivateAttr(default_factory=Path.cwd)
+    _mount: object | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: dict[str, Path] | None, /) -> None:
         """Remember the file and its folder."""
@@ -64,6 +69,14 @@ class ReplicationConfig(Strict):
     def _registry(cls, registry: str, info: ValidationInfo) -> str:
         return absolute_url(registry, info)
 
+    @field_validator("name")
+    @classmethod
+    def _is_identifier(cls, name: str) -> str:
+        if name and not _SOURCE_NAME.fullmatch(name):
+            what = f"{name!r} cannot name a replication"
+            raise refuse(what, "letters, digits and underscores, starting with a letter")
+        return name
+
     @field_validator("sources")
     @classmethod
     def _source_names(cls, sources: dict[str, SourceConfig]) -> dict[str, SourceConfig]:
@@ -77,6 +90,17 @@ class ReplicationConfig(Strict):
     def path(self) -> Path | None:
         """The file this was read from, if it was read from one."""
         return self._path
+
+    @property
+    def mount(self) -> object | None:
+        """How it is mounted in Dagster, if a project has mounted it."""
+        return self._mount
+
+    def mounted(self, mount: object, name: str = "") -> Self:
+        """The same as a project mounts it, under another name if one is given."""
+        made = self.model_copy(update={"name": name} if name else None)
+        made._mount = mount  # noqa: SLF001 (one of this class)
+        return made
 
     def resolve(self, path: str | Path) -> Path:
         """A path of the configuration as an absolute one."""

@@ -13,10 +13,10 @@ from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
 from cdc_assets.orchestration.keys import (
-    SPARK,
     TAG_TOPIC,
     op_name,
     pool_name,
+    spark_key,
     table_key,
     topic_key,
     topic_tag,
@@ -36,8 +36,8 @@ def table_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
     source = config.sources[entry.table.source]
     catalog = config.lake.catalog
     return dg.AssetSpec(
-        table_key(entry.table),
-        deps=[topic_key(entry.topic)],
+        table_key(config, entry),
+        deps=[topic_key(config, entry.topic)],
         group_name=entry.table.source,
         kinds={"kafka", "spark", "iceberg"},
         freshness_policy=dg.FreshnessPolicy.time_window(FRESH_FAIL, FRESH_WARN),
@@ -59,24 +59,25 @@ def table_asset(
     config: ReplicationConfig, entry: TableEntry, on_batch: OnBatch | None = None
 ) -> dg.AssetsDefinition:
     """The asset that merges a table's next changes (or replays hours) when materialized."""
-    spec = table_spec(config, entry)
+    spec, spark = table_spec(config, entry), spark_key(config)
 
     @dg.multi_asset(
-        name=op_name(entry.table),
+        name=op_name(config, entry.table),
         specs=[spec],
         check_specs=check_specs(spec.key),
         partitions_def=HOURS,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        pool=pool_name(entry),
+        pool=pool_name(config, entry),
         op_tags={TAG_TOPIC: topic_tag(entry)},
         retry_policy=RETRY_POLICY,
-        required_resource_keys={SPARK},
+        required_resource_keys={spark},
     )
     def merge(
         context: dg.AssetExecutionContext,
     ) -> Iterator[Event]:
         liveness.hold(config.home, context.run.run_id)
-        yield from TableRun(context, config, entry, context.resources.pyspark, on_batch).events()
+        session = getattr(context.resources, spark)
+        yield from TableRun(context, config, entry, session, on_batch).events()
 
     return merge
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import dagster as dg
 
@@ -11,7 +12,7 @@ from cdc_assets.operate.discovery import replicated
 from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.external import external_specs
 from cdc_assets.orchestration.jobs import housekeeping_schedule
-from cdc_assets.orchestration.keys import SPARK
+from cdc_assets.orchestration.keys import spark_key
 from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors import (
@@ -24,6 +25,25 @@ from cdc_assets.orchestration.sensors import (
 )
 from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.registry import Registry
+
+Made = TypeVar("Made")
+
+
+Make = Callable[[ReplicationConfig, Registry], Made]
+"""Of a configuration and the tables that are known; asks nothing and nobody. Names of what it makes
+go through `cdc_assets.orchestration.keys.named`, and assets through `table_key` and its like."""
+
+SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
+    discover_sensor,
+    replicate_sensor,
+    promise_sensor,
+    ddl_sensor,
+    maintain_sensor,
+    alert_sensor,
+)
+SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
+JOBS: Final[Sequence[Make[dg.JobDefinition]]] = ()
+"""Beside those that schedules bring along."""
 
 
 def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Definitions:
@@ -38,23 +58,13 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
             *(maintenance_asset(config, each) for each in by_target(entries)),
             *external_specs(config, entries),
         ],
-        sensors=_sensors(config, registry),
-        schedules=[housekeeping_schedule(config)],
-        resources={SPARK: spark_resource(config)},
+        sensors=[make(config, registry) for make in SENSORS],
+        schedules=[make(config, registry) for make in SCHEDULES],
+        jobs=[make(config, registry) for make in JOBS],
+        resources={spark_key(config): spark_resource(config)},
         executor=side_by_side,
         metadata={"tables": len(entries), "configuration": str(config.path or "")},
     )
-
-
-def _sensors(config: ReplicationConfig, registry: Registry) -> Sequence[dg.SensorDefinition]:
-    return [
-        discover_sensor(config, registry),
-        replicate_sensor(config, registry),
-        promise_sensor(config, registry),
-        ddl_sensor(config, registry),
-        maintain_sensor(config, registry),
-        alert_sensor(config),
-    ]
 
 
 def build_guide(what_to_do: str) -> dg.Definitions:

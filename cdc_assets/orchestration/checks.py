@@ -17,6 +17,7 @@ import dagster as dg
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.schema_drift import Drift, drifts
@@ -111,9 +112,10 @@ def verdicts(
         entry = each.entry
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
-        yield offsets_verdict(each, history)
-        yield slo_verdict(SloFacts(each, target, reports[each.table], seen.at))
-        yield schema_verdict(each, differing.get(each.table, Drift()))
+        key = table_key(services.config, entry)
+        yield offsets_verdict(key, each, history)
+        yield slo_verdict(key, SloFacts(each, target, reports[each.table], seen.at))
+        yield schema_verdict(key, each, differing.get(each.table, Drift()))
 
 
 def verdicts_of(services: Services, table: TableSurvey) -> Sequence[Verdict]:
@@ -122,14 +124,14 @@ def verdicts_of(services: Services, table: TableSurvey) -> Sequence[Verdict]:
     return tuple(verdicts(services, seen, drifts_of(services, seen)))
 
 
-def unjudged(entry: TableEntry, why: str) -> Sequence[Verdict]:
+def unjudged(config: ReplicationConfig, entry: TableEntry, why: str) -> Sequence[Verdict]:
     """The checks of a table that failed, where nothing can be looked at either."""
-    key = table_key(entry.table)
+    key = table_key(config, entry)
     checks = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
     return [Verdict(key, check, False, ERROR, f"failing: {why}") for check in checks]
 
 
-def offsets_verdict(table: TableSurvey, history: Sequence[Published]) -> Verdict:
+def offsets_verdict(key: dg.AssetKey, table: TableSurvey, history: Sequence[Published]) -> Verdict:
     """Look for holes between the newest publishes, and whether they lie within the log."""
     found = gaps(history, table.marks)
     words = found or [f"{len(history)} publishes without a gap"]
@@ -140,7 +142,7 @@ def offsets_verdict(table: TableSurvey, history: Sequence[Published]) -> Verdict
         "committed_offsets": dg.MetadataValue.text(table.committed.to_json()),
     }
     return Verdict(
-        asset=table_key(table.table),
+        asset=key,
         check=CHECK_OFFSETS,
         passed=not found,
         severity=ERROR,
@@ -156,7 +158,7 @@ def _held_words(failure: Failure | None) -> Iterator[str]:
         yield f"{'waiting' if failure.is_waiting else 'failing'}: {failure.message}"
 
 
-def schema_verdict(table: TableSurvey, drift: Drift) -> Verdict:
+def schema_verdict(key: dg.AssetKey, table: TableSurvey, drift: Drift) -> Verdict:
     """Compare with the source's columns: ERROR if the table will stop, WARN if it will follow.
 
     Of a table that fails before it is in the lake nothing is known, but why it fails.
@@ -167,7 +169,7 @@ def schema_verdict(table: TableSurvey, drift: Drift) -> Verdict:
     description = "; ".join([*words, *held])
     passed = drift.is_in_sync and not is_unknown
     return Verdict(
-        asset=table_key(table.table),
+        asset=key,
         check=CHECK_SCHEMA,
         passed=passed,
         severity=ERROR if drift.stops or is_unknown else WARN,
@@ -192,7 +194,7 @@ class SloFacts:
         return quarantined(self.table)
 
 
-def slo_verdict(facts: SloFacts) -> Verdict:
+def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
     """Judge the promise.
 
     ERROR if it is broken, if the table stopped, or while records lie in quarantine; WARN if
@@ -202,7 +204,7 @@ def slo_verdict(facts: SloFacts) -> Verdict:
     stopped = failure is not None and failure.needs_person
     broken = stopped or facts.quarantined > 0 or report.state is SloState.ERROR
     return Verdict(
-        asset=table_key(facts.table.table),
+        asset=key,
         check=CHECK_SLO,
         passed=not broken and report.state is SloState.OK,
         severity=ERROR if broken else WARN,

@@ -33,15 +33,13 @@ from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     REPLAY,
-    SPARK,
-    TAG_MODE,
     TAG_PROCESS,
-    TAG_TABLE,
     TAIL,
     UNFINISHED,
     maintenance_op,
     op_name,
-    tables_tag,
+    run_tags,
+    spark_key,
 )
 from cdc_assets.orchestration.maintaining import Tables, maintenance_asset, words
 from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
@@ -90,7 +88,11 @@ class Work:
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(
-        self, entries: Sequence[TableEntry], tags: Mapping[str, str], partition: str | None = None
+        self,
+        entries: Sequence[TableEntry],
+        mode: str,
+        partition: str | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         """One Dagster run over these tables; failures are collected."""
         liveness.hold(self.config.home, self.name)
@@ -98,11 +100,11 @@ class Work:
             [table_asset(self.config, entry, self._on_batch(entry)) for entry in entries],
             partition_key=partition,
             instance=self.instance,
-            resources={SPARK: spark_resource(self.config)},
+            resources={spark_key(self.config): spark_resource(self.config)},
             run_config=QUIET,
-            tags={TAG_TABLE: tables_tag(tuple(entries)), TAG_PROCESS: self.name, **tags},
+            tags={**run_tags(self.config, mode, entries), TAG_PROCESS: self.name, **(tags or {})},
         )
-        self.failed.update(_failures(result, entries))
+        self.failed.update(_failures(self.config, result, entries))
 
     def _on_batch(self, entry: TableEntry) -> OnBatch:
         task = next(
@@ -146,7 +148,7 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
                 work.expect(each)
         while plans := _plans(work, entries, goals):
             for plan in plans:
-                work.run(plan.entries, {TAG_MODE: TAIL}, plan.hour.key)
+                work.run(plan.entries, TAIL, plan.hour.key)
             if not selection.until_caught_up:
                 work.say_waiting(entries)
                 return work.failed
@@ -166,8 +168,8 @@ def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> 
         raise ConfigError(msg, remedy="give the earlier hour first")
     with _work(config) as work:
         entry = find_table(config, work.services.registry.load(), table)
-        tags = {TAG_MODE: REPLAY, RANGE_START: start.key, RANGE_END: end.key}
-        work.run([entry], tags)
+        tags = {RANGE_START: start.key, RANGE_END: end.key}
+        work.run([entry], REPLAY, tags=tags)
         return work.failed
 
 
@@ -235,7 +237,7 @@ def _plans(
         behind = [each for each in behind if each.table not in work.given_up]
         liveness.fail_dead_runs(work.instance, work.config.home)
         runs = work.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
-        busy = busy_tables(runs, entries)
+        busy = busy_tables(work.config, runs, entries)
         due = [each for each in behind if is_due(each, busy, seen.at, ignore_backoff=True)]
         if due or not behind:
             slots = Slots(runs=len(due), backlogs=len(due))
@@ -315,9 +317,9 @@ def maintain_tables(
             result = materialize(
                 [maintenance_asset(config, tables, told)],
                 instance=instance,
-                resources={SPARK: spark_resource(config)},
-                run_config={**QUIET, "ops": {maintenance_op(target): {"config": wish}}},
-                tags={TAG_TABLE: tables_tag(tables), TAG_PROCESS: name, TAG_MODE: MAINTENANCE},
+                resources={spark_key(config): spark_resource(config)},
+                run_config={**QUIET, "ops": {maintenance_op(config, target): {"config": wish}}},
+                tags={**run_tags(config, MAINTENANCE, tables), TAG_PROCESS: name},
             )
             for event in result.get_step_failure_events():
                 failed[str(target)] = _reason(event)
@@ -349,8 +351,10 @@ def _instance() -> Iterator[dg.DagsterInstance]:
             yield instance
 
 
-def _failures(result: dg.ExecuteInProcessResult, entries: Sequence[TableEntry]) -> Failed:
-    by_step = {op_name(entry.table): entry.table for entry in entries}
+def _failures(
+    config: ReplicationConfig, result: dg.ExecuteInProcessResult, entries: Sequence[TableEntry]
+) -> Failed:
+    by_step = {op_name(config, entry.table): entry.table for entry in entries}
     return {
         by_step[event.step_key]: _reason(event)
         for event in result.get_step_failure_events()

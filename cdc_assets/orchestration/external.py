@@ -48,7 +48,7 @@ def topic_spec(config: ReplicationConfig, entries: Sequence[TableEntry]) -> dg.A
     source = config.sources[first.table.source]
     names = ", ".join(f"`{each.at_source.qualified}`" for each in entries)
     return dg.AssetSpec(
-        topic_key(first.topic),
+        topic_key(config, first.topic),
         deps=[database_key(config, each.table) for each in entries],
         group_name=first.table.source,
         kinds={"kafka"},

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import dagster as dg
 
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, HungError
 from cdc_assets.operate.failures import FailureKind, kind_of
 from cdc_assets.orchestration.keys import table_key
@@ -47,17 +48,19 @@ def failure_of(entry: TableEntry, error: Exception) -> dg.Failure:
     )
 
 
-def failure_observation(entry: TableEntry, failure: dg.Failure) -> dg.AssetObservation:
+def failure_observation(
+    config: ReplicationConfig, entry: TableEntry, failure: dg.Failure
+) -> dg.AssetObservation:
     """For the asset's page, which shows of a failed run only that it failed."""
     return dg.AssetObservation(
-        table_key(entry.table), description=failure.description, metadata=failure.metadata
+        table_key(config, entry), description=failure.description, metadata=failure.metadata
     )
 
 
-def recovery_observation(entry: TableEntry) -> dg.AssetObservation:
+def recovery_observation(config: ReplicationConfig, entry: TableEntry) -> dg.AssetObservation:
     """Takes the place of the failure on the asset's page."""
     return dg.AssetObservation(
-        table_key(entry.table), description=f"{entry.table}: goes on again", metadata={}
+        table_key(config, entry), description=f"{entry.table}: goes on again", metadata={}
     )
 
 

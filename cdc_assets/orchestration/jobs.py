@@ -7,7 +7,6 @@ those of people; which hours were merged stays known, see `sensors.promise`.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -16,7 +15,16 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.keys import HOUSEKEEPING, MAINTENANCE, TAG_MODE, TAIL
+from cdc_assets.orchestration.keys import (
+    HOUSEKEEPING,
+    MAINTENANCE,
+    TAG_MODE,
+    TAG_REPLICATION,
+    TAIL,
+    mode_tags,
+    named,
+)
+from cdc_assets.registry import Registry
 
 PAGE: Final = 100
 SUCCEEDED: Final = (dg.DagsterRunStatus.SUCCESS,)
@@ -31,7 +39,7 @@ class Retention(dg.Config):
     at_most: int = 5_000
 
 
-def housekeeping_schedule(config: ReplicationConfig) -> dg.ScheduleDefinition:
+def housekeeping_schedule(config: ReplicationConfig, _: Registry) -> dg.ScheduleDefinition:
     """Delete old runs every half hour."""
     return dg.ScheduleDefinition(
         job=housekeeping_job(config),
@@ -43,41 +51,44 @@ def housekeeping_schedule(config: ReplicationConfig) -> dg.ScheduleDefinition:
 
 def housekeeping_job(config: ReplicationConfig) -> dg.JobDefinition:
     """Delete old runs, oldest first."""
-    home = config.home
+    home, name = config.home, config.name
 
-    @dg.op(name="delete_old_runs")
+    @dg.op(name=named(config, "delete_old_runs"))
     def delete_old_runs(context: dg.OpExecutionContext, config: Retention) -> None:
-        deleted = prune(context.instance, config)
+        deleted = prune(context.instance, config, name)
         liveness.tidy(home, alive=[context.run_id])
         context.log.info(f"Deleted {deleted} old runs")
 
-    @dg.job(name="housekeeping", tags={TAG_MODE: HOUSEKEEPING})
+    @dg.job(name=named(config, "housekeeping"), tags=mode_tags(config, HOUSEKEEPING))
     def housekeeping() -> None:
         delete_old_runs()
 
     return housekeeping
 
 
-def prune(instance: dg.DagsterInstance, retention: Retention) -> int:
-    """Delete what is older than the retention; returns the number of runs."""
+def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") -> int:
+    """Delete what is older than the retention; returns the number of runs.
+
+    Args:
+        instance: to delete from.
+        retention: how old runs may be.
+        name: only runs of the replication of this name; those of all if it has none.
+    """
+    tags = {
+        TAG_MODE: [TAIL, MAINTENANCE, HOUSEKEEPING],
+        **({TAG_REPLICATION: name} if name else {}),
+    }
     ages = ((SUCCEEDED, retention.succeeded_hours), (FAILED, retention.failed_hours))
     left = retention.at_most
     for statuses, hours in ages:
-        left -= _delete(instance, statuses, timedelta(hours=hours), left)
+        old = dg.RunsFilter(
+            statuses=list(statuses), tags=tags, created_before=utc_now() - timedelta(hours=hours)
+        )
+        left -= _delete(instance, old, left)
     return retention.at_most - left
 
 
-def _delete(
-    instance: dg.DagsterInstance,
-    statuses: Sequence[dg.DagsterRunStatus],
-    age: timedelta,
-    limit: int,
-) -> int:
-    old = dg.RunsFilter(
-        statuses=list(statuses),
-        tags={TAG_MODE: [TAIL, MAINTENANCE, HOUSEKEEPING]},
-        created_before=utc_now() - age,
-    )
+def _delete(instance: dg.DagsterInstance, old: dg.RunsFilter, limit: int) -> int:
     deleted = 0
     while deleted < limit and (runs := instance.get_run_ids(old, limit=min(PAGE, limit - deleted))):
         for run_id in runs:

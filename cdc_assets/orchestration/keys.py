@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import dagster as dg
@@ -11,6 +12,7 @@ import dagster as dg
 from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.registry import TableEntry
 
 CHECK_OFFSETS: Final = "offsets_contiguous"
@@ -18,7 +20,7 @@ CHECK_SLO: Final = "replication_slo"
 CHECK_SCHEMA: Final = "schema_in_sync"
 
 SPARK: Final = "pyspark"
-"""The resource: dagster-pyspark's own key."""
+"""The resource of a replication without a name: dagster-pyspark's own key. See `spark_key`."""
 
 TAG_TABLE: Final = "cdc/table"
 """On each run that a sensor or command starts: the tables, joined by spaces."""
@@ -28,6 +30,9 @@ TAG_MODE: Final = "cdc/mode"
 
 TAG_TOPIC: Final = "cdc/topic"
 """On each table's op: where its changes lie. Tables of one topic share its reading in a run."""
+
+TAG_REPLICATION: Final = "cdc/replication"
+"""On each run that a sensor or command starts: the replication's name, if it has one."""
 
 TAG_HAND_OVER: Final = "cdc/hand_over"
 """On a run that stays, once it has to make room for another."""
@@ -52,35 +57,79 @@ TAG_BACKLOG: Final = "cdc/backlog"
 """On runs that work off one table's backlog: they may not take all the slots."""
 
 
-def table_key(table: TableName) -> dg.AssetKey:
-    """The asset of a replicated table; odd names as `cdc_assets.changes.lake_names` has them."""
+def named(config: ReplicationConfig, name: str) -> str:
+    """A name of a job, sensor, schedule, resource, op or pool: of this replication alone.
+
+    One without a name of its own takes it as it is.
+    """
+    return f"{config.name}_{name}" if config.name else name
+
+
+def spark_key(config: ReplicationConfig) -> str:
+    """The key of the resource that holds the Spark sessions."""
+    return named(config, SPARK)
+
+
+def run_tags(config: ReplicationConfig, mode: str, entries: Sequence[TableEntry]) -> dict[str, str]:
+    """The tags of a run of tables that a sensor or a command starts."""
+    return {TAG_TABLE: tables_tag(tuple(entries)), **mode_tags(config, mode)}
+
+
+def mode_tags(config: ReplicationConfig, mode: str) -> dict[str, str]:
+    """The tags of a run that has no table."""
+    return {TAG_MODE: mode, **({TAG_REPLICATION: config.name} if config.name else {})}
+
+
+def is_of(config: ReplicationConfig, run: dg.DagsterRun) -> bool:
+    """Whether a sensor, a command or a schedule of this replication started a run."""
+    return TAG_MODE in run.tags and run.tags.get(TAG_REPLICATION, "") == config.name
+
+
+def table_key(config: ReplicationConfig, entry: TableEntry) -> dg.AssetKey:
+    """The asset of a replicated table, as the translator calls it if there is one."""
+    mount = mount_of(config)
+    return mount.key(config, entry) if mount else default_key(entry.table)
+
+
+def default_key(table: TableName) -> dg.AssetKey:
+    """Where nobody says otherwise; odd names as `cdc_assets.changes.lake_names` has them."""
     return dg.AssetKey(stored_parts(table))
 
 
-def maintenance_key(target: LakeName) -> dg.AssetKey:
+def maintenance_key(config: ReplicationConfig, target: LakeName) -> dg.AssetKey:
     """The asset of a lake table's upkeep."""
-    return dg.AssetKey([MAINTENANCE, target.namespace, target.name])
+    return _beside(config, MAINTENANCE, target.namespace, target.name)
 
 
-def maintenance_op(target: LakeName) -> str:
+def maintenance_op(config: ReplicationConfig, target: LakeName) -> str:
     """What does it."""
-    return op_name(TableName(MAINTENANCE, target.namespace, target.name))
+    return op_name(config, TableName(MAINTENANCE, target.namespace, target.name))
 
 
-def topic_key(topic: str) -> dg.AssetKey:
+def topic_key(config: ReplicationConfig, topic: str) -> dg.AssetKey:
     """The external asset of a topic."""
-    return dg.AssetKey(["kafka", topic])
+    return _beside(config, "kafka", topic)
+
+
+def _beside(config: ReplicationConfig, first: str, *parts: str) -> dg.AssetKey:
+    """The key of what is no table: two replications may know things of one name."""
+    return dg.AssetKey([first, *([config.name] if config.name else []), *parts])
 
 
 def database_key(config: ReplicationConfig, table: TableName) -> dg.AssetKey:
     """The external asset of the table in its source database."""
     database = config.sources[table.source].database
     kind = database.kind if database else "database"
-    return dg.AssetKey([kind, *stored_parts(table)])
+    return _beside(config, kind, *stored_parts(table))
 
 
-def op_name(table: TableName) -> str:
-    """A Python identifier; names that need replacing get a suffix that keeps them apart."""
+def op_name(config: ReplicationConfig, table: TableName) -> str:
+    """A Python identifier, of this replication alone."""
+    return named(config, _identifier(table))
+
+
+def _identifier(table: TableName) -> str:
+    """Names that need replacing get a suffix that keeps them apart."""
     parts = stored_parts(table)
     clean = "__".join(re.sub(r"[^A-Za-z0-9_]", "_", part) for part in parts)
     # Or else ``a__b`` with ``c`` and ``a`` with ``b__c`` would be one.
@@ -90,12 +139,10 @@ def op_name(table: TableName) -> str:
     return f"{clean}_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
-def pool_name(entry: TableEntry) -> str:
+def pool_name(config: ReplicationConfig, entry: TableEntry) -> str:
     """One writer at a time: merges and maintenance of a table share this pool, and its shards."""
-    if entry.shard is None:
-        return f"merge_{op_name(entry.table)}"
     target = TableName(entry.table.source, entry.target.namespace, entry.target.name)
-    return f"merge_{op_name(target)}"
+    return named(config, f"merge_{_identifier(target if entry.shard else entry.table)}")
 
 
 def topic_tag(entry: TableEntry) -> str:

@@ -18,10 +18,10 @@ from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
-    SPARK,
     maintenance_key,
     maintenance_op,
     pool_name,
+    spark_key,
     table_key,
 )
 from cdc_assets.orchestration.staying import gives_way, turns_of
@@ -71,10 +71,10 @@ def maintenance_asset(
         tables: that are merged into it.
         on_done: told of each step.
     """
-    first = tables[0]
+    first, spark = tables[0], spark_key(config)
     spec = dg.AssetSpec(
-        maintenance_key(first.target),
-        deps=[table_key(each.table) for each in tables],
+        maintenance_key(config, first.target),
+        deps=[table_key(config, each) for each in tables],
         group_name=MAINTENANCE,
         kinds={"spark", "iceberg"},
         description=(
@@ -85,10 +85,10 @@ def maintenance_asset(
     )
 
     @dg.multi_asset(
-        name=maintenance_op(first.target),
+        name=maintenance_op(config, first.target),
         specs=[spec],
-        pool=pool_name(first),
-        required_resource_keys={SPARK},
+        pool=pool_name(config, first),
+        required_resource_keys={spark},
     )
     def maintain(context: dg.AssetExecutionContext, config: Wish) -> dg.MaterializeResult[Any]:
         return _maintained(context, config)
@@ -96,7 +96,7 @@ def maintenance_asset(
     def _maintained(context: dg.AssetExecutionContext, wish: Wish) -> dg.MaterializeResult[Any]:
         liveness.hold(config.home, context.run.run_id)
         step = context.op_execution_context.op.name
-        turns = turns_of(context, config, context.resources.pyspark, may_stay=False)
+        turns = turns_of(context, config, getattr(context.resources, spark), may_stay=False)
         try:
             with turns.turn(step, first) as turn:
                 place = turn.place

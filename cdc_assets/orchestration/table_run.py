@@ -151,7 +151,7 @@ class TableRun:
                 self._remember(error)
             if last_try:
                 self._turns.leave(self._step, self.entry)
-                yield failure_observation(self.entry, failure)
+                yield failure_observation(self.config, self.entry, failure)
                 yield from self._checks_despite(failure)
             raise failure from None
 
@@ -182,7 +182,7 @@ class TableRun:
         if self._waiting is not None:
             return
         if self.entry.table in self.services.failures.load():
-            yield recovery_observation(self.entry)
+            yield recovery_observation(self.config, self.entry)
         self.services.failures.clear(self.entry.table)
 
     def _wait(self, waiting: Waiting) -> None:
@@ -430,7 +430,7 @@ class TableRun:
         entry = of or self.entry
         lag = self._lag(batch.end, entry.topic)
         metadata = batch_metadata(self.services.config, entry, batch, lag)
-        key = table_key(entry.table)
+        key = table_key(self.config, entry)
         return materialization(key, batch.hour.key, metadata, batch.snapshot_id)
 
     def _lag(self, committed: OffsetVector, topic: str = "") -> Lag:
@@ -454,7 +454,7 @@ class TableRun:
         try:
             found = verdicts_of(self.services, self._survey())
         except CdcError:  # what keeps them from looking is rarely another thing
-            found = unjudged(self.entry, failure.description or "")
+            found = unjudged(self.config, self.entry, failure.description or "")
         if not self._has_checks:
             yield from (each.result() for each in found)
             return
@@ -469,7 +469,7 @@ class TableRun:
         )
         self._tell_of_others(batch)
         for each in among_rows(self.services, self.entry, batch.statements):
-            self.context.log_event(observation(each))
+            self.context.log_event(observation(self.config, each))
         if self.on_batch:
             self.on_batch(batch)
 

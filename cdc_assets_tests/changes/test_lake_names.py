@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cdc_assets.changes.lake_names import MOST_BYTES, stored_as, stored_lake_name
 from cdc_assets.changes.names import TableName
-from cdc_assets.config import SourceConfig
+from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.statements import sql
@@ -24,6 +24,12 @@ from cdc_assets_tests.toy import profiles
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 SOURCE = SourceConfig.model_validate(
     {"format": "debezium-json", "topics": {"include": [r"shop\..*"]}}
+)
+CONFIG = ReplicationConfig.model_validate(
+    {
+        "kafka": {"bootstrap_servers": "127.0.0.1:1"},
+        "lake": {"catalog": {"type": "sql", "uri": "sqlite:///:memory:"}, "warehouse": "lake"},
+    }
 )
 KEPT = ["orders", "Orders", "order_items", "order-items", "_old", "2024", "select", "branch_main",
         "history", "Größe", "заказы", "订单", "a" * MOST_BYTES]  # fmt: skip
@@ -100,9 +106,9 @@ def test_no_two_tables_ever_share_anything_silently(names: list[tuple[str, str]]
     for shared in (
         {str(each.target).casefold() for each in entries},
         {side_name(each.target).name.casefold() for each in entries},
-        {table_key(table).to_user_string() for table in tables},
-        {op_name(table) for table in tables},
-        {pool_name(each) for each in entries},
+        {table_key(CONFIG, each).to_user_string() for each in entries},
+        {op_name(CONFIG, table) for table in tables},
+        {pool_name(CONFIG, each) for each in entries},
     ):
         assert len(shared) == len(names), shared
 
@@ -120,9 +126,9 @@ def test_no_name_leads_out_of_its_place(schema: str, name: str) -> None:
     assert place.count("/") == 3
     quoted = sql.table("lake", mine.target)
     assert quoted == f"`lake`.`{mine.target.namespace}`.`{mine.target.name}`"
-    key = table_key(mine.table)
+    key = table_key(CONFIG, mine)
     assert dg.AssetKey.from_user_string(key.to_user_string()) == key
-    assert re.fullmatch(r"[A-Za-z0-9_]+", op_name(mine.table))
+    assert re.fullmatch(r"[A-Za-z0-9_]+", op_name(CONFIG, mine.table))
 
 
 @pytest.mark.unit

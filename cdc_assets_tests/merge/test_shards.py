@@ -94,8 +94,8 @@ def test_each_is_found_as_a_table_by_itself_and_takes_its_turn(
         (e.table, e.target, e.shard) for e in both
     ]
     assert [each.shard_value for each in found] == ["1", "2"]
-    assert len({pool_name(each) for each in found}) == 1
-    assert len({op_name(each.table) for each in found}) == 2
+    assert len({pool_name(made.config, each) for each in found}) == 1
+    assert len({op_name(made.config, each.table) for each in found}) == 2
     seen = survey(Services(made.config), both)
     assert [each.lag_changes for each in seen.tables] == [0, 0]
     made.produce(TWO, [created(2, "B", 20)])

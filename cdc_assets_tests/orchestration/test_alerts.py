@@ -13,6 +13,7 @@ import pytest
 from cdc_assets.errors import LostRangeError, UnreachableError
 from cdc_assets.orchestration.failing import failure_of
 from cdc_assets.orchestration.sensors import alert_sensor
+from cdc_assets.registry import Registry
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -78,7 +79,7 @@ def test_a_failed_run_is_posted_with_coordinates_and_without_values(
     error = LostRangeError("offsets [10,20) are gone", where="topic=shop.public.orders partition=0")
     context = failed_run(tmp_path, instance_in_memory, error)
 
-    alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+    alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
     (message,) = hook.received
     assert "offsets [10,20) are gone [topic=shop.public.orders partition=0]" in str(message["text"])
     assert message["run_id"] == context.dagster_run.run_id
@@ -96,7 +97,7 @@ def test_a_run_that_will_be_retried_is_not_posted(
         tmp_path, instance_in_memory, UnreachableError("x"), dagster__will_retry="true"
     )
 
-    result = alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+    result = alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
     assert isinstance(result, dg.SkipReason)
     assert hook.received == []
 
@@ -106,7 +107,7 @@ def test_without_a_webhook_nothing_is_posted(
 ) -> None:
     context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
 
-    assert isinstance(alert_sensor(write_config(tmp_path))(context), dg.SkipReason)
+    assert isinstance(alert_sensor(write_config(tmp_path), Registry.of([]))(context), dg.SkipReason)
     assert hook.received == []
 
 
@@ -116,7 +117,7 @@ def test_a_webhook_that_stumbles_is_asked_again(
     hook.answers.append(503)
     context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
 
-    alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+    alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
     assert len(hook.received) == 2
 
 
@@ -127,6 +128,6 @@ def test_a_webhook_that_refuses_is_an_error_that_does_not_show_its_url(
     context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
 
     with pytest.raises(UnreachableError, match="500") as caught:
-        alert_sensor(write_config(tmp_path, alerts=ALERTS))(context)
+        alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -77,7 +77,7 @@ def page(world: World, home: Path) -> Iterator[Ask]:
         start_new_session=True,
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
-    path = table_key(entry_of("orders", world.config).table).path
+    path = table_key(world.config, entry_of("orders", world.config)).path
 
     def is_up() -> bool:
         try:

@@ -94,8 +94,8 @@ def test_table_names_that_look_alike_get_ops_of_their_own(
     tables = [TableName("shop", "public", name) for name in names]
 
     dg.Definitions.validate_loadable(build_definitions(config, registry_of(config, *names)))
-    assert len({op_name(table) for table in tables}) == 2
-    assert len({pool_name(each) for each in registry_of(config, *names)}) == 2
+    assert len({op_name(config, table) for table in tables}) == 2
+    assert len({pool_name(config, each) for each in registry_of(config, *names)}) == 2
 
 
 def test_the_resource_shows_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,3 +156,27 @@ def test_unreachable_kafka_and_catalog_do_not_keep_definitions_from_loading(
     done = load(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "shop/public/orders" in done.stdout
+
+
+def test_replications_with_names_share_no_name(tmp_path: Path) -> None:
+    found = list[dict[str, set[str]]]()
+    for name in ("", "east", "west"):
+        folder = tmp_path / (name or "unnamed")
+        folder.mkdir()
+        config = write_config(folder, **({"name": name} if name else {}))
+        repository = build_definitions(config, registry_of(config, "orders")).get_repository_def()
+        nodes = [node for node in repository.asset_graph.asset_nodes if node.is_executable]
+        externals = [node for node in repository.asset_graph.asset_nodes if node.is_external]
+        found.append({
+            "sensors": {each.name for each in repository.sensor_defs},
+            "schedules": {each.name for each in repository.schedule_defs},
+            "jobs": {each.name for each in repository.get_all_jobs()} - {"__ASSET_JOB"},
+            "ops": {node.assets_def.op.name for node in nodes},
+            "pools": {pool for node in nodes for pool in node.pools or ()},
+            "resources": set(repository.get_top_level_resources()),
+            "parents": {node.key.to_user_string() for node in externals},
+        })  # fmt: skip
+    for kind in found[0]:
+        names = [name for each in found for name in each[kind]]
+        assert names, kind
+        assert len(names) == len(set(names)), kind

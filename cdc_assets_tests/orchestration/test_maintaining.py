@@ -85,10 +85,12 @@ def test_a_table_with_many_small_files_gets_a_run(desk: Desk) -> None:
     loaded = desk.make("orders")
     (request,) = desk.tick(loaded).run_requests or ()
     target = loaded.get(next(iter(loaded)).table).target
-    assert request.asset_selection == [maintenance_key(target)]
+    assert request.asset_selection == [maintenance_key(desk.config, target)]
     assert request.tags[TAG_MODE] == MAINTENANCE
     assert request.tags[TAG_TABLE] == "shop.public.orders"
-    assert request.run_config == {"ops": {maintenance_op(target): {"config": {"orphans": False}}}}
+    assert request.run_config == {
+        "ops": {maintenance_op(desk.config, target): {"config": {"orphans": False}}}
+    }
 
 
 def test_one_with_few_does_not(desk: Desk) -> None:
@@ -117,7 +119,9 @@ def test_files_are_removed_once_a_day_with_what_else_is_due(desk: Desk) -> None:
     desk.append(entry.target, 1)
     desk.passed = timedelta(hours=25)
     (request,) = desk.tick(loaded).run_requests or ()
-    assert request.run_config["ops"][maintenance_op(entry.target)] == {"config": {"orphans": True}}
+    assert request.run_config["ops"][maintenance_op(desk.config, entry.target)] == {
+        "config": {"orphans": True}
+    }
 
 
 def test_snapshots_are_looked_at_when_they_may_go(desk: Desk) -> None:
@@ -158,9 +162,11 @@ def test_a_table_that_is_looked_after_is_busy(desk: Desk) -> None:
     loaded = registry_of(desk.config, "items", "orders")
     orders = next(entry for entry in loaded if entry.table.name == "orders")
     run = dg.DagsterRun(
-        job_name="x", run_id="1", asset_selection=frozenset({maintenance_key(orders.target)})
+        job_name="x",
+        run_id="1",
+        asset_selection=frozenset({maintenance_key(desk.config, orders.target)}),
     )
-    assert busy_tables([run], list(loaded)) == {orders.table}
+    assert busy_tables(desk.config, [run], list(loaded)) == {orders.table}
 
 
 @pytest.mark.parametrize(
@@ -229,9 +235,12 @@ def test_assets_of_upkeep_share_the_pool_of_their_table(desk: Desk) -> None:
     loaded = registry_of(desk.config, "orders")
     (entry,) = loaded
     graph = build_definitions(desk.config, loaded).get_repository_def().asset_graph
-    mine, merge = graph.get(maintenance_key(entry.target)), graph.get(table_key(entry.table))
+    mine, merge = (
+        graph.get(maintenance_key(desk.config, entry.target)),
+        graph.get(table_key(desk.config, entry)),
+    )
     assert mine.pools == merge.pools
-    assert mine.parent_keys == {table_key(entry.table)}
+    assert mine.parent_keys == {table_key(desk.config, entry)}
 
 
 def _job() -> dg.JobDefinition:

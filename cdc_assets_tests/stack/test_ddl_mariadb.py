@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
-from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.keys import default_key
 from cdc_assets.orchestration.sensors import ddl_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.pipeline import Session
@@ -68,7 +68,7 @@ def test_each_statement_is_shown_with_its_place_and_its_plan(
     result = sensor(dg.build_sensor_context(instance=dg.DagsterInstance.ephemeral()))
     assert isinstance(result, dg.SensorResult)
     events = [each for each in result.asset_events if isinstance(each, dg.AssetObservation)]
-    assert {each.asset_key for each in events} == {table_key(entry.table)}
+    assert {each.asset_key for each in events} == {default_key(entry.table)}
     shown = {text: does for text, does in STATEMENTS.items() if does is not None}
     assert [each.metadata["statement"].value for each in events] == [
         "not shown: it names a column that is excluded or masked" if "pass" in text else text

@@ -9,22 +9,36 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import UnreachableError
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.orchestration.keys import is_of, named, table_key
+from cdc_assets.orchestration.mount import mount_of
+from cdc_assets.registry import Registry
 
 TIMEOUT_SECONDS: Final = 10
 WILL_RETRY_TAG: Final = "dagster/will_retry"
 
 
-def alert_sensor(config: ReplicationConfig) -> dg.SensorDefinition:
-    """Post failed runs that Dagster will not retry by itself; does nothing without a webhook."""
+def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefinition:
+    """Post failed runs that Dagster will not retry by itself; does nothing without a webhook.
+
+    In a project that is not ours alone, only runs of this replication, whoever started them.
+    """
+    mine = frozenset(table_key(config, entry) for entry in replicated(config, loaded))
+
+    def is_mine(run: dg.DagsterRun) -> bool:
+        whole = mount_of(config) is None
+        return whole or is_of(config, run) or not mine.isdisjoint(run.asset_selection or ())
 
     @dg.run_failure_sensor(
-        name="alerts",
+        name=named(config, "alerts"),
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=30,
         description="Posts failed runs to `alerts.webhook`, if it is configured.",
     )
     def alerts(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
         run = context.dagster_run
+        if not is_mine(run):
+            return dg.SkipReason(f"Run {run.run_id} failed; it is not of this replication")
         if config.alerts.webhook is None:
             return dg.SkipReason(f"Run {run.run_id} failed; alerts.webhook is not configured")
         if run.tags.get(WILL_RETRY_TAG, "").lower() == "true":

@@ -11,7 +11,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.ddl import Followed, TableStatement, Told, follow
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.keys import named, table_key
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry
 
@@ -31,13 +31,13 @@ def ddl_sensor(
         followed = Followed.of(context.cursor)
         told = follow(services, entries, followed)
         return dg.SensorResult(
-            asset_events=[observation(each) for each in told.statements],
+            asset_events=[observation(config, each) for each in told.statements],
             cursor=followed.to_cursor(),
             skip_reason=" ".join(_said(told)),
         )
 
     return dg.SensorDefinition(
-        name="schema_changes",
+        name=named(config, "schema_changes"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -54,13 +54,13 @@ def _said(told: Told) -> Iterator[str]:
         yield f"Not readable: {', '.join(map(str, told.unreadable))}."
 
 
-def observation(found: TableStatement) -> dg.AssetObservation:
+def observation(config: ReplicationConfig, found: TableStatement) -> dg.AssetObservation:
     """Of a statement, on its table's asset."""
     ddl, at = found.ddl, found.ddl.at
     does = "; ".join(each.describe() for each in found.changes)
     hidden = "not shown: it names a column that is excluded or masked"
     return dg.AssetObservation(
-        table_key(found.entry.table),
+        table_key(config, found.entry),
         description=f"{found.entry.table.qualified} at its source: {does}",
         metadata={
             "statement": dg.MetadataValue.text((found.text or hidden)[:_LONGEST]),

@@ -11,7 +11,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TransientError
 from cdc_assets.operate.discovery import discover, not_tables, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.orchestration.keys import table_key, topic_key
+from cdc_assets.orchestration.keys import named, table_key, topic_key
 from cdc_assets.orchestration.reload import location_of, reload_location
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry, TableEntry
@@ -47,7 +47,7 @@ def discover_sensor(
         )
 
     return dg.SensorDefinition(
-        name="discover",
+        name=named(config, "discover"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -78,11 +78,11 @@ def _observation(services: Services, entry: TableEntry) -> dg.AssetObservation:
     marks = services.log.watermarks([entry.topic]).get(entry.topic)
     records = sum(each.length for each in marks.begin.ranges_to(marks.end)) if marks else 0
     return dg.AssetObservation(
-        topic_key(entry.topic),
+        topic_key(services.config, entry.topic),
         description=f"Topic of {entry.table} discovered",
         metadata={
             "table": str(entry.table),
-            "asset": dg.MetadataValue.asset(table_key(entry.table)),
+            "asset": dg.MetadataValue.asset(table_key(services.config, entry)),
             "target": str(entry.target),
             "partitions": len(marks.end.offsets) if marks else 0,
             "offsets": records,

@@ -25,11 +25,12 @@ from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     TAG_MODE,
-    TAG_TABLE,
     UNFINISHED,
+    is_of,
     maintenance_key,
     maintenance_op,
-    tables_tag,
+    named,
+    run_tags,
 )
 from cdc_assets.orchestration.maintaining import (
     Tables,
@@ -105,20 +106,23 @@ def maintain_sensor(
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = Memory.of(context.cursor)
         unfinished = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
-        if any(run.tags.get(TAG_MODE) == MAINTENANCE for run in unfinished):
+        if any(is_of(config, run) and run.tags[TAG_MODE] == MAINTENANCE for run in unfinished):
             return dg.SensorResult(skip_reason="a run of maintenance is not over yet")
         chosen = _chosen(context, services, groups, memory)
         cursor = memory.to_cursor()
         if not chosen:
             said = f"{len(groups)} lake tables, none of which needs upkeep now"
             return dg.SensorResult(skip_reason=said, cursor=cursor)
-        return dg.SensorResult(run_requests=[_request(chosen)], cursor=cursor)
+        return dg.SensorResult(run_requests=[_request(config, chosen)], cursor=cursor)
 
     return dg.SensorDefinition(
-        name="maintain",
+        name=named(config, "maintain"),
         evaluation_fn=evaluate,
         asset_selection=dg.AssetSelection.assets(
-            *(maintenance_key(each[0].target) for each in by_target(replicated(config, loaded)))
+            *(
+                maintenance_key(config, each[0].target)
+                for each in by_target(replicated(config, loaded))
+            )
         ),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -166,19 +170,18 @@ def _chosen(
     return chosen
 
 
-def _request(chosen: Sequence[tuple[Tables, bool]]) -> dg.RunRequest:
+def _request(config: ReplicationConfig, chosen: Sequence[tuple[Tables, bool]]) -> dg.RunRequest:
     entries = tuple(entry for tables, _ in chosen for entry in tables)
     return dg.RunRequest(
-        asset_selection=[maintenance_key(tables[0].target) for tables, _ in chosen],
+        asset_selection=[maintenance_key(config, tables[0].target) for tables, _ in chosen],
         run_config={
             "ops": {
-                maintenance_op(tables[0].target): {"config": {"orphans": orphans}}
+                maintenance_op(config, tables[0].target): {"config": {"orphans": orphans}}
                 for tables, orphans in chosen
             }
         },
         tags={
-            TAG_TABLE: tables_tag(entries),
-            TAG_MODE: MAINTENANCE,
+            **run_tags(config, MAINTENANCE, entries),
             "dagster/max_runtime": str(RUNTIME_SECONDS),
         },
     )

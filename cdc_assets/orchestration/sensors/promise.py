@@ -30,7 +30,7 @@ from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration.checks import Verdict, drifts_of, verdicts
-from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.keys import named, table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
     lake_columns,
@@ -79,7 +79,7 @@ def promise_sensor(
         closed = list(_closed_hours(services, seen, memory))
         changed = {event.asset_key for event in closed}
         differing = drifts_of(services, seen)
-        news = [_observation(each) for each in follow_drops(services, seen, differing)]
+        news = [_observation(config, each) for each in follow_drops(services, seen, differing)]
         evaluations = [
             verdict.evaluation()
             for verdict in verdicts(services, seen, differing)
@@ -91,7 +91,7 @@ def promise_sensor(
         )
 
     return dg.SensorDefinition(
-        name="replication_slo",
+        name=named(config, "replication_slo"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -99,8 +99,8 @@ def promise_sensor(
     )
 
 
-def _observation(news: DropNews) -> dg.AssetObservation:
-    return dg.AssetObservation(table_key(news.entry.table), description=news.words)
+def _observation(config: ReplicationConfig, news: DropNews) -> dg.AssetObservation:
+    return dg.AssetObservation(table_key(config, news.entry), description=news.words)
 
 
 def _is_news(verdict: Verdict, memory: Memory, now: datetime, *, force: bool) -> bool:
@@ -150,16 +150,17 @@ def _closing(
     services: Services, table: TableSurvey, hour: HourWindow, now: datetime
 ) -> dg.AssetMaterialization:
     lag = Lag(table.lag_changes or 0, table.lag_seconds(now) or 0.0)
+    key = table_key(services.config, table.entry)
     metadata = {**quiet_metadata(table.committed, lag), "hour_closed": True}
     if table.state is None:
-        return materialization(table_key(table.table), hour.key, metadata, None)
+        return materialization(key, hour.key, metadata, None)
     from cdc_assets.lake.columns import columns_of
 
     columns = schema_metadata(
         services.config, table.entry, lake_columns(table.state), columns_of(table.state)
     )
     return materialization(
-        table_key(table.table),
+        key,
         hour.key,
         {**metadata, **columns},
         table.state.snapshot_id,

@@ -27,12 +27,12 @@ from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
     TAG_MODE,
     TAG_PROCESS,
-    TAG_TABLE,
     TAIL,
     UNFINISHED,
     maintenance_key,
+    named,
+    run_tags,
     table_key,
-    tables_tag,
 )
 from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
@@ -59,7 +59,7 @@ def replicate_sensor(
         for run_id in liveness.fail_dead_runs(context.instance, config.home):
             context.log.warning(f"Run {run_id} had lost its process and was marked as failed")
         runs = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
-        busy = busy_tables(runs, entries)
+        busy = busy_tables(config, runs, entries)
         seen = survey(services, entries, ages=False).complete()
         due = [each for each in seen.tables if is_due(each, busy, seen.at)]
         slots = free_slots(context.instance, runs)
@@ -72,9 +72,9 @@ def replicate_sensor(
         return dg.SensorResult(run_requests=[run_request(config, plan) for plan in plans])
 
     return dg.SensorDefinition(
-        name="replicate",
+        name=named(config, "replicate"),
         evaluation_fn=evaluate,
-        asset_selection=dg.AssetSelection.assets(*(table_key(each.table) for each in entries)),
+        asset_selection=dg.AssetSelection.assets(*(table_key(config, each) for each in entries)),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts runs for tables whose topics hold changes not merged yet.",
@@ -82,14 +82,16 @@ def replicate_sensor(
 
 
 def busy_tables(
-    runs: Iterable[dg.DagsterRun], entries: Sequence[TableEntry]
+    config: ReplicationConfig, runs: Iterable[dg.DagsterRun], entries: Sequence[TableEntry]
 ) -> frozenset[TableName]:
     """The tables that unfinished runs have, be it for their upkeep, whoever started them."""
     selected = {key for run in runs for key in run.asset_selection or ()}
     return frozenset(
         entry.table
         for entry in entries
-        if not selected.isdisjoint((table_key(entry.table), maintenance_key(entry.target)))
+        if not selected.isdisjoint(
+            (table_key(config, entry), maintenance_key(config, entry.target))
+        )
     )
 
 
@@ -148,10 +150,9 @@ def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
     seconds = sum(_longest(config, entry) for entry in plan.entries)
     return dg.RunRequest(
         partition_key=plan.hour.key,
-        asset_selection=[table_key(entry.table) for entry in plan.entries],
+        asset_selection=[table_key(config, entry) for entry in plan.entries],
         tags={
-            TAG_TABLE: tables_tag(plan.entries),
-            TAG_MODE: TAIL,
+            **run_tags(config, TAIL, plan.entries),
             "dagster/max_runtime": str(int(seconds + config.runs.most_seconds) + GRACE_SECONDS),
             "dagster/priority": "0" if plan.backlog else "1",
             **({TAG_BACKLOG: "true"} if plan.backlog else {}),
