@@ -7,7 +7,10 @@ wrong, or that is named but missing, is a load error which says what to correct.
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -36,4 +39,23 @@ def defs() -> dg.Definitions:
     if not os.environ.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists():
         return build_guide(GUIDE)
     config = load_config()
-    return build_definitions(config, RegistryFile(config.registry).load())
+    registry = RegistryFile(config.registry).load()
+    with _collector_paused():
+        return build_definitions(config, registry)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's collector from looking through definitions, all of which stay.
+
+    It takes a third of the time in which those of a thousand tables are made. A process loads
+    them once.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()

@@ -13,7 +13,7 @@ from typing import assert_never
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.names import TableName
+from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig, SourceConfig
@@ -145,6 +145,7 @@ class Attempts:
         self.shared = shared
         self._held: Held | None = None
         self._left: TableState | None = None
+        self._seconds_to_publish: dict[LakeName, float] = {}
         self._prepared: SparkSession | None = None
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
@@ -268,6 +269,9 @@ class Attempts:
         if share is not None:
             done = replace(done, figures=done.figures.with_others(share.others))
         spent = {**steps.seconds, **execution.steps.seconds}
+        if done.published is not None:
+            finish = spent.get("append rows", 0.0) + spent.get("publish", 0.0)
+            self._seconds_to_publish[plan.entry.target] = finish
         seconds = (time.monotonic() - started, spent)
         return Merged(self._result(pending, execution.plan, done, work.window, seconds))
 
@@ -391,6 +395,7 @@ class Attempts:
             require_whole=work.pending.require_whole,
             require_same_topic=self.planner.require_same_topic,
             deadlines=work.watch,
+            seconds_to_publish=self._seconds_to_publish.get(plan.entry.target, 0.0),
         )
 
     def _looks_at_unread(self, plan: BatchPlan) -> bool:

@@ -89,6 +89,8 @@ class BatchExecution:
         require_whole: of `Pending`.
         require_same_topic: of `Planner`.
         deadlines: of the steps.
+        seconds_to_publish: that the last append and the publish of the table took the last time:
+            its snapshot is to say when changes become visible, and is written before.
         steps: seconds per step, filled as the work goes on.
     """
 
@@ -105,6 +107,7 @@ class BatchExecution:
     require_whole: Callable[[Mapping[int, int]], None]
     require_same_topic: Callable[[BatchPlan], None]
     deadlines: Watch
+    seconds_to_publish: float = 0.0
     steps: Steps = field(init=False)
 
     def __post_init__(self) -> None:
@@ -303,7 +306,7 @@ class BatchExecution:
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
         branch = Branch(self.spark, publisher, plan.entry.shard)
         floors = self._changes.floors(knowledge.floors, figures)
-        outcome = Outcome(figures, self._latency(figures), floors)
+        outcome = Outcome(figures, floors)
         with branch.dropped_on_failure():
             self._fill(branch)
             if plan.schema.key:
@@ -320,7 +323,7 @@ class BatchExecution:
             outcome.apply,
             parts,
             outcome.stale,
-            outcome.latency if outcome.published else LatencyHistogram(),
+            outcome.latency,
             plan.schema,
         )
 
@@ -396,8 +399,10 @@ class BatchExecution:
                         if plan.replay and nothing and self.refusals.quarantined is None:
                             return outcome
                         outcome = replace(outcome, side=table.remember(resolved, mine))
+                    table.delete(resolved, apply, branch)
+                    if part is parts[-1]:
                         outcome = self._recorded(outcome, parts)
-                    table.write(resolved, apply, branch, outcome.properties)
+                    table.append(resolved, branch, outcome.properties)
         return outcome
 
     def _counted(
@@ -421,8 +426,10 @@ class BatchExecution:
                 branch.truncate(part.truncate, keep_deleted=False)
         self._settle(lambda: counted)
         outcome = replace(outcome, side=table.remember(counted))
-        outcome = self._recorded(outcome.after(folded, Apply.COUNT, stale, 0), parts)
-        table.write(counted, branch, outcome.properties)
+        outcome = outcome.after(folded, Apply.COUNT, stale, 0)
+        with table.surplus_deleted(counted, branch) as missing:
+            outcome = self._recorded(outcome, parts)
+            table.append(missing, branch, outcome.properties)
         return outcome
 
     def _settle(self, applied: Callable[[], DataFrame]) -> None:
@@ -452,12 +459,11 @@ class BatchExecution:
         truncates = [part.truncate.position for part in parts if part.truncate]
         floor = max([self.plan.floor, *truncates])
         now, promise = self.clock(), self.promise
-        outcome = replace(outcome, quarantined=self.refusals.quarantined)
+        figures = outcome.figures
+        elapsed = (now - figures.asked_at).total_seconds() + self.seconds_to_publish
+        latency = figures.ages.shifted(elapsed)
+        outcome = replace(outcome, quarantined=self.refusals.quarantined, latency=latency)
         return replace(outcome, published=record_of(self.plan, outcome, floor, now, promise))
-
-    def _latency(self, figures: BatchFigures) -> LatencyHistogram:
-        elapsed = (self.clock() - figures.asked_at).total_seconds()
-        return figures.ages.shifted(elapsed)
 
     def _known(self, columns: tuple[str, ...] | None = None) -> Known:
         wanted = self._changes.unset_able if columns is None else columns

@@ -10,11 +10,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import CdcError
-from cdc_assets.lake.state import TableState
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord, Watermarks
 from cdc_assets.operate.schema_drift import Drift, drifts, newest_drift
@@ -22,6 +21,9 @@ from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation, TableChange, TableChangeKind
 from cdc_assets.schema.history import OnBreak
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import TableState
 
 _AT_ONCE: Final = 100
 _PLANS: Final = {

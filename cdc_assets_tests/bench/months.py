@@ -19,7 +19,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration.maintaining import upkeep_of
 from cdc_assets_tests.bench.figures import Figures
-from cdc_assets_tests.bench.tables import CHANGES, Many
+from cdc_assets_tests.bench.tables import Many
 from cdc_assets_tests.bench.world import World
 
 EVERY: Final = timedelta(seconds=6)
@@ -64,7 +64,7 @@ def _figures(world: World, old: Many) -> Iterator[Figures]:
     last, first = seconds[-60:], fresh["median batch s"]
     plain = _scan(world, _written_at_once(world, old))
     notes = [
-        f"{CHANGES} updates a batch, {old.rows:,} rows; every row is as it was last written",
+        f"{old.changes} updates a batch, {old.rows:,} rows; every row is as it was last written",
         f"median of the last 60 batches: {median(last) / first:.2f} × that of the new table, "
         "goal: ≤ 1.3",
         f"full scan: {rows[-1]['scan s'] / plain:.2f} × that of a table written at once "

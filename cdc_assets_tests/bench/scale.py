@@ -22,6 +22,8 @@ class Scale:
         rate: row changes per second meanwhile (``RATE``).
         tables: how many tables are merged side by side (``TABLES``).
         small_rows: rows of each of them.
+        rounds: of small batches in all of them (``ROUNDS``).
+        small_changes: of each such batch (``CHANGES``).
         publishes: of one table, one after the other (``PUBLISHES``).
         idle_tables: how many tables have nothing new (``IDLE_TABLES``).
         idle_snapshots: snapshots of each of them.
@@ -36,6 +38,8 @@ class Scale:
     rate: float = 200
     tables: int = 8
     small_rows: int = 20_000
+    rounds: int = 8
+    small_changes: int = 100
     publishes: int = 400
     idle_tables: int = 1_000
     idle_snapshots: int = 1_000
@@ -59,7 +63,9 @@ class Scale:
             hours=float(env.get("HOURS", cls.hours)),
             rate=float(env.get("RATE", cls.rate)),
             tables=int(env.get("TABLES", cls.tables)),
-            small_rows=min(rows, cls.small_rows),
+            small_rows=min(rows, cls.small_rows, int(env.get("SMALL_ROWS", cls.small_rows))),
+            rounds=int(env.get("ROUNDS", cls.rounds)),
+            small_changes=int(env.get("CHANGES", cls.small_changes)),
             publishes=int(env.get("PUBLISHES", cls.publishes)),
             idle_tables=int(env.get("IDLE_TABLES", cls.idle_tables)),
         )

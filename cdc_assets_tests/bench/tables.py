@@ -31,8 +31,6 @@ from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.world import World
 
 SOURCE: Final = "many"
-CHANGES: Final = 100
-ROUNDS: Final = 8
 COLUMNS: Final = 8
 PARTITIONS: Final = 4
 
@@ -51,7 +49,7 @@ def _figures(world: World, many: Many) -> Iterator[Figures]:
     many.fill()
     many.merge()
     rows, steps = [], []
-    for number in range(ROUNDS):
+    for number in range(world.scale.rounds):
         many.change(number)
         began: list[BatchResult] = []
         taken = world.meter.take(lambda began=began: began.extend(many.merge()))
@@ -63,8 +61,9 @@ def _figures(world: World, many: Many) -> Iterator[Figures]:
             "median batch s": round(median(each.duration_seconds for each in began), 2),
         })  # fmt: skip
         steps.append(began)
-    yield Figures(f"{CHANGES} updates in each of {many.count} tables, {many.at_once} at once", rows)
-    last = [each for batches in steps[ROUNDS // 2 :] for each in batches]
+    what = f"{many.changes} updates in each of {many.count} tables, {many.at_once} at once"
+    yield Figures(what, rows)
+    last = [each for batches in steps[len(steps) // 2 :] for each in batches]
     names = dict.fromkeys(name for each in last for name in each.steps)
     yield Figures("Steps, median of the last rounds", [
         {"step": name, "s": round(median(each.steps.get(name, 0.0) for each in last), 3)}
@@ -76,6 +75,7 @@ class Many:
     """So many tables, whose changes are written to Kafka without a database.
 
     Attributes:
+        changes: in each table, of one `change`.
         texts: by table and id, what all columns of a row but the key have.
     """
 
@@ -83,6 +83,7 @@ class Many:
         self, world: World, count: int, rows: int, source: str = SOURCE, **keys: Any
     ) -> None:
         self.count, self.rows, self._source = count, rows, source
+        self.changes = world.scale.small_changes
         self.texts: dict[str, dict[int, str]] = {}
         self._names = [f"t{number:04}" for number in range(count)]
         tables: dict[str, Any] = {
@@ -117,8 +118,8 @@ class Many:
 
     def change(self, number: int) -> None:
         """Some rows of each table."""
-        start = number * CHANGES
-        self._write(lambda name: ((start + n) * 7 % self.rows for n in range(CHANGES)), "u")
+        start = number * self.changes
+        self._write(lambda name: ((start + n) * 7 % self.rows for n in range(self.changes)), "u")
 
     def merge(self) -> list[BatchResult]:
         """All tables, as many at once as there are places."""

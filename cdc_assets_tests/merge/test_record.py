@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.slo import SloWindow
+from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.apply.record import Outcome, record_of
 
@@ -29,8 +28,9 @@ def seen(*, replay: bool = False, behind: bool = False) -> int:
         identity=identity, attempt="a", run_id="r", numbering="", state=None,
     )  # fmt: skip
     figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0)
-    outcome = Outcome(figures, LatencyHistogram(), {})
-    return record_of(plan, outcome, "", datetime.now(UTC), 24).carried.partitions_seen
+    outcome = Outcome(figures, {})
+    said = record_of(plan, outcome, "", datetime.now(UTC), SloTarget(95, 300, 24))
+    return said.carried.partitions_seen
 
 
 def test_only_a_batch_that_takes_all_has_seen_an_added_partition() -> None:

@@ -180,3 +180,12 @@ def test_replications_with_names_share_no_name(tmp_path: Path) -> None:
         names = [name for each in found for name in each[kind]]
         assert names, kind
         assert len(names) == len(set(names)), kind
+
+
+def test_loading_imports_nothing_that_only_runs_need() -> None:
+    needless = "{'pyiceberg', 'sqlalchemy', 'sqlglot', 'pyarrow', 'pandas'}"
+    code = f"import sys, cdc_assets.definitions; print({needless} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "set()\n"

@@ -148,16 +148,16 @@ class KeyedTable:
             deletes, plan = resolved.final.where("op = 'd'"), self._plan
             return self._tombstones.remember(deletes, plan.attempt, plan.forgettable)
 
-    def write(
-        self, resolved: Resolved, apply: Apply, branch: Branch, properties: Mapping[str, str]
-    ) -> None:
-        """Delete the keys, append the rows."""
-        final, plan = resolved.final, self._plan
+    def delete(self, resolved: Resolved, apply: Apply, branch: Branch) -> None:
+        """Delete the rows of the keys that are written."""
         if apply is not Apply.APPEND:
             with self._steps.step("delete keys"):
-                branch.delete_keys(final, plan.schema.key, resolved.kept)
+                branch.delete_keys(resolved.final, self._plan.schema.key, resolved.kept)
+
+    def append(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
+        """Append their rows as they are now."""
         with self._steps.step("append rows"):
-            branch.append(self._rows(final), properties)
+            branch.append(self._rows(resolved.final), properties)
 
     def _rows(self, final: DataFrame) -> DataFrame:
         soft, is_delete = self._plan.soft, F.col("op") == "d"

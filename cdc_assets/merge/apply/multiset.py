@@ -15,7 +15,8 @@ Adding up is not idempotent, so each event must count once:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -151,8 +152,9 @@ class CountedTable:
             streamed = counted.where("ts IS NOT NULL")
             return self._ledger.record(streamed, self._plan.attempt, self._committed)
 
-    def write(self, counted: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Delete surplus rows, append missing ones.
+    @contextmanager
+    def surplus_deleted(self, counted: DataFrame, branch: Branch) -> Iterator[DataFrame]:
+        """Delete surplus rows; those that are missing, to be appended within the block.
 
         Raises:
             MissingRowError: if a row that is to go is not there.
@@ -164,8 +166,12 @@ class CountedTable:
                 due = surplus.agg(F.sum("n").alias("n")).collect()[0]["n"]
             if due:
                 self._delete(surplus, -due, counted, branch)
-            with self._steps.step("append rows"):
-                branch.append(self._rows(net.where("n > 0")), properties)
+            yield net.where("n > 0")
+
+    def append(self, missing: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
+        """Append rows, each as often as it is missing."""
+        with self._steps.step("append rows"):
+            branch.append(self._rows(missing), properties)
 
     def _delete(self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch) -> None:
         with self._steps.step("look up"):

@@ -22,7 +22,6 @@ class Outcome:
 
     Attributes:
         figures: of its records.
-        latency: of its changes.
         floors: that its positions were made with, and those that it adds.
         apply: how its last part was applied.
         stale: changes that the table had already, or had newer ones of.
@@ -30,11 +29,11 @@ class Outcome:
         highest_delete: likewise, of the remembered deletes.
         side: what of the side table counts from here on; None as before.
         quarantined: how many records of the table lie in quarantine now; None as before.
+        latency: of its changes; none before they are published.
         published: what the snapshot says; None before the last part, and if there is none.
     """
 
     figures: BatchFigures
-    latency: LatencyHistogram
     floors: Floors
     apply: Apply = Apply.APPEND
     stale: int = 0
@@ -42,6 +41,7 @@ class Outcome:
     highest_delete: str = ""
     side: SideMark | None = None
     quarantined: int | None = None
+    latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     published: Published | None = None
 
     @property
