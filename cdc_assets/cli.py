@@ -26,6 +26,7 @@ USAGE: Final = 2
 
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
+    "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
     "demo": ("cdc_assets.devstack.demo", "A shop database under load, replicated live."),
 }
 

@@ -1,51 +1,139 @@
-"""What Kafka Connect says about the connector that a table waits for.
+"""What Kafka Connect says about the connectors that tables wait for.
 
-Asked only when a table waits. Neither a connector's configuration nor the text of its error is
-ever shown: the one may hold passwords, the other values of rows.
+Each Connect is asked once for all its connectors, and what it said stays good for a few seconds:
+so it costs a run of a thousand tables no more than one of a single one, also while it is away.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
-from urllib.parse import urlsplit
-
-import requests
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import ConnectConfig
+from cdc_assets.errors import ConfigError, UnreachableError
+from cdc_assets.log.connect import Connector, ConnectRest
 from cdc_assets.registry import TableEntry
 
-TIMEOUT_SECONDS: Final = 5
-_RUNNING: Final = "RUNNING"
-_ERROR: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
+GOOD_FOR_SECONDS: Final = 5
+_AT_ONCE: Final = 16
 
-Document = Mapping[str, Any]
+
+class Working(StrEnum):
+    """Whether a table's connector brings changes."""
+
+    UP = "up"
+    DOWN = "down"
+    """It has failed, or is not there: it does not go on by itself."""
+    HELD = "held"
+    """Somebody has paused or stopped it, or its tasks are being given to a worker."""
+    UNKNOWN = "unknown"
+    """Nobody can be asked, or Connect does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorView:
+    """The connectors of one table.
+
+    Attributes:
+        working: the worst of them.
+        words: how they are, and where to look; without logins, configuration and values.
+        connectors: those that may write the table's topic.
+        is_configured: somebody can be asked.
+    """
+
+    working: Working
+    words: str
+    connectors: tuple[Connector, ...] = ()
+    is_configured: bool = True
+
+    @property
+    def trouble(self) -> str:
+        """The words if changes do not come, or may not come; else empty."""
+        return self.words if self.is_configured and self.working is not Working.UP else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a Connect said, or why it said nothing."""
+
+    rest: ConnectRest
+    connectors: tuple[Connector, ...] = ()
+    problem: str = ""
+
+
+class Connects:
+    """The Kafka Connects of one configuration.
+
+    Args:
+        config: names them.
+        monotonic: seconds, which decide how long an answer is good.
+    """
+
+    def __init__(
+        self, config: ReplicationConfig, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._config = config
+        self._now = monotonic
+        self._answers: dict[str, tuple[float, _Answer]] = {}
+
+    def ask(self, entries: Sequence[TableEntry]) -> None:
+        """Ask the Connects of these tables at the same time, as far as an answer is too old."""
+        sources = {each.table.source: each for each in entries}
+        urls = {self._url(connect) for each in sources.values() if (connect := self._of(each))}
+        stale = [url for url in urls if url and self._fresh(url) is None]
+        if stale:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                for url, answer in zip(stale, pool.map(_asked, stale), strict=True):
+                    self._answers[url] = (self._now(), answer)
+
+    def view(self, entry: TableEntry) -> ConnectorView:
+        """How the connectors of a table are. Never raises for a Connect that does not answer.
+
+        That of the local stack counts only if it has a connector: nobody has said that it should.
+        """
+        connect = self._of(entry)
+        if connect is None:
+            return ConnectorView(Working.UNKNOWN, _where_to_look(entry), is_configured=False)
+        url = self._url(connect)
+        if not url:
+            words = "the address of Kafka Connect is a secret whose variable is not set"
+            return ConnectorView(Working.UNKNOWN, words)
+        if self._fresh(url) is None:
+            self.ask([entry])
+        view = _view(self._answers[url][1], connect.connector, entry.topic)
+        if not view.connectors and self._config.source(entry.table.source).connect is None:
+            return replace(view, working=Working.UNKNOWN, is_configured=False)
+        return view
+
+    def rest(self, entry: TableEntry) -> ConnectRest | None:
+        """The Connect of a table; None if nobody can be asked."""
+        connect = self._of(entry)
+        url = self._url(connect) if connect else ""
+        return ConnectRest(url) if url else None
+
+    def _of(self, entry: TableEntry) -> ConnectConfig | None:
+        return connect_of(self._config, entry)
+
+    def _url(self, connect: ConnectConfig) -> str:
+        try:
+            return reveal(connect.url)
+        except ConfigError:
+            return ""
+
+    def _fresh(self, url: str) -> _Answer | None:
+        at, answer = self._answers.get(url, (0.0, None))
+        return answer if answer and self._now() - at < GOOD_FOR_SECONDS else None
 
 
 def connector_words(config: ReplicationConfig, entry: TableEntry) -> str:
-    """Says how the connector of a table is, as far as somebody can be asked; else where to look.
-
-    Never raises for a Connect that does not answer: that is what it says then.
-    """
-    connect = connect_of(config, entry)
-    if connect is None:
-        return (
-            "look at the connector in Kafka Connect (sources."
-            f"{entry.table.source}.connect.url lets this message say how it is)"
-        )
-    url = reveal(connect.url).rstrip("/")
-    shown = _without_login(url)
-    try:
-        found = dict(_connectors(url, connect.connector, entry.topic))
-    except (requests.RequestException, ValueError) as error:
-        return f"Kafka Connect at {shown} does not answer ({type(error).__name__})"
-    if not found:
-        named = connect.connector or "whose topic.prefix begins the topic"
-        return f"Kafka Connect at {shown} has no connector {named}"
-    return "; ".join(_words(name, status, shown) for name, status in sorted(found.items()))
+    """Says how the connector of a table is, as far as somebody can be asked; else where to look."""
+    return Connects(config).view(entry).words
 
 
 def connect_of(config: ReplicationConfig, entry: TableEntry) -> ConnectConfig | None:
@@ -57,38 +145,45 @@ def connect_of(config: ReplicationConfig, entry: TableEntry) -> ConnectConfig | 
     return configured
 
 
-def _connectors(url: str, name: str | None, topic: str) -> Iterator[tuple[str, Document]]:
-    """The connectors that may write a topic, and their states."""
-    answer = requests.get(
-        f"{url}/connectors", params={"expand": ["info", "status"]}, timeout=TIMEOUT_SECONDS
+def _asked(url: str) -> _Answer:
+    rest = ConnectRest(url)
+    try:
+        return _Answer(rest, rest.connectors())
+    except UnreachableError as problem:
+        return _Answer(rest, problem=problem.what)
+
+
+def _view(answer: _Answer, name: str | None, topic: str) -> ConnectorView:
+    if answer.problem:
+        return ConnectorView(Working.UNKNOWN, answer.problem)
+    mine = tuple(
+        each
+        for each in answer.connectors
+        if each.name == name or (name is None and each.writes(topic))
     )
-    answer.raise_for_status()
-    for each, about in cast("Mapping[str, Document]", answer.json()).items():
-        prefix = str(about.get("info", {}).get("config", {}).get("topic.prefix", ""))
-        if each == name or (name is None and prefix and topic.startswith(f"{prefix}.")):
-            yield each, about.get("status", {})
+    if not mine:
+        named = name or "whose topic.prefix begins the topic"
+        words = f"Kafka Connect at {answer.rest.shown} has no connector {named}"
+        return ConnectorView(Working.DOWN, words)
+    return ConnectorView(_worst(mine), _words(mine, answer.rest.shown), mine)
 
 
-def _words(name: str, status: Document, url: str) -> str:
-    parts: list[Document] = [status.get("connector", {}), *status.get("tasks", ())]
-    bad = [part for part in parts if part.get("state") != _RUNNING]
-    if not bad:
-        return f"connector {name} and its {len(parts) - 1} task(s) are {_RUNNING}"
-    said = ", ".join(_part_words(part) for part in bad)
-    return f"connector {name}: {said}: see {url}/connectors/{name}/status"
+def _worst(connectors: Sequence[Connector]) -> Working:
+    if any(each.has_failed for each in connectors):
+        return Working.DOWN
+    return Working.UP if all(each.is_up for each in connectors) else Working.HELD
 
 
-def _part_words(part: Document) -> str:
-    what = f"task {part['id']}" if "id" in part else "the connector itself"
-    causes = [
-        line for line in str(part.get("trace", "")).splitlines()
-        if line.startswith("Caused by: ")
-    ]  # fmt: skip
-    error = _ERROR.search(causes[-1] if causes else str(part.get("trace", "")))
-    about = f" ({error[0].rpartition('.')[2]})" if error else ""
-    return f"{what} is {part.get('state', 'in an unknown state')}{about}"
+def _words(connectors: Sequence[Connector], url: str) -> str:
+    said = (
+        each.words if each.is_up else f"{each.words}: see {url}/connectors/{each.name}/status"
+        for each in connectors
+    )
+    return "; ".join(said)
 
 
-def _without_login(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+def _where_to_look(entry: TableEntry) -> str:
+    return (
+        "look at the connector in Kafka Connect (sources."
+        f"{entry.table.source}.connect.url lets this message say how it is)"
+    )

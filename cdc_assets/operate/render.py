@@ -28,6 +28,7 @@ _STYLES: Final = {
 }
 
 PIPE_WIDTH: Final = 200
+_NAMED: Final = 5
 
 _COLUMNS: Final = ("lake table", "offsets", "behind", "by", "in time", "p95")
 _RECORD_COLUMNS: Final = (
@@ -49,6 +50,8 @@ def render_status(status: Status, console: Console | None = None) -> None:
     for each in status.tables:
         if each.quarantined:
             out.print(_quarantined(each))
+    for said, tables in troubles(status).items():
+        out.print(Text.assemble((f"{said} ", "bold red"), _waiting_for(tables)))
     for other in status.not_tables:
         out.print(Text(f"{other.topic} is no table: it holds {other.holds}"))
 
@@ -84,6 +87,20 @@ def render_replayed(done: Replayed, console: Console | None = None) -> None:
         out.print(Text.assemble((f"  {coordinate}: ", "bold red"), reason))
     for coordinate in done.absent:
         out.print(Text(f"  {coordinate}: not in quarantine"))
+
+
+def troubles(status: Status) -> dict[str, list[str]]:
+    """What keeps connectors from bringing changes, once for all the tables that wait for them."""
+    found: dict[str, list[str]] = {}
+    for each in status.tables:
+        if each.connector.trouble and each.condition is not Condition.DROPPED:
+            found.setdefault(each.connector.trouble, []).append(str(each.table))
+    return found
+
+
+def _waiting_for(tables: list[str]) -> str:
+    more = f" and {len(tables) - _NAMED:,} more" if len(tables) > _NAMED else ""
+    return f"(waited for by {', '.join(tables[:_NAMED])}{more})"
 
 
 def _console() -> Console:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cdc_assets.formats.format import Format
     from cdc_assets.lake import Lake
     from cdc_assets.log.kafka import KafkaLog
+    from cdc_assets.operate.connectors import Connects
 
 
 Clock = Callable[[], datetime]
@@ -61,6 +62,13 @@ class Services:
     def registry(self) -> RegistryFile:
         """The discovered tables."""
         return RegistryFile(self.config.registry)
+
+    @cached_property
+    def connects(self) -> Connects:
+        """The sources' Kafka Connects."""
+        from cdc_assets.operate.connectors import Connects
+
+        return Connects(self.config)
 
     @cached_property
     def failures(self) -> FailureBook:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloTarget
 from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.operate.connectors import ConnectorView
 from cdc_assets.operate.discovery import not_tables, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
@@ -27,6 +29,7 @@ class TableStatus:
     at: datetime
     target: SloTarget
     slo: SloReport | None
+    connector: ConnectorView
 
     @property
     def table(self) -> TableName:
@@ -59,6 +62,7 @@ class TableStatus:
             "quarantined": self.quarantined,
             "last_error": None if _is_waiting(view) else _failure_dict(view),
             "waiting": _waiting_dict(view),
+            "connector": _connector_dict(self.connector),
         }
 
 
@@ -103,10 +107,19 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
         registry = services.registry.load()
         entries = replicated(services.config, registry)
         others = not_tables(services.config, registry)
-    seen = survey(services, entries)
-    reports, problems = _reports(services, seen)
+    with ThreadPoolExecutor(1) as connect:  # answers at the same time as the log and the lake
+        asked = connect.submit(services.connects.ask, entries)
+        seen = survey(services, entries)
+        reports, problems = _reports(services, seen)
+        asked.result()
     tables = tuple(
-        TableStatus(each, seen.at, slo_target(services, each.table), reports.get(each.table))
+        TableStatus(
+            each,
+            seen.at,
+            slo_target(services, each.table),
+            reports.get(each.table),
+            services.connects.view(each.entry),
+        )
         for each in seen.tables
     )
     return Status(seen.at, tables, (*seen.problems, *problems), others)
@@ -137,6 +150,24 @@ def _slo_dict(target: SloTarget, report: SloReport | None) -> dict[str, Any] | N
         "burn_rate": report.burn_rate,
         "changes": report.changes,
         "late": report.late,
+    }
+
+
+def _connector_dict(view: ConnectorView) -> dict[str, Any] | None:
+    """None if nobody can be asked."""
+    if not view.is_configured:
+        return None
+    return {
+        "state": view.working.value,
+        "words": view.words,
+        "connectors": [
+            {
+                "name": each.name,
+                "state": each.own.state,
+                "tasks": [{"id": task.task, "state": task.state} for task in each.tasks],
+            }
+            for each in view.connectors
+        ],
     }
 
 

@@ -18,6 +18,7 @@ import dagster as dg
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.schema_drift import Drift, drifts
@@ -108,13 +109,15 @@ def verdicts(
         UnreachableError: if Kafka or the catalog does not answer.
     """
     reports = slo_reports(services, seen.tables, seen.at)
+    services.connects.ask([each.entry for each in seen.tables])
     for each in seen.tables:
         entry = each.entry
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
         key = table_key(services.config, entry)
         yield offsets_verdict(key, each, history)
-        yield slo_verdict(key, SloFacts(each, target, reports[each.table], seen.at))
+        connector = services.connects.view(entry)
+        yield slo_verdict(key, SloFacts(each, target, reports[each.table], seen.at, connector))
         yield schema_verdict(key, each, differing.get(each.table, Drift()))
 
 
@@ -187,6 +190,7 @@ class SloFacts:
     target: SloTarget
     report: SloReport
     now: datetime
+    connector: ConnectorView
 
     @property
     def quarantined(self) -> int:
@@ -197,19 +201,22 @@ class SloFacts:
 def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
     """Judge the promise.
 
-    ERROR if it is broken, if the table stopped, or while records lie in quarantine; WARN if
-    the error budget burns too fast.
+    ERROR if it is broken, if the table stopped, while records lie in quarantine, or if its
+    connector has failed or is gone: what it does not bring is not counted as late. WARN if the
+    error budget burns too fast, or if the connector is held or Connect does not answer.
     """
-    failure, report = facts.table.failure, facts.report
+    failure, report, connector = facts.table.failure, facts.report, facts.connector
     stopped = failure is not None and failure.needs_person
-    broken = stopped or facts.quarantined > 0 or report.state is SloState.ERROR
+    is_down = connector.working is Working.DOWN
+    broken = stopped or is_down or facts.quarantined > 0 or report.state is SloState.ERROR
+    reasons = (failure.message if failure else "", connector.trouble)
     return Verdict(
         asset=key,
         check=CHECK_SLO,
-        passed=not broken and report.state is SloState.OK,
+        passed=not broken and report.state is SloState.OK and not connector.trouble,
         severity=ERROR if broken else WARN,
         description="; ".join(_slo_words(facts)),
-        reason=failure.message if failure else "",
+        reason="; ".join(filter(None, reasons)),
         metadata={
             **_slo_metadata(facts.target, report),
             **_lag_metadata(facts.table, facts.now),
@@ -227,6 +234,8 @@ def _slo_words(facts: SloFacts) -> Iterator[str]:
         yield f"the error budget burns {report.burn_rate:.1f} times too fast"
     if facts.quarantined:
         yield quarantine_words(facts.table.table, facts.quarantined)
+    if facts.connector.trouble:
+        yield facts.connector.trouble
     yield from _held_words(failure)
 
 

@@ -12,7 +12,14 @@ import pytest
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.source import ConnectConfig
-from cdc_assets.operate.connectors import connector_words
+from cdc_assets.devstack.layout import Ports
+from cdc_assets.operate.connectors import (
+    GOOD_FOR_SECONDS,
+    ConnectorView,
+    Connects,
+    Working,
+    connector_words,
+)
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -116,3 +123,65 @@ def test_a_connect_that_is_away_is_named_without_its_login(
     said = connector_words(config, entry_of("orders", config))
     assert "http://127.0.0.1:1 does not answer (ConnectionError)" in said
     assert "hidden" not in said
+
+
+def view(folder: Path, url: str) -> ConnectorView:
+    config = write_config(folder)
+    connect = ConnectConfig.model_validate({"url": url})
+    shop = config.sources["shop"].model_copy(update={"connect": connect})
+    config = config.model_copy(update={"sources": {"shop": shop}})
+    return Connects(config).view(entry_of("orders", config))
+
+
+@pytest.mark.parametrize(
+    ("found", "working"),
+    [
+        (connector("RUNNING", "RUNNING"), Working.UP),
+        (connector("RUNNING", "RESTARTING"), Working.UP),
+        (connector("RUNNING", "RUNNING", "FAILED"), Working.DOWN),
+        (connector("FAILED"), Working.DOWN),
+        (connector("PAUSED", "PAUSED"), Working.HELD),
+        (connector("STOPPED"), Working.HELD),
+        (connector("RUNNING"), Working.HELD),
+        (connector("RUNNING", "UNASSIGNED"), Working.HELD),
+        (connector("RUNNING", "RUNNING", prefix="another"), Working.DOWN),
+    ],
+    ids=["runs", "restarts", "task failed", "failed", "paused", "stopped", "no task",
+         "unassigned", "missing"],
+)  # fmt: skip
+def test_a_connector_works_or_not(
+    tmp_path: Path, serve: Serve, found: dict[str, object], working: Working
+) -> None:
+    seen = view(tmp_path, serve({"shop": found}))
+    assert seen.working is working
+    assert bool(seen.trouble) is (working is not Working.UP)
+
+
+def test_a_connect_that_is_away_is_no_proof_that_its_connector_is_down(tmp_path: Path) -> None:
+    seen = view(tmp_path, "http://127.0.0.1:1")
+    assert seen.working is Working.UNKNOWN
+    assert "does not answer" in seen.trouble
+
+
+def test_one_answer_is_good_for_many_tables_and_a_few_seconds(tmp_path: Path, serve: Serve) -> None:
+    documents: dict[str, object] = {"shop": connector("RUNNING", "RUNNING")}
+    config = write_config(tmp_path)
+    connect = ConnectConfig.model_validate({"url": serve(documents)})
+    shop = config.sources["shop"].model_copy(update={"connect": connect})
+    config = config.model_copy(update={"sources": {"shop": shop}})
+    now = [100.0]
+    connects = Connects(config, monotonic=lambda: now[0])
+    entries = [entry_of(f"t{n}", config) for n in range(3)]
+    connects.ask(entries)
+    documents["shop"] = connector("PAUSED", "PAUSED")
+    assert [connects.view(each).working for each in entries] == [Working.UP] * 3
+    now[0] += GOOD_FOR_SECONDS
+    assert [connects.view(each).working for each in entries] == [Working.HELD] * 3
+
+
+def test_the_local_stacks_connect_counts_only_for_what_it_has(tmp_path: Path) -> None:
+    ports = Ports(connect=1)
+    config = write_config(tmp_path, kafka=f"127.0.0.1:{ports.kafka}",
+                          stack={"ports": {"connect": 1}})  # fmt: skip
+    seen = Connects(config).view(entry_of("orders", config))
+    assert (seen.is_configured, seen.trouble) == (False, "")

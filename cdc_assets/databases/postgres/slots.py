@@ -1,0 +1,96 @@
+"""Replication slots: what of the server's log they keep from being removed; where that log ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from cdc_assets.errors import UnreachableError
+
+CONNECT_SECONDS: Final = 5
+STATEMENT_MILLIS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A logical replication slot.
+
+    Attributes:
+        name: of the slot.
+        active: somebody reads it.
+        retained_bytes: of WAL that the server keeps because of it.
+        unconfirmed_bytes: between what its reader has confirmed and the log's end.
+        wal_status: ``reserved``, ``extended``, ``unreserved``, ``lost``; empty if it has none yet.
+        safe_bytes: that can still be written before it is in danger of being lost; None if the
+            server keeps all of it (``max_slot_wal_keep_size`` is -1).
+    """
+
+    name: str
+    active: bool
+    retained_bytes: int
+    unconfirmed_bytes: int
+    wal_status: str
+    safe_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """A moment at the server: whatever had been committed before ``at`` lies before ``lsn``.
+
+    Attributes:
+        at: by the server's clock, aware.
+        lsn: where the next record of its log is written.
+    """
+
+    at: datetime
+    lsn: int
+
+
+def read_slots(dsn: str) -> tuple[Slot, ...]:
+    """The logical slots of a DSN's database, by name.
+
+    Raises:
+        UnreachableError: if the database does not answer, or refuses; never quotes the DSN.
+    """
+    return tuple(Slot(*row) for row in _asked(dsn, _SLOTS))
+
+
+def log_position(dsn: str) -> LogPosition:
+    """Reads the clock, then where the log ends, so that the position is never too low for the time.
+
+    Raises:
+        UnreachableError: as `read_slots`, and if the server is a standby.
+    """
+    ((at,), (lsn,)) = _asked(dsn, _CLOCK, _END)
+    return LogPosition(at, int(lsn))
+
+
+def _asked(dsn: str, *queries: LiteralString) -> list[tuple[Any, ...]]:
+    try:
+        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS, autocommit=True) as connection:
+            connection.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
+            return [row for query in queries for row in connection.execute(query).fetchall()]
+    except psycopg.Error as error:
+        code = f" {error.sqlstate}" if error.sqlstate else ""
+        what = f"PostgreSQL does not tell of its log ({type(error).__name__}{code})"
+        raise UnreachableError(what, remedy="check sources.….database.dsn and its rights") from None
+
+
+_SLOTS: Final = """
+SELECT slot_name::text, active,
+  greatest(0, coalesce(pg_wal_lsn_diff(now_at, restart_lsn), 0))::bigint,
+  greatest(0, coalesce(pg_wal_lsn_diff(now_at, confirmed_flush_lsn), 0))::bigint,
+  coalesce(wal_status, ''), safe_wal_size
+FROM pg_replication_slots, LATERAL (
+  SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn()
+              ELSE pg_current_wal_lsn() END AS now_at
+) AS here
+WHERE slot_type = 'logical' AND database = current_database()
+ORDER BY slot_name
+"""
+
+_CLOCK: Final = "SELECT clock_timestamp()"
+_END: Final = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"

@@ -1,0 +1,153 @@
+"""Kafka Connect's REST interface: what connectors and their tasks are doing.
+
+Neither a connector's configuration nor the text of its error is ever kept: the one may hold
+passwords, the other values of rows. Of the configuration only the names that tell whose topics
+a connector writes are read, of an error only its class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+from urllib.parse import quote, urlsplit
+
+import requests
+
+from cdc_assets.errors import UnreachableError
+
+TIMEOUT_SECONDS: Final = 5
+RUNNING: Final = "RUNNING"
+RESTARTING: Final = "RESTARTING"
+_ERROR: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorPart:
+    """The connector itself (``task`` is None) or one of its tasks; ``error``: a class, or empty."""
+
+    task: int | None
+    state: str
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """``task 0 is FAILED (DataException)``."""
+        what = "the connector itself" if self.task is None else f"task {self.task}"
+        about = f" ({self.error})" if self.error else ""
+        return f"{what} is {self.state or 'in an unknown state'}{about}"
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """A connector as Connect tells of it.
+
+    Attributes:
+        name: of the connector.
+        prefix: first part of its topics' names; empty if it has none.
+        slot: its replication slot, of PostgreSQL; empty if its configuration names none.
+        own: the connector itself.
+        tasks: in their order.
+    """
+
+    name: str
+    prefix: str
+    slot: str
+    own: ConnectorPart
+    tasks: tuple[ConnectorPart, ...]
+
+    @property
+    def down(self) -> tuple[ConnectorPart, ...]:
+        """Its parts that do not work; one that is being restarted does."""
+        parts = (self.own, *self.tasks)
+        return tuple(each for each in parts if each.state not in {RUNNING, RESTARTING})
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has tasks, and all of it works."""
+        return bool(self.tasks) and not self.down
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a part has FAILED: nothing but a person, or a restart, ends that."""
+        return any(each.state == "FAILED" for each in self.down)
+
+    def writes(self, topic: str) -> bool:
+        """Whether a topic is among its own, by its prefix."""
+        return bool(self.prefix) and topic.startswith(f"{self.prefix}.")
+
+    @property
+    def words(self) -> str:
+        """How it is, without an address."""
+        if self.down:
+            return f"connector {self.name}: {', '.join(part.words for part in self.down)}"
+        if not self.tasks:
+            return f"connector {self.name} has no task"
+        return f"connector {self.name} and its {len(self.tasks)} task(s) are {RUNNING}"
+
+
+class ConnectRest:
+    """One Kafka Connect.
+
+    Args:
+        url: may hold a login, which nothing shows.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        parts = urlsplit(self._url)
+        self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    def connectors(self) -> tuple[Connector, ...]:
+        """All of them, by name: one request.
+
+        Raises:
+            UnreachableError: if it does not answer, or with something else.
+        """
+        found = self._get("/connectors", {"expand": ["info", "status"]})
+        return tuple(sorted(_connectors(found), key=lambda each: each.name))
+
+    def offsets(self, connector: str) -> tuple[Document, ...]:
+        """The source offsets that a connector has committed, one for each part of its source.
+
+        Connect commits an offset only once Kafka has acknowledged every record that the
+        connector gave it before (Kafka 3.5 and later answer this).
+
+        Raises:
+            UnreachableError: if it does not answer, or with something else.
+        """
+        found = self._get(f"/connectors/{quote(connector, safe='')}/offsets", {})
+        return tuple(each.get("offset") or {} for each in found.get("offsets") or ())
+
+    def _get(self, path: str, params: Mapping[str, Any]) -> Document:
+        try:
+            answer = requests.get(self._url + path, params=params, timeout=TIMEOUT_SECONDS)
+            answer.raise_for_status()
+            found = answer.json()
+        except (requests.RequestException, ValueError) as error:
+            what = f"Kafka Connect at {self.shown} does not answer ({type(error).__name__})"
+            raise UnreachableError(what, remedy="check its address, and that it runs") from None
+        if not isinstance(found, dict):
+            what = f"Kafka Connect at {self.shown} does not answer (ValueError)"
+            raise UnreachableError(what, remedy="check its address")
+        return cast("Document", found)
+
+
+def _connectors(found: Document) -> Iterator[Connector]:
+    for name, about in found.items():
+        config = about.get("info", {}).get("config", {})
+        status = about.get("status", {})
+        tasks = tuple(_part(each, each.get("id")) for each in status.get("tasks", ()))
+        prefix, slot = str(config.get("topic.prefix", "")), str(config.get("slot.name", ""))
+        yield Connector(name, prefix, slot, _part(status.get("connector", {}), None), tasks)
+
+
+def _part(found: Document, task: int | None) -> ConnectorPart:
+    trace = str(found.get("trace", ""))
+    causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
+    error = _ERROR.search(causes[-1] if causes else trace)
+    shown = error[0].rpartition(".")[2] if error else ""
+    return ConnectorPart(task, str(found.get("state", "")), shown)

@@ -1,0 +1,206 @@
+"""The numbers as OpenMetrics families.
+
+Names and units follow OpenMetrics: base units, a suffix for the unit, ratios between 0 and 1. All
+are gauges: each tells how things are, so that a restart of this program tears nothing. What is not
+known has no sample, rather than one that is wrong.
+
+Labels are names of sources, tables, connectors and slots, and states of closed lists: their number
+grows with the tables alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric, StateSetMetricFamily
+from prometheus_client.registry import Collector
+
+from cdc_assets.errors import CdcError
+from cdc_assets.log.connect import RESTARTING, RUNNING
+from cdc_assets.operate.numbers import Numbers, SourceNumbers
+from cdc_assets.operate.status import TableStatus, finite
+from cdc_assets.operate.survey import Condition
+
+PREFIX: Final = "cdc_assets_"
+TABLE: Final = ("source", "schema", "table")
+TASK_STATES: Final = (RUNNING, "FAILED", "PAUSED", "STOPPED", "UNASSIGNED", RESTARTING)
+OTHER: Final = "OTHER"
+
+
+@dataclass(frozen=True, slots=True)
+class TableGauge:
+    """One number of each table; ``of`` gives None where it is not known."""
+
+    name: str
+    unit: str
+    help: str
+    of: Callable[[TableStatus], float | None]
+
+
+def _failed_attempts(each: TableStatus) -> int:
+    failure = each.survey.failure
+    return failure.attempts if failure and not failure.is_waiting else 0
+
+
+def _published_at(each: TableStatus) -> float | None:
+    published = each.survey.published
+    return published.published_at.timestamp() if published else None
+
+
+def _headroom(each: TableStatus) -> int | None:
+    marks, published = each.survey.marks, each.survey.published
+    if marks is None or published is None:
+        return None
+    room = [published.offsets.get(partition) - begin for partition, begin in marks.begin]
+    return min(room, default=None)
+
+
+TABLE_GAUGES: Final = (
+    TableGauge("lag_records", "", "Records in the log that are not merged.",
+               lambda each: each.survey.lag_changes),
+    TableGauge("kafka_to_lake_lag", "seconds", "Age in Kafka of the oldest unmerged record.",
+               lambda each: each.survey.lag_seconds(each.at)),
+    TableGauge("slo_within", "ratio", "Share of changes visible in time, over the SLO's hours.",
+               lambda each: each.slo and each.slo.percent_within / 100),
+    TableGauge("slo_target", "ratio", "The share that is promised.",
+               lambda each: each.target.percent / 100),
+    TableGauge("slo_budget_left", "ratio", "Of the error budget; negative once it is overdrawn.",
+               lambda each: each.slo and each.slo.budget_left),
+    TableGauge("slo_burn_rate", "", "Late share of the last hour divided by the allowed one.",
+               lambda each: each.slo and each.slo.burn_rate),
+    TableGauge("slo_changes", "", "Changes within the SLO's hours.",
+               lambda each: each.slo and each.slo.changes),
+    TableGauge("slo_late_changes", "", "Those of them that were late, or wait for too long.",
+               lambda each: each.slo and each.slo.late),
+    TableGauge("latency_p95", "seconds", "From commit to visible, over the SLO's hours.",
+               lambda each: finite(each.slo.p95) if each.slo else None),
+    TableGauge("failed_attempts", "", "Attempts that failed since the last success.",
+               _failed_attempts),
+    TableGauge("quarantined_records", "", "Records that were set aside and not merged.",
+               lambda each: each.quarantined),
+    TableGauge("last_publish_timestamp", "seconds", "When the newest publish was made.",
+               _published_at),
+    TableGauge("retention_headroom_records", "", "Records between the log's begin and the first "
+               "unmerged one, of the partition that has the fewest; negative once some are lost.",
+               _headroom),
+    TableGauge("rows", "", "Rows of the lake table.",
+               lambda each: each.survey.state and each.survey.state.total_records),
+    TableGauge("data_files", "", "Data files of the lake table.",
+               lambda each: each.survey.state and each.survey.state.files),
+)  # fmt: skip
+
+
+class NumbersCollector(Collector):
+    """Makes families of the newest numbers.
+
+    Args:
+        get: gives them; may raise `CdcError`, which only ``survey_success`` then tells.
+    """
+
+    def __init__(self, get: Callable[[], Numbers]) -> None:
+        self._get = get
+        self._made: tuple[Numbers, Sequence[Metric]] | None = None
+
+    def describe(self) -> list[Metric]:
+        """Nothing, so that registering it looks at nothing."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families; those of numbers that did not change are made once."""
+        try:
+            numbers = self._get()
+        except CdcError:
+            yield _gauge("survey_success", "", "Whether all parts answered.", 0)
+            return
+        made = self._made
+        if made is None or made[0] is not numbers:
+            made = self._made = (numbers, tuple(families(numbers)))
+        yield from made[1]
+
+
+def families(numbers: Numbers) -> Iterator[Metric]:
+    """All that is known."""
+    status = numbers.status
+    complete = 0 if status.problems else 1
+    yield _gauge("survey_success", "", "Whether all parts answered.", complete)
+    yield _gauge("survey_duration", "seconds", "How long the last look took.", numbers.seconds)
+    yield _gauge("survey_timestamp", "seconds", "When it was.", status.at.timestamp())
+    yield _gauge("tables", "", "Replicated tables.", len(status.tables))
+    yield _states(status.tables)
+    for gauge in TABLE_GAUGES:
+        yield _of_tables(gauge, status.tables)
+    yield from _connectors(numbers.sources)
+    yield from _slots(numbers.sources)
+
+
+def _gauge(name: str, unit: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(_name(name, unit), text, value=value, unit=unit)
+
+
+def _name(name: str, unit: str) -> str:
+    return f"{PREFIX}{name}_{unit}" if unit else PREFIX + name
+
+
+def _labelled(name: str, unit: str, text: str, labels: Sequence[str]) -> GaugeMetricFamily:
+    return GaugeMetricFamily(_name(name, unit), text, labels=labels, unit=unit)
+
+
+def _of_tables(gauge: TableGauge, tables: Sequence[TableStatus]) -> Metric:
+    family = _labelled(f"table_{gauge.name}", gauge.unit, gauge.help, TABLE)
+    for each in tables:
+        value = gauge.of(each)
+        if value is not None:
+            family.add_metric(_labels(each), float(value))
+    return family
+
+
+def _states(tables: Sequence[TableStatus]) -> Metric:
+    text = "The table's state; see `cdc-assets status`."
+    family = StateSetMetricFamily(PREFIX + "table_state", text, labels=TABLE)
+    for each in tables:
+        family.add_metric(_labels(each), {c.value: c is each.condition for c in Condition})
+    return family
+
+
+def _labels(each: TableStatus) -> tuple[str, str, str]:
+    return each.table.source, each.table.schema, each.table.name
+
+
+def _connectors(sources: Sequence[SourceNumbers]) -> Iterator[Metric]:
+    labels = ("source", "connector")
+    up = _labelled("connector_up", "", "Whether the connector and all its tasks run.", labels)
+    text = "Tasks of the connector by their state."
+    tasks = _labelled("connector_tasks", "", text, (*labels, "state"))
+    for source in sources:
+        for each in source.connectors:
+            up.add_metric((source.source, each.name), float(each.is_up))
+            states = [task.state for task in each.tasks]
+            for state in TASK_STATES:
+                tasks.add_metric((source.source, each.name, state), states.count(state))
+            others = sum(state not in TASK_STATES for state in states)
+            tasks.add_metric((source.source, each.name, OTHER), others)
+    yield up
+    yield tasks
+
+
+def _slots(sources: Sequence[SourceNumbers]) -> Iterator[Metric]:
+    labels = ("source", "slot")
+    text = "WAL that the database keeps because of the slot."
+    retained = _labelled("slot_retained_wal", "bytes", text, labels)
+    text = "WAL that the slot's reader has not confirmed."
+    unconfirmed = _labelled("slot_unconfirmed_wal", "bytes", text, labels)
+    active = _labelled("slot_active", "", "Whether somebody reads the slot.", labels)
+    text = "Whether the source's database told of its slots."
+    answered = _labelled("slots_known", "", text, ("source",))
+    for source in sources:
+        if source.slots is None:
+            continue
+        answered.add_metric((source.source,), 0 if source.slots.problem else 1)
+        for each in source.slots.slots:
+            place = (source.source, each.name)
+            retained.add_metric(place, each.retained_bytes)
+            unconfirmed.add_metric(place, each.unconfirmed_bytes)
+            active.add_metric(place, float(each.active))
+    yield from (retained, unconfirmed, active, answered)

@@ -1,0 +1,90 @@
+"""``cdc-assets metrics``: numbers for Prometheus and whatever else reads OpenMetrics."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import click
+from prometheus_client.exposition import start_http_server
+from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from cdc_assets.config import load_config
+from cdc_assets.errors import ConfigError, UnreachableError
+from cdc_assets.operate.exposition import NumbersCollector
+from cdc_assets.operate.numbers import Remembered, read_numbers
+from cdc_assets.operate.services import Services
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+    from cdc_assets.config import ReplicationConfig
+
+LISTEN: Final = "127.0.0.1:9464"
+GOOD_FOR_SECONDS: Final = 15.0
+
+
+@click.command()
+@click.option(
+    "--listen",
+    default=LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where to serve /metrics. There is no login: keep it within your network.",
+)
+@click.option("--once", is_flag=True, help="Print the numbers and end.")
+@click.option(
+    "--every",
+    default=GOOD_FOR_SECONDS,
+    show_default=True,
+    type=click.FloatRange(min=1, max=3600),
+    metavar="SECONDS",
+    help="Look again after so long at the soonest, however often somebody asks.",
+)
+def metrics(listen: str, every: float, *, once: bool) -> None:
+    """Numbers of all tables and sources in OpenMetrics' form, served or printed.
+
+    Needs neither Spark nor Dagster, and changes nothing.
+    """  # fmt: skip
+    registry = numbers_registry(load_config(), every)
+    if once:
+        click.echo(generate_latest(registry).decode(), nl=False)
+        return
+    host, port = _address(listen)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    server = _serving(host, port, registry)
+    try:
+        click.echo(f"serving http://{host}:{server.server_port}/metrics", err=True)
+        stop.wait()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def numbers_registry(config: ReplicationConfig, good_for_seconds: float) -> CollectorRegistry:
+    """A registry of this configuration's numbers alone; nothing is looked at yet."""
+    registry = CollectorRegistry(auto_describe=False)
+    look = Remembered(partial(read_numbers, Services(config)), good_for_seconds)
+    registry.register(NumbersCollector(look.get))
+    return registry
+
+
+def _serving(host: str, port: int, registry: CollectorRegistry) -> WSGIServer:
+    try:
+        return start_http_server(port, host, registry)[0]
+    except OSError as error:
+        what = f"cannot listen ({error.strerror or type(error).__name__})"
+        raise UnreachableError(what, where=f"{host}:{port}", remedy="--listen HOST:PORT") from None
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        what = f"{text!r} is no address"
+        raise ConfigError(what, remedy="--listen 127.0.0.1:9464, for example")
+    return host.strip("[]"), int(port)

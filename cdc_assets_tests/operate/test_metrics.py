@@ -1,0 +1,222 @@
+"""`cdc-assets metrics`: what it exposes is read by the library's own parser."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import requests
+from click.testing import CliRunner
+from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import CollectorRegistry
+
+from cdc_assets.cli import cli
+from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.errors import ConfigError, UnreachableError
+from cdc_assets.operate.exposition import NumbersCollector
+from cdc_assets.operate.failures import Failure, FailureKind
+from cdc_assets.operate.numbers import Numbers, Remembered, SourceNumbers
+from cdc_assets.operate.slots import SourceSlots
+from cdc_assets_tests.operate.statuses import (
+    connector_of,
+    renamed,
+    status_of,
+    table_status,
+    view_of,
+)
+from cdc_assets_tests.waiting import until
+from cdc_assets_tests.world import NOW, World, write_config
+
+ORDERS = {"source": "shop", "schema": "public", "table": "orders"}
+
+
+def text_of(numbers: Numbers) -> str:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NumbersCollector(lambda: numbers))
+    return generate_latest(registry).decode()
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(text: str, name: str, labels: Mapping[str, str]) -> float | None:
+    return samples(text).get((f"cdc_assets_{name}", frozenset(labels.items())))
+
+
+@pytest.mark.unit
+def test_what_is_known_of_a_table_is_exposed_in_base_units(tmp_path: Path) -> None:
+    failure = Failure(NOW, FailureKind.TERMINAL, "no key", attempts=3)
+    status = status_of(table_status(tmp_path, failure=failure))
+    text = text_of(Numbers(status, (), 0.5))
+
+    found = {
+        name.removeprefix("cdc_assets_table_"): found
+        for (name, labels), found in samples(text).items()
+        if labels == frozenset(ORDERS.items())
+    }
+    assert found == {
+        "lag_records": 5,
+        "kafka_to_lake_lag_seconds": 10,
+        "slo_within_ratio": 0.97,
+        "slo_target_ratio": 0.95,
+        "slo_budget_left_ratio": pytest.approx(0.4),
+        "slo_burn_rate": pytest.approx(0.6),
+        "slo_changes": 100,
+        "slo_late_changes": 3,
+        "latency_p95_seconds": pytest.approx(1.0, rel=0.12),
+        "failed_attempts": 3,
+        "quarantined_records": 0,
+        "last_publish_timestamp_seconds": NOW.timestamp() - 60,
+        "retention_headroom_records": 10,
+        "rows": 1234,
+        "data_files": 7,
+    }
+    state = {**ORDERS, "cdc_assets_table_state": "FAILING"}
+    assert value(text, "table_state", state) == 1
+    assert value(text, "table_state", {**state, "cdc_assets_table_state": "CURRENT"}) == 0
+
+
+@pytest.mark.unit
+def test_connectors_and_slots_are_exposed_of_their_source(tmp_path: Path) -> None:
+    broken = connector_of("RUNNING", "RUNNING", "FAILED", "SOMETHING")
+    slots = SourceSlots((Slot("cdc_shop", True, 10_000, 400, "reserved", None),))
+    status = status_of(table_status(tmp_path, connector=view_of(broken)))
+    text = text_of(Numbers(status, (SourceNumbers("shop", (broken,), slots),), 0.5))
+
+    mine = {"source": "shop", "connector": "shop"}
+    assert value(text, "connector_up", mine) == 0
+    states = {state: value(text, "connector_tasks", {**mine, "state": state})
+              for state in ("RUNNING", "FAILED", "PAUSED", "OTHER")}  # fmt: skip
+    assert states == {"RUNNING": 1, "FAILED": 1, "PAUSED": 0, "OTHER": 1}
+    slot = {"source": "shop", "slot": "cdc_shop"}
+    assert value(text, "slot_retained_wal_bytes", slot) == 10_000
+    assert value(text, "slot_unconfirmed_wal_bytes", slot) == 400
+    assert value(text, "slot_active", slot) == 1
+
+
+@pytest.mark.unit
+def test_what_is_unknown_has_no_sample(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    table = table_status(tmp_path)
+    blind = replace(table, slo=None, survey=replace(table.survey, marks=None, state=None))
+    text = text_of(Numbers(status_of(blind), (), 0.5))
+    assert value(text, "table_lag_records", ORDERS) is None
+    assert value(text, "table_slo_within_ratio", ORDERS) is None
+    assert value(text, "table_slo_target_ratio", ORDERS) == 0.95
+
+
+@pytest.mark.unit
+def test_a_look_that_fails_is_told_and_the_next_one_is_tried() -> None:
+    def fail() -> Numbers:
+        what = "the registry does not answer"
+        raise UnreachableError(what)
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NumbersCollector(fail))
+    assert samples(generate_latest(registry).decode()) == {
+        ("cdc_assets_survey_success", frozenset()): 0
+    }
+
+
+@pytest.mark.unit
+def test_a_look_is_taken_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    now, looks = [0.0], [0]
+
+    def read() -> Numbers:
+        looks[0] += 1
+        return Numbers(status_of(table_status(tmp_path)), (), 0.5)
+
+    remembered = Remembered(read, 15, monotonic=lambda: now[0])
+    first = [remembered.get() for _ in range(10)]
+    now[0] = 14.9
+    assert remembered.get() is first[0]
+    now[0] = 15
+    remembered.get()
+    assert looks[0] == 2
+
+
+@pytest.mark.unit
+def test_a_scrape_of_a_thousand_tables_costs_little(tmp_path: Path) -> None:
+    one = table_status(tmp_path)
+    status = status_of(*(renamed(one, f"t{n}") for n in range(1_000)))
+    numbers = Numbers(status, (), 0.5)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NumbersCollector(lambda: numbers))
+    generate_latest(registry)  # what is made once
+    begun = time.process_time()
+    text = generate_latest(registry)
+    seconds = time.process_time() - begun
+    print(f"a scrape of 1,000 tables: {seconds:.2f} s of processor time, {len(text):,} bytes")
+    assert seconds < 2.5, "half of what five seconds between scrapes leave"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("listen", ["nowhere", ":9464", "127.0.0.1:99999", "127.0.0.1:x"])
+def test_an_address_that_is_none_is_bad_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listen: str
+) -> None:
+    monkeypatch.setenv("CDC_ASSETS_CONFIG", str(write_config(tmp_path).path))
+    done = CliRunner().invoke(cli, ["metrics", "--listen", listen])
+    assert isinstance(done.exception, ConfigError)
+
+
+@pytest.fixture
+def published(world: World) -> World:
+    world.produce(world.topic("orders"), [NOW] * 3)
+    (entry,) = world.discover()
+    world.publish(entry.target, {0: 0}, {0: 2})
+    return world
+
+
+@pytest.mark.stack
+def test_once_prints_what_the_parser_reads(
+    published: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_ASSETS_CONFIG", str(published.config.path))
+    done = CliRunner().invoke(cli, ["metrics", "--once"])
+    assert done.exit_code == 0, done.output
+    assert value(done.stdout, "table_lag_records", ORDERS) == 1
+    assert value(done.stdout, "survey_success", {}) == 1
+
+
+@pytest.fixture
+def served(published: World) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cdc_assets.cli", "--config", str(published.config.path),
+         "metrics", "--listen", address]
+    )  # fmt: skip
+    yield address
+    process.terminate()
+    assert process.wait(20) == 0, "it ends in good order when it is told to"
+
+
+@pytest.mark.stack
+def test_the_endpoint_serves_both_forms(served: str) -> None:
+    def answer() -> requests.Response | None:
+        try:
+            return requests.get(f"http://{served}/metrics", timeout=30,
+                                headers={"Accept": "application/openmetrics-text"})  # fmt: skip
+        except requests.ConnectionError:
+            return None
+
+    until(lambda: answer() is not None, "it listens")
+    found = answer()
+    assert found is not None
+    assert "openmetrics-text" in found.headers["Content-Type"]
+    assert value(found.text, "table_lag_records", ORDERS) == 1
+    plain = requests.get(f"http://{served}/metrics", timeout=30)
+    assert "text/plain" in plain.headers["Content-Type"]
