@@ -170,6 +170,14 @@ class StackConfig(Strict):
 
 
 class AlertsConfig(Strict):
-    """Where failures are posted to."""
+    """Where what is wrong is posted to, in which form.
+
+    Attributes:
+        webhook: a URL, which is a secret.
+        form: ``slack`` is that of Slack's incoming webhooks, which others read too.
+        slot_bytes: a replication slot that keeps more WAL than this is told of.
+    """
 
     webhook: Secret | None = None
+    form: Literal["json", "slack"] = "json"
+    slot_bytes: int = Field(default=10 << 30, ge=1)

@@ -22,6 +22,7 @@ from cdc_assets.orchestration.sensors import (
     maintain_sensor,
     promise_sensor,
     replicate_sensor,
+    watch_sensor,
 )
 from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.registry import Registry
@@ -40,6 +41,7 @@ SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     ddl_sensor,
     maintain_sensor,
     alert_sensor,
+    watch_sensor,
 )
 SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
 JOBS: Final[Sequence[Make[dg.JobDefinition]]] = ()

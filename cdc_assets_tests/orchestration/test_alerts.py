@@ -90,6 +90,36 @@ def test_a_failed_run_is_posted_with_coordinates_and_without_values(
     assert SECRET not in json.dumps(message)
 
 
+def test_a_run_that_failed_by_its_tables_alone_is_left_to_the_sensor_that_tells_of_tables(
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    entry = entry_of("orders", write_config(tmp_path))
+
+    @dg.asset(key=["shop", "public", "orders"])
+    def orders() -> None:
+        raise failure_of(entry, UnreachableError("x")) from None
+
+    result = dg.materialize([orders], instance=instance_in_memory, raise_on_error=False)
+    event = next(each for each in result.all_events if each.is_failure and not each.is_step_event)
+    context = dg.build_run_status_sensor_context(
+        "alerts", event, instance_in_memory, result.dagster_run
+    ).for_run_failure()
+    assert isinstance(
+        alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context), dg.SkipReason
+    )
+    assert hook.received == []
+
+
+def test_slack_gets_its_own_form(
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
+    alert_sensor(write_config(tmp_path, alerts={**ALERTS, "form": "slack"}), Registry.of([]))(
+        context
+    )
+    assert set(hook.received[0]) == {"text", "blocks"}
+
+
 def test_a_run_that_will_be_retried_is_not_posted(
     tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:

@@ -6,6 +6,7 @@ from cdc_assets.orchestration.sensors.discover import discover_sensor
 from cdc_assets.orchestration.sensors.maintain import maintain_sensor
 from cdc_assets.orchestration.sensors.promise import promise_sensor
 from cdc_assets.orchestration.sensors.replicate import replicate_sensor
+from cdc_assets.orchestration.sensors.watch import watch_sensor
 
 __all__ = [
     "alert_sensor",
@@ -14,4 +15,5 @@ __all__ = [
     "maintain_sensor",
     "promise_sensor",
     "replicate_sensor",
+    "watch_sensor",
 ]

@@ -1,20 +1,21 @@
-"""`alerts`: a failed run is posted to the configured webhook, once, without data in it."""
+"""`alerts`: a run that failed otherwise than by its tables is posted to the webhook, once.
+
+A table that fails is told of by `watch`, once and not at each attempt. No data is in a message.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import dagster as dg
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import UnreachableError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.webhook import formed, post
 from cdc_assets.orchestration.keys import is_of, named, table_key
 from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.registry import Registry
 
-TIMEOUT_SECONDS: Final = 10
 WILL_RETRY_TAG: Final = "dagster/will_retry"
 
 
@@ -33,7 +34,7 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
         name=named(config, "alerts"),
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=30,
-        description="Posts failed runs to `alerts.webhook`, if it is configured.",
+        description="Posts runs that failed otherwise than by a table to `alerts.webhook`.",
     )
     def alerts(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
         run = context.dagster_run
@@ -43,7 +44,9 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
             return dg.SkipReason(f"Run {run.run_id} failed; alerts.webhook is not configured")
         if run.tags.get(WILL_RETRY_TAG, "").lower() == "true":
             return dg.SkipReason(f"Run {run.run_id} failed and will be retried")
-        post(config.alerts.webhook.reveal(), alert_of(context))
+        if _is_told_by_tables(context):
+            return dg.SkipReason(f"Run {run.run_id} failed by its tables, which `watch` tells of")
+        post(config.alerts.webhook.reveal(), formed(alert_of(context), config.alerts))
         return None
 
     return alerts
@@ -65,6 +68,12 @@ def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
     }
 
 
+def _is_told_by_tables(context: dg.RunFailureSensorContext) -> bool:
+    """Whether all that failed are tables, whose failures are remembered."""
+    steps = [_step(event) for event in context.get_step_failure_events()]
+    return bool(steps) and all("kind" in each and "table" in each for each in steps)
+
+
 def _step(event: dg.DagsterEvent) -> dict[str, str]:
     data = event.step_failure_data
     failure = data.user_failure_data
@@ -80,25 +89,3 @@ def _error_class(event: dg.DagsterEvent) -> str:
     while error and error.cause:
         error = error.cause
     return (error.cls_name if error else None) or "unknown error"
-
-
-@retry(
-    retry=retry_if_exception_type(UnreachableError),
-    stop=stop_after_attempt(3),
-    wait=wait_exponential(multiplier=0.5, max=4),
-    reraise=True,
-)
-def post(url: str, message: dict[str, Any]) -> None:
-    """Send it. The URL may hold a secret, so errors do not repeat it.
-
-    Raises:
-        UnreachableError: if it was not accepted after three attempts.
-    """
-    import requests
-
-    try:
-        requests.post(url, json=message, timeout=TIMEOUT_SECONDS).raise_for_status()
-    except requests.RequestException as error:
-        status = error.response.status_code if error.response is not None else "no answer"
-        msg = f"the webhook did not accept the alert: {status} ({type(error).__name__})"
-        raise UnreachableError(msg, where="alerts.webhook", remedy="check its URL") from None

@@ -1,0 +1,106 @@
+"""Posting a message to the configured webhook, in the form that its receiver reads."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from cdc_assets.changes.alerting import Change, Message
+from cdc_assets.config.platform import AlertsConfig
+from cdc_assets.errors import UnreachableError
+
+TIMEOUT_SECONDS: Final = 10
+ATTEMPTS: Final = 3
+_SECTION_CHARACTERS: Final = 2_900
+"""Of Slack's 3,000."""
+_WORDS_CHARACTERS: Final = 400
+
+_TITLES: Final = {
+    "table_failed": "table(s) failed",
+    "slo_budget_burning": "table(s) burn their error budget",
+    "lost_range_danger": "table(s) about to lose changes",
+    "connector_down": "connector(s) down",
+    "slot_growing": "replication slot(s) growing",
+}
+
+
+def document_of(message: Message) -> dict[str, Any]:
+    """The form ``json``: ``id`` is the same from an alert's begin to its end."""
+    return {
+        "text": text_of(message),
+        "id": message.id,
+        "kind": message.kind.value,
+        "change": message.change.value,
+        "source": message.source,
+        "begun": message.begun.isoformat(),
+        "count": message.count,
+        "members": [{"name": name, "words": words} for name, words in message.members],
+        "over": list(message.over),
+    }
+
+
+def text_of(message: Message) -> str:
+    """For people, on several lines."""
+    title = _TITLES[message.kind.value]
+    if message.change is Change.RESOLVED:
+        return f"cdc_assets: resolved: {message.source}: no more {title} ({_names(message.over)})"
+    lines = [f"cdc_assets: {message.source}: {message.count:,} {title}"]
+    lines += [f"{name}: {_short(words)}" for name, words in message.members]
+    if message.count > len(message.members):
+        lines.append(f"and {message.count - len(message.members):,} more: cdc-assets status")
+    if message.over:
+        lines.append(f"no more: {_names(message.over)}")
+    return "\n".join(lines)
+
+
+def formed(document: dict[str, Any], config: AlertsConfig) -> dict[str, Any]:
+    """A document in the configured form; each has its ``text``."""
+    if config.form == "json":
+        return document
+    text = _escaped(document["text"])
+    if len(text) > _SECTION_CHARACTERS:
+        text = text[:_SECTION_CHARACTERS].rpartition("\n")[0] + "\n…"
+    section = {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+    return {"text": text.partition("\n")[0], "blocks": [section]}
+
+
+def post(url: str, message: dict[str, Any], attempts: int = ATTEMPTS) -> None:
+    """Send it. The URL may hold a secret, so errors do not repeat it.
+
+    Raises:
+        UnreachableError: if it was not accepted after all attempts.
+    """
+    again = Retrying(
+        retry=retry_if_exception_type(UnreachableError),
+        stop=stop_after_attempt(attempts),
+        wait=wait_exponential(multiplier=0.5, max=4),
+        reraise=True,
+    )
+    again(_post, url, message)
+
+
+def _post(url: str, message: dict[str, Any]) -> None:
+    import requests
+
+    try:
+        requests.post(url, json=message, timeout=TIMEOUT_SECONDS).raise_for_status()
+    except requests.RequestException as error:
+        status = error.response.status_code if error.response is not None else "no answer"
+        msg = f"the webhook did not accept the alert: {status} ({type(error).__name__})"
+        raise UnreachableError(msg, where="alerts.webhook", remedy="check its URL") from None
+
+
+def _names(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more
+
+
+def _short(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= _WORDS_CHARACTERS else line[: _WORDS_CHARACTERS - 1] + "…"
+
+
+def _escaped(text: str) -> str:
+    """As Slack asks for, only these: https://docs.slack.dev/messaging/formatting-message-text ."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

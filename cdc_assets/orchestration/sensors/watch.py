@@ -1,0 +1,51 @@
+"""`watch`: what is wrong is told to the webhook once, and once more when it is over.
+
+A receiver that is down is tried again at each tick; it stops nothing, as nothing but this sensor
+waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.alerts import AlertBook, tell
+from cdc_assets.operate.numbers import read_numbers
+from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.orchestration.keys import named
+from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.registry import Registry
+
+INTERVAL_SECONDS: Final = 60
+
+
+def watch_sensor(
+    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
+) -> dg.SensorDefinition:
+    """Look, and tell what is news; does nothing without a webhook.
+
+    It looks at the registry as it is then: a table that is not loaded yet may fail too.
+    """
+    del loaded
+    services = Services(config, clock)
+
+    @skipping_when_unreachable
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        if config.alerts.webhook is None:
+            return dg.SensorResult(skip_reason="alerts.webhook is not configured")
+        told = tell(read_numbers(services), config.alerts, AlertBook.beside(config.registry))
+        said = "; ".join(f"{each.id} {each.change}" for each in told.sent)
+        if told.problem:
+            context.log.warning(told.problem)
+        words = (f"sent {said}" if said else "", told.problem and f"not sent: {told.problem}")
+        return dg.SensorResult(skip_reason="; ".join(filter(None, words)) or "nothing new")
+
+    return dg.SensorDefinition(
+        name=named(config, "watch"),
+        evaluation_fn=evaluate,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Posts what is wrong to `alerts.webhook`, once, and its recovery.",
+    )

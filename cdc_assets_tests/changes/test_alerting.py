@@ -1,0 +1,174 @@
+"""Each alert once, with its recovery, whatever order looks, failures and silences come in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc_assets.changes.alerting import (
+    NAMED,
+    QUIET,
+    Change,
+    Finding,
+    Key,
+    Kind,
+    Known,
+    Message,
+    looked,
+    messages,
+    sent,
+)
+from cdc_assets_tests.toy.profiles import examples
+
+START = datetime(2026, 3, 4, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def failed(*tables: str, after: timedelta = timedelta()) -> list[Finding]:
+    return [Finding(Kind.TABLE_FAILED, "shop", each, "it failed", after) for each in tables]
+
+
+class Watcher:
+    """Looks, sends, remembers."""
+
+    def __init__(self) -> None:
+        self.known: Known = {}
+        self.now = START
+        self.sent: list[Message] = []
+
+    def look(self, found: list[Finding], *, is_silent: bool = False,
+             minutes: float = 1, refuses: bool = False) -> list[Message]:  # fmt: skip
+        self.now += minutes * MINUTE
+        silent = {(kind, "shop") for kind in Kind} if is_silent else set[Key]()
+        known = looked(self.known, found, silent, self.now)
+        told = list(messages(known, found, self.now))
+        if not refuses:
+            for each in told:
+                known = sent(known, each)
+            self.sent += told
+        self.known = known
+        return told
+
+
+def changes(told: list[Message]) -> list[Change]:
+    return [each.change for each in told]
+
+
+@pytest.mark.unit
+def test_an_alert_is_sent_once_and_its_recovery_once() -> None:
+    watcher = Watcher()
+    for _ in range(100):
+        watcher.look(failed("orders"))
+    for _ in range(100):
+        watcher.look([])
+    first, last = watcher.sent
+    assert (first.change, first.members) == (Change.FIRING, (("orders", "it failed"),))
+    assert (last.change, last.over, last.count) == (Change.RESOLVED, ("orders",), 0)
+    assert first.id == last.id
+    assert watcher.known == {}
+
+
+@pytest.mark.unit
+def test_five_hundred_tables_are_one_message_that_names_some() -> None:
+    watcher = Watcher()
+    (told,) = watcher.look(failed(*(f"t{n:03}" for n in range(500))))
+    assert (told.count, len(told.members)) == (500, NAMED)
+
+
+@pytest.mark.unit
+def test_five_hundred_that_fail_one_after_the_other_are_a_few_messages() -> None:
+    watcher = Watcher()
+    for n in range(500):
+        watcher.look(failed(*(f"t{i}" for i in range(n + 1))), minutes=0.1)
+    assert len(watcher.sent) <= 1 + timedelta(minutes=50) / QUIET
+    watcher.look(failed(*(f"t{i}" for i in range(500))), minutes=QUIET / MINUTE)
+    assert watcher.sent[-1].count == 500
+
+
+@pytest.mark.unit
+def test_what_joins_later_is_told_once_it_is_quiet() -> None:
+    watcher = Watcher()
+    watcher.look(failed("a"))
+    assert watcher.look(failed("a", "b")) == []
+    (told,) = watcher.look(failed("a", "b"), minutes=10)
+    assert told.change is Change.CHANGED
+    assert [name for name, _ in told.members] == ["a", "b"]
+    (told,) = watcher.look(failed("b"), minutes=10)
+    assert (told.change, told.over) == (Change.CHANGED, ("a",))
+    assert changes(watcher.look([])) == [Change.RESOLVED]
+
+
+@pytest.mark.unit
+def test_what_may_pass_by_itself_is_told_once_it_stays() -> None:
+    watcher = Watcher()
+    shaky = failed("a", after=2 * MINUTE)
+    assert watcher.look(shaky) == []
+    assert watcher.look([]) == []
+    assert watcher.look(shaky) == []
+    assert watcher.look(shaky) == []
+    assert changes(watcher.look(shaky)) == [Change.FIRING]
+
+
+@pytest.mark.unit
+def test_not_knowing_is_no_recovery() -> None:
+    watcher = Watcher()
+    watcher.look(failed("a"))
+    assert watcher.look([], is_silent=True) == []
+    assert watcher.look(failed("a")) == []
+    (told,) = watcher.look(failed("b"), is_silent=True, minutes=60)
+    assert [name for name, _ in told.members] == ["a", "b"]
+    assert changes(watcher.look([])) == [Change.RESOLVED]
+
+
+@pytest.mark.unit
+def test_what_a_receiver_refused_is_sent_again() -> None:
+    watcher = Watcher()
+    assert changes(watcher.look(failed("a"), refuses=True)) == [Change.FIRING]
+    assert changes(watcher.look(failed("a"))) == [Change.FIRING]
+    assert changes(watcher.look([], refuses=True)) == [Change.RESOLVED]
+    assert changes(watcher.look([])) == [Change.RESOLVED]
+    assert watcher.look([]) == []
+
+
+@pytest.mark.unit
+def test_what_is_back_before_its_end_was_told_is_no_news() -> None:
+    watcher = Watcher()
+    watcher.look(failed("a", "b"))
+    assert watcher.look(failed("a")) == []
+    assert watcher.look(failed("a", "b")) == []
+    assert watcher.look(failed("a", "b"), minutes=30) == []
+
+
+LOOKS = st.lists(
+    st.tuples(
+        st.sets(st.sampled_from("abc")), st.booleans(), st.booleans(), st.sampled_from([1, 5, 15])
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.property
+@examples(300)
+@given(LOOKS)
+def test_messages_tell_the_truth_and_each_begin_has_one_end(
+    looks: list[tuple[set[str], bool, bool, int]],
+) -> None:
+    watcher = Watcher()
+    for tables, is_silent, refuses, minutes in looks:
+        watcher.look(failed(*tables), is_silent=is_silent, refuses=refuses, minutes=minutes)
+    watcher.look([], minutes=60)
+    watcher.look([], minutes=60)
+    kinds = changes(watcher.sent)
+    assert kinds.count(Change.FIRING) == kinds.count(Change.RESOLVED)
+    is_open = False
+    for each in kinds:
+        assert (each is Change.FIRING) is not is_open
+        is_open = each is not Change.RESOLVED
+    assert watcher.known == {}
+    seen: set[str] = set()
+    for each in watcher.sent:
+        seen = (seen - set(each.over)) | {name for name, _ in each.members}
+        assert seen == {name for name, _ in each.members}, "no member goes without a word"

@@ -1,0 +1,209 @@
+"""What is wrong enough for an alert, told to a real receiver once, in its form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from cdc_assets.changes.alerting import Kind
+from cdc_assets.config.platform import AlertsConfig
+from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.errors import UnreachableError
+from cdc_assets.operate.alerts import AlertBook, Told, findings, tell, unjudged
+from cdc_assets.operate.connectors import ConnectorView, Working
+from cdc_assets.operate.failures import Failure, FailureKind
+from cdc_assets.operate.numbers import Numbers, SourceNumbers
+from cdc_assets.operate.slots import SourceSlots
+from cdc_assets.operate.status import TableStatus
+from cdc_assets.orchestration.sensors import watch_sensor
+from cdc_assets.registry import Registry
+from cdc_assets_tests.operate.statuses import (
+    connector_of,
+    renamed,
+    status_of,
+    table_status,
+    view_of,
+)
+from cdc_assets_tests.receiver import SECRET_PART, Receiver, receiving
+from cdc_assets_tests.world import NOW, write_config
+
+pytestmark = pytest.mark.unit
+
+CONFIG = AlertsConfig.model_validate({"webhook": {"env": "ALERTS_WEBHOOK"}, "slot_bytes": 1_000})
+FAILED = Failure(NOW, FailureKind.TERMINAL, "the log no longer holds offsets <0:[1,2)> & more")
+AWAY = Failure(NOW, FailureKind.TRANSIENT, "Spark is away")
+
+
+def numbers(*tables: TableStatus, slots: SourceSlots | None = None, minutes: float = 0) -> Numbers:
+    at = NOW + timedelta(minutes=minutes)
+    status = replace(status_of(*tables), at=at)
+    return Numbers(status, (SourceNumbers("shop", (), slots),), 0.1)
+
+
+@pytest.fixture
+def well(tmp_path: Path) -> TableStatus:
+    return table_status(tmp_path)
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    with receiving() as made:
+        monkeypatch.setenv("ALERTS_WEBHOOK", made.url)
+        yield made
+
+
+def with_failure(table: TableStatus, failure: Failure) -> TableStatus:
+    return replace(table, survey=replace(table.survey, failure=failure))
+
+
+def kinds(found: Numbers) -> list[tuple[str, str]]:
+    return [(each.kind.value, each.member) for each in findings(found, CONFIG)]
+
+
+def test_all_is_well(well: TableStatus) -> None:
+    assert findings(numbers(well), CONFIG) == []
+
+
+def test_a_failure_that_may_pass_is_told_later(well: TableStatus) -> None:
+    (at_once,) = findings(numbers(with_failure(well, FAILED)), CONFIG)
+    (later,) = findings(numbers(with_failure(well, AWAY)), CONFIG)
+    assert at_once.after == timedelta()
+    assert later.after == timedelta(minutes=10)
+
+
+def test_a_budget_that_burns(tmp_path: Path) -> None:
+    late = table_status(tmp_path, latencies=(1.0,) * 80 + (1000.0,) * 20)
+    (found,) = findings(numbers(late), CONFIG)
+    assert (found.kind, found.member) == (Kind.BUDGET_BURNS, "public.orders")
+    assert "80.00 % of changes in time, target 95 % within 5 min over 24 h" in found.words
+
+
+def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) -> None:
+    down = replace(well, connector=view_of(connector_of("RUNNING", "FAILED")))
+    (found,) = findings(numbers(*(renamed(down, f"t{n}") for n in range(500))), CONFIG)
+    assert (found.kind, found.member, found.after) == (Kind.CONNECTOR_DOWN, "shop", timedelta())
+    assert found.words == "connector shop: task 0 is FAILED; 500 table(s) wait for it"
+    held = replace(well, connector=view_of(connector_of("PAUSED", "PAUSED")))
+    (found,) = findings(numbers(held), CONFIG)
+    assert found.after == timedelta(minutes=2)
+
+
+@pytest.mark.parametrize(
+    ("slot", "told"),
+    [
+        (Slot("s", True, 1_000, 0, "reserved", None), False),
+        (Slot("s", True, 1_001, 0, "reserved", None), True),
+        (Slot("s", False, 10, 0, "unreserved", -5), True),
+    ],
+)
+def test_a_slot_that_grows(well: TableStatus, slot: Slot, told: bool) -> None:
+    found = kinds(numbers(well, slots=SourceSlots((slot,))))
+    assert found == ([("slot_growing", "s")] if told else [])
+
+
+def test_what_did_not_answer_leaves_its_own_kinds_unjudged(well: TableStatus) -> None:
+    away = ConnectorView(Working.UNKNOWN, "Kafka Connect does not answer")
+    found = numbers(replace(well, connector=away), slots=SourceSlots(problem="away"))
+    assert unjudged(found) == {(Kind.CONNECTOR_DOWN, "shop"), (Kind.SLOT_GROWS, "shop")}
+    silent = replace(found.status, problems=(UnreachableError("Kafka does not answer"),))
+    of_tables = {
+        (Kind.TABLE_FAILED, "shop"),
+        (Kind.BUDGET_BURNS, "shop"),
+        (Kind.LOST_RANGE, "shop"),
+    }
+    assert of_tables <= unjudged(replace(found, status=silent))
+
+
+def book(folder: Path) -> AlertBook:
+    """Opened anew each time, as after a restart of the daemon."""
+    return AlertBook.beside(str(folder / "registry.json"))
+
+
+def test_it_is_sent_once_and_once_more_when_it_is_over(
+    tmp_path: Path, well: TableStatus, receiver: Receiver
+) -> None:
+    broken = with_failure(well, FAILED)
+    for minute in range(30):
+        tell(numbers(broken, minutes=minute), CONFIG, book(tmp_path))
+    for minute in range(30, 60):
+        tell(numbers(well, minutes=minute), CONFIG, book(tmp_path))
+    first, last = receiver.received
+    assert first == {
+        "text": "cdc_assets: shop: 1 table(s) failed\npublic.orders: " + FAILED.message,
+        "id": f"table_failed:shop:{NOW.isoformat()}",
+        "kind": "table_failed",
+        "change": "firing",
+        "source": "shop",
+        "begun": NOW.isoformat(),
+        "count": 1,
+        "members": [{"name": "public.orders", "words": FAILED.message}],
+        "over": [],
+    }
+    assert (last["id"], last["change"], last["over"]) == (
+        first["id"],
+        "resolved",
+        ["public.orders"],
+    )
+    assert last["text"] == "cdc_assets: resolved: shop: no more table(s) failed (public.orders)"
+
+
+def test_a_receiver_that_is_down_gets_it_later(
+    tmp_path: Path, well: TableStatus, receiver: Receiver
+) -> None:
+    broken = with_failure(well, FAILED)
+    receiver.is_down = True
+    told = tell(numbers(broken), CONFIG, book(tmp_path))
+    assert told.sent == ()
+    assert "503" in told.problem
+    assert SECRET_PART not in told.problem
+    receiver.is_down = False
+    assert len(tell(numbers(broken, minutes=1), CONFIG, book(tmp_path)).sent) == 1
+    assert tell(numbers(broken, minutes=2), CONFIG, book(tmp_path)) == Told(())
+
+
+def test_slack_reads_its_own_form(tmp_path: Path, well: TableStatus, receiver: Receiver) -> None:
+    slack = CONFIG.model_copy(update={"form": "slack"})
+    many = [renamed(with_failure(well, FAILED), f"t{n:03}") for n in range(500)]
+    tell(numbers(*many), slack, book(tmp_path))
+    (message,) = receiver.received
+    assert set(message) == {"text", "blocks"}
+    assert message["text"] == "cdc_assets: shop: 500 table(s) failed"
+    (block,) = message["blocks"]
+    text = block["text"]["text"]
+    assert "public.t000: the log no longer holds offsets &lt;0:[1,2)&gt; &amp; more" in text
+    assert text.endswith("and 480 more: cdc-assets status")
+    assert len(text) <= 3_000
+
+
+def test_words_that_are_long_fit_into_slacks_form(
+    tmp_path: Path, well: TableStatus, receiver: Receiver
+) -> None:
+    slack = CONFIG.model_copy(update={"form": "slack"})
+    long = Failure(NOW, FailureKind.TERMINAL, "<&>" * 1000)
+    tell(numbers(*(renamed(with_failure(well, long), f"t{n}") for n in range(9))), slack,
+         book(tmp_path))  # fmt: skip
+    assert len(receiver.received[0]["blocks"][0]["text"]["text"]) <= 3_000
+
+
+@pytest.mark.parametrize("content", [b"", b"not JSON", b"[{}]", b'{"a": 1}'])
+def test_a_document_that_cannot_be_read_is_begun_anew(
+    tmp_path: Path, well: TableStatus, receiver: Receiver, content: bytes
+) -> None:
+    (tmp_path / "registry.alerts.json").write_bytes(content)
+    tell(numbers(with_failure(well, FAILED)), CONFIG, book(tmp_path))
+    assert len(receiver.received) == 1
+    assert json.loads((tmp_path / "registry.alerts.json").read_text())[0]["kind"] == "table_failed"
+
+
+def test_without_a_webhook_the_sensor_looks_at_nothing(tmp_path: Path) -> None:
+    sensor = watch_sensor(write_config(tmp_path), Registry())
+    with dg.DagsterInstance.ephemeral() as instance:
+        found: Any = sensor(dg.build_sensor_context(instance=instance))
+    assert "alerts.webhook is not configured" in found.skip_reason.skip_message

@@ -1,0 +1,46 @@
+"""A webhook's receiver: a real HTTP server that keeps what it accepts."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+SECRET_PART = "s3cret-path"
+
+
+@dataclass
+class Receiver:
+    """What was accepted; nothing is while ``is_down``."""
+
+    url: str = ""
+    received: list[dict[str, Any]] = field(default_factory=list)
+    is_down: bool = False
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """One that listens."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(503 if receiver.is_down else 200)
+            self.end_headers()
+            if not receiver.is_down:
+                receiver.received.append(json.loads(body))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    receiver.url = f"http://127.0.0.1:{server.server_port}/{SECRET_PART}"
+    yield receiver
+    server.shutdown()
+    server.server_close()
