@@ -27,6 +27,14 @@ USAGE: Final = 2
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
+    "history": (
+        "cdc_assets.orchestration.rewind_commands",
+        "A table's publishes, and to which of them it can go back.",
+    ),
+    "rewind": (
+        "cdc_assets.orchestration.rewind_commands",
+        "Take a table back to an earlier publish; it goes on from there.",
+    ),
     "demo": ("cdc_assets.devstack.demo", "A shop database under load, replicated live."),
 }
 

@@ -18,6 +18,8 @@ from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.figures import read_figures
 from cdc_assets.lake.kept import KeptMetadata
+from cdc_assets.lake.moving_back import can_move_back, drop_tags, move_back
+from cdc_assets.lake.past import Past, read_past
 from cdc_assets.lake.pointers import Recent, pointers
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.references import conflict, make_branch, moves_branches, publish_branch
@@ -95,6 +97,35 @@ class Lake:
         table = self._connection.load(name)
         mine = (each for each in publishes(table) if each.shard == shard) if table else ()
         return tuple(islice(mine, limit))
+
+    def past(self, name: LakeName) -> Past | None:
+        """What a table was; None if it does not exist, or holds nothing."""
+        table = self._connection.load(name)
+        return read_past(table) if table else None
+
+    @property
+    def moves_back(self) -> bool:
+        """Whether `move_back` and `drop_tags` are to be had; see `moving_back`."""
+        return can_move_back(self._connection.catalog)
+
+    def move_back(self, past: Past, to: int, own: re.Pattern[str]) -> None:
+        """Set ``main`` to a snapshot, keep what it was at as `Past.next_tag`, drop our branches.
+
+        Raises:
+            ConflictError: if the table has changed since that look; nothing was done, unless the
+                request was sent twice.
+            UnreachableError: if the catalog does not answer; it may be done.
+        """
+        self._published = None
+        branches = [each for each in past.table.metadata.refs if own.fullmatch(each)]
+        self._connection.asked(
+            "lake: move main back", lambda: move_back(past.table, to, past.next_tag, branches)
+        )
+
+    def drop_tags(self, past: Past, tags: Collection[str]) -> None:
+        """Drop tags in one commit; raises as `move_back` does."""
+        self._published = None
+        self._connection.asked("lake: drop tags", lambda: drop_tags(past.table, tags))
 
     def drop(self, name: LakeName) -> str:
         """Takes a table out of the catalog; its files stay.

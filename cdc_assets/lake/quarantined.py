@@ -72,6 +72,20 @@ class QuarantineLake(Lake):
         first = found.slice(0, limit).to_pylist()
         return tuple(_record(source, row) for row in first), found.num_rows
 
+    def coordinates(self, source: str, table: str) -> frozenset[Coordinate]:
+        """Where the records of a table lie that are in quarantine.
+
+        Args:
+            source: whose quarantine.
+            table: ``schema.name``.
+
+        Raises:
+            UnreachableError: if the catalog or the table's files cannot be read.
+        """
+        rows = self._rows(source, table, _COORDINATE)
+        places = rows.to_pylist() if rows is not None else []
+        return frozenset(Coordinate(*(each[name] for name in _COORDINATE)) for each in places)
+
     def tables_in_quarantine(self, source: str) -> frozenset[str]:
         """The tables of a source, as ``schema.name``, that have records in quarantine.
 

@@ -67,8 +67,30 @@ def publish_branch(table: Table, branch: str, dead: Iterable[str]) -> Table:
     main = table.metadata.refs.get(_MAIN)
     tip = table.metadata.refs[branch].snapshot_id
     required = (_at(_MAIN, main.snapshot_id if main else None), _at(branch, tip))
-    gone = (RemoveSnapshotRefUpdate.model_validate({"ref-name": n}) for n in (branch, *dead))
-    return _committed(table, required, (_set(table, _MAIN, tip), *gone))
+    return _committed(table, required, (_set(table, _MAIN, tip), *_gone((branch, *dead))))
+
+
+def set_main(table: Table, to: int, tag: str, own: Iterable[str]) -> Table:
+    """Set ``main`` to any snapshot, tag what it was at, and drop branches.
+
+    Raises:
+        ConflictError: if ``main`` is not where this look at the table saw it, the tag is there, or
+            the table is another one.
+    """
+    main = table.metadata.refs[_MAIN].snapshot_id
+    required = (_at(_MAIN, main), _at(tag, None))
+    tagged = {"ref-name": tag, "type": "tag", "snapshot-id": main}
+    updates = (SetSnapshotRefUpdate.model_validate(tagged), _set(table, _MAIN, to), *_gone(own))
+    return _committed(table, required, updates)
+
+
+def drop_refs(table: Table, names: Iterable[str]) -> Table:
+    """Drop tags or branches, wherever they are by now.
+
+    Raises:
+        ConflictError: if the table is another one.
+    """
+    return _committed(table, (), tuple(_gone(names)))
 
 
 def conflict(name: LakeName) -> ConflictError:
@@ -80,6 +102,10 @@ def conflict(name: LakeName) -> ConflictError:
 
 def _at(ref: str, snapshot: int | None) -> AssertRefSnapshotId:
     return AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot})
+
+
+def _gone(names: Iterable[str]) -> Iterator[RemoveSnapshotRefUpdate]:
+    return (RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in names)
 
 
 def _set(table: Table, ref: str, snapshot: int) -> SetSnapshotRefUpdate:

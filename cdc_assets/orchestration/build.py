@@ -15,6 +15,7 @@ from cdc_assets.orchestration.jobs import housekeeping_schedule
 from cdc_assets.orchestration.keys import spark_key
 from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job
 from cdc_assets.orchestration.sensors import (
     alert_sensor,
     ddl_sensor,
@@ -44,7 +45,7 @@ SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     watch_sensor,
 )
 SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
-JOBS: Final[Sequence[Make[dg.JobDefinition]]] = ()
+JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (rewind_job, history_job)
 """Beside those that schedules bring along."""
 
 

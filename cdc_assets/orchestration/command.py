@@ -304,7 +304,7 @@ def maintain_tables(
         The lake tables that failed, with the reason.
     """
     failed, name = dict[str, str](), uuid.uuid4().hex
-    with _instance() as instance:
+    with open_instance() as instance:
         for tables in groups:
             target, steps = tables[0].target, list[str]()
 
@@ -337,12 +337,13 @@ def _work(config: ReplicationConfig) -> Iterator[Work]:
         TimeElapsedColumn(),
         console=Console(stderr=True),
     )
-    with _instance() as instance, progress:
+    with open_instance() as instance, progress:
         yield Work(config, Services(config), instance, progress)
 
 
 @contextmanager
-def _instance() -> Iterator[dg.DagsterInstance]:
+def open_instance() -> Iterator[dg.DagsterInstance]:
+    """That of $DAGSTER_HOME; without it one of which nothing is kept."""
     if os.environ.get("DAGSTER_HOME"):
         with dg.DagsterInstance.get() as instance:
             yield instance

@@ -23,6 +23,7 @@ from cdc_assets.errors import ConflictError, TransientError, UnreachableError
 from cdc_assets.lake import Lake, Published
 from cdc_assets.lake.branches import Built
 from cdc_assets.lake.connection import CatalogConnection
+from cdc_assets.lake.past import Past
 from cdc_assets.lake.references import publish_branch
 from cdc_assets_tests.configuration import platform, write
 from cdc_assets_tests.elsewhere.front import Lost, Plan
@@ -56,6 +57,12 @@ class OneTable:
     @property
     def refs(self) -> dict[str, int]:
         return {name: ref.snapshot_id for name, ref in self.now.metadata.refs.items()}
+
+    @property
+    def past(self) -> Past:
+        found = self.lake.past(self.name)
+        assert found is not None
+        return found
 
     def append(self, branch: str = "main", attempt: str | None = None) -> None:
         """A row; as a publish of ours if it is an attempt."""
@@ -195,6 +202,54 @@ def test_a_commit_that_is_sent_again_conflicts_with_itself(table: OneTable) -> N
     with pytest.raises(TransientError):
         publish_branch(looked_at, BRANCH, ())
     assert table.lake.has_attempt(table.name, "mine")
+
+
+def test_main_goes_back_and_keeps_what_it_was_at_with_one_commit(table: OneTable) -> None:
+    """What is built on what it leaves goes: it comes after where ``main`` is now."""
+    lake = table.lake
+    lake.publish(table.name, table.built, OWN)
+    lake.make_branch(table.name, "of_a_user", table.refs["main"])
+    lake.make_branch(table.name, "cdc_at_work", table.refs["main"])
+    past, before = table.past, table.built.head
+    assert before is not None
+    with table.elsewhere.front.counted() as asked:
+        lake.move_back(past, before, OWN)
+    assert [each.kind for each in asked if each.table] == ["commit"]
+    assert table.refs == {
+        "main": before, "of_a_user": past.head, "before_rewind_1": past.head,
+    }  # fmt: skip
+    assert table.past.was_rewound("before_rewind_1", past.head, before)
+    assert [each.published.attempt for each in table.past.line] == ["before"]
+    assert [each.published.attempt for each in table.past.beside["before_rewind_1"]] == ["mine"]
+    lake.move_back(table.past, past.head, OWN)
+    assert table.refs["main"] == past.head
+    lake.drop_tags(table.past, tuple(table.past.tags))
+    assert set(table.refs) == {"main", "of_a_user"}
+
+
+def test_main_does_not_go_back_from_where_it_was_not_looked_at(table: OneTable) -> None:
+    past, before = table.past, table.built.head
+    assert before is not None
+    another_publishes(table)
+    with pytest.raises(ConflictError):
+        table.lake.move_back(past, before, OWN)
+    assert not table.past.was_rewound("before_rewind_1", past.head, before)
+    assert table.past.line[0].published.attempt == "theirs"
+    assert BRANCH in table.refs
+
+
+@pytest.mark.parametrize("way", Lost, ids=lambda way: way.name.lower())
+def test_whether_main_went_back_is_found_out(table: OneTable, way: Lost) -> None:
+    another_publishes(table)
+    front, past, before = table.elsewhere.front, table.past, table.built.head
+    assert before is not None
+    front.plan = Plan(frozenset({"commit"}), (way,), every=1)
+    try:
+        with pytest.raises(UnreachableError):
+            table.lake.move_back(past, before, OWN)
+    finally:
+        front.plan = Plan()
+    assert table.past.was_rewound("before_rewind_1", past.head, before)
 
 
 def test_a_commit_that_rests_on_nothing_would_publish_beside_another_writer(

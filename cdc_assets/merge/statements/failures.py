@@ -23,6 +23,7 @@ _CONFLICTS = (
     "CommitFailedException",
     "ValidationException",
     "Branch does not exist",
+    "Ref does not exist",
     "Cannot commit",
     # Another writer has just made or altered the table in the same way.
     "FIELD_ALREADY_EXISTS",

@@ -1,0 +1,163 @@
+"""Moving ``main`` to a snapshot that it does not come before: one commit, on what was looked at.
+
+1. What ``main`` leaves gets a tag, which keeps it from expiring.
+2. ``main`` is set to the other snapshot. Nothing is written: rows, deletion vectors and what the
+   snapshot says of offsets are there as they were.
+3. All branches of ours go. They were built on what ``main`` leaves, which comes after where it is
+   now: without this a writer that has looked could still fast-forward, and undo the move.
+
+All of it happens, or nothing; and nothing, if ``main`` is not where it was looked at. A REST
+catalog compares that itself. For a catalog in a database the metadata file is written here, as it
+was but for these three things, and the row is changed if it still names the file that was read: as
+Iceberg's own JDBC catalog does. PyIceberg does not write files of format version 3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.serializers import Compressor
+from pyiceberg.table import Table
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake.references import conflict, drop_refs, moves_branches, set_main
+
+Document = dict[str, Any]
+"""A metadata file, as it is."""
+
+_VERSION: Final = re.compile(r"(?:.*/)?(\d+)-[^/]*")
+_KEEP: Final = "write.metadata.previous-versions-max"
+_KEPT: Final = 100
+"""Iceberg's own."""
+
+
+def move_back(table: Table, to: int, tag: str, own: Iterable[str]) -> None:
+    """Set ``main`` to a snapshot, and tag what it was at.
+
+    Args:
+        table: as it was looked at.
+        to: the snapshot.
+        tag: its name, which must be free.
+        own: the branches that go with it.
+
+    Raises:
+        ConflictError: if ``main``, or of a catalog in a database anything of the table, has changed
+            since the look.
+        TerminalError: if the catalog has no way to do it in one commit.
+    """
+    if moves_branches(table.catalog):
+        set_main(table, to, tag, own)
+        return
+    document = _read(table)
+    _swap(table, moved_back(document, to, tag, tuple(own), _now(document)))
+
+
+def drop_tags(table: Table, names: Iterable[str]) -> None:
+    """Drop tags in one commit; raises as `move_back` does."""
+    if moves_branches(table.catalog):
+        drop_refs(table, names)
+        return
+    document, gone = _read(table), set(names)
+    refs = {name: ref for name, ref in document["refs"].items() if name not in gone}
+    _swap(table, document | {"refs": refs})
+
+
+def can_move_back(catalog: Catalog) -> bool:
+    """Whether a catalog can do it in one commit that rests on what was looked at."""
+    return moves_branches(catalog) or isinstance(catalog, SqlCatalog)
+
+
+def moved_back(document: Document, to: int, tag: str, own: tuple[str, ...], now: int) -> Document:
+    """A metadata file's content with the three changes, and nothing else.
+
+    Args:
+        document: the content.
+        to: the snapshot that ``main`` is set to.
+        tag: the name of the tag on what it was at.
+        own: branches that go.
+        now: milliseconds of the epoch.
+    """
+    refs: Mapping[str, Document] = document["refs"]
+    main = refs["main"]
+    moved = {name: ref for name, ref in refs.items() if name not in own}
+    moved |= {
+        "main": {**main, "snapshot-id": to},
+        tag: {"snapshot-id": main["snapshot-id"], "type": "tag"},
+    }
+    log = [*document.get("snapshot-log", []), {"timestamp-ms": now, "snapshot-id": to}]
+    return document | {"current-snapshot-id": to, "refs": moved, "snapshot-log": log}
+
+
+def after(document: Document, was_at: str, now: int) -> Document:
+    """As the file that comes after the one that was read."""
+    log = [
+        *document.get("metadata-log", []),
+        {"timestamp-ms": document["last-updated-ms"], "metadata-file": was_at},
+    ]
+    most = int(document.get("properties", {}).get(_KEEP, _KEPT))
+    return document | {"metadata-log": log[-most:], "last-updated-ms": now}
+
+
+def next_file(was_at: str) -> str:
+    """The name of a table's next metadata file."""
+    found = _VERSION.fullmatch(was_at)
+    return f"{int(found[1]) + 1 if found else 0:05d}-{uuid.uuid4()}.metadata.json"
+
+
+def _read(table: Table) -> Document:
+    if not isinstance(table.catalog, SqlCatalog):
+        what = "a catalog of this type cannot set a table back in one commit"
+        remedy = "use a catalog of type rest or sql, or build the table anew: cdc-assets rebuild"
+        raise TerminalError(what, where=f"lake={LakeName(*table.name())}", remedy=remedy)
+    at = table.metadata_location
+    with (
+        table.io.new_input(at).open() as raw,
+        Compressor.get_compressor(at).stream_decompressor(raw) as plain,
+    ):
+        return json.loads(plain.read())
+
+
+def _now(document: Document) -> int:
+    """Milliseconds of the epoch; times in a table's logs do not fall, whatever clocks do."""
+    return max(round(time.time() * 1000), document["last-updated-ms"])
+
+
+def _swap(table: Table, document: Document) -> None:
+    """Write the file, and let the catalog name it, if it still names the one that was read."""
+    was_at = table.metadata_location
+    at = table.location_provider().new_metadata_location(next_file(was_at))
+    content = json.dumps(after(document, was_at, _now(document)), separators=(",", ":"))
+    with table.io.new_output(at).create() as file:
+        file.write(content.encode())
+    if not _is_swapped(table, was_at, at):
+        raise conflict(LakeName(*table.name()))
+
+
+def _is_swapped(table: Table, was_at: str, at: str) -> bool:
+    catalog, row = table.catalog, IcebergTables
+    namespace, name = table.name()
+    if not isinstance(catalog, SqlCatalog):  # pragma: no cover - it was read from one
+        return False
+    mine = (
+        row.catalog_name == catalog.name,
+        row.table_namespace == namespace,
+        row.table_name == name,
+        row.metadata_location == was_at,
+    )
+    changed = update(row).where(*mine)
+    with Session(catalog.engine) as session:
+        done = session.execute(
+            changed.values(metadata_location=at, previous_metadata_location=was_at)
+        )
+        session.commit()
+        return getattr(done, "rowcount", 0) == 1

@@ -1,0 +1,168 @@
+"""What a lake table was: our publishes that are kept, in ``main``'s ancestry and beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from cdc_assets.lake.properties import Published
+from cdc_assets.lake.state import published_by
+
+KEPT: Final = "before_rewind_"
+"""Start of the names of tags on what a rewind has replaced; a number follows."""
+
+_NUMBERED: Final = re.compile(f"{KEPT}([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A publish whose snapshot is kept.
+
+    Attributes:
+        snapshot: its id.
+        at: when the snapshot was written, aware.
+        published: what it says, of whichever shard it is.
+    """
+
+    snapshot: int
+    at: datetime
+    published: Published
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One look at a table's past.
+
+    Attributes:
+        table: as it was looked at; a rewind rests on that.
+        snapshots: all that are kept, by id.
+        head: of ``main``.
+        line: publishes in the ancestry of ``main``, newest first.
+        beside: by tag that a rewind has left, newest tag first, the publishes that ``main`` does
+            not have, newest first.
+        tags: by name the snapshots of these tags, likewise.
+    """
+
+    table: Table
+    snapshots: Mapping[int, Snapshot]
+    head: int
+    line: tuple[Kept, ...]
+    beside: Mapping[str, tuple[Kept, ...]]
+    tags: Mapping[str, int]
+
+    @property
+    def next_tag(self) -> str:
+        """The name of the next one."""
+        numbers = (int(found[1]) for each in self.tags if (found := _NUMBERED.fullmatch(each)))
+        return f"{KEPT}{max(numbers, default=0) + 1}"
+
+    def publish_at(self, snapshot: int) -> Kept | None:
+        """The publish that a snapshot has the rows of: itself, or compactions of it.
+
+        None for the steps of a batch, for what somebody else has written, and for what is not
+        kept.
+        """
+        found = self.snapshots.get(snapshot)
+        while found is not None:
+            published = published_by(found)
+            if published is not None:
+                return _kept(found, published)
+            if not _is_compaction(found):
+                return None
+            found = self.snapshots.get(found.parent_snapshot_id or 0)
+        return None
+
+    def newest_publish(self, snapshot: int) -> Kept | None:
+        """The newest publish in a snapshot's ancestry, whatever others have written since."""
+        return next(_publishes(self.snapshots, snapshot), None)
+
+    def since(self, snapshot: int) -> tuple[Kept, ...]:
+        """The publishes of ``main`` that a snapshot does not have in its ancestry."""
+        there = {each.snapshot_id for each in _ancestry(self.snapshots, snapshot)}
+        return tuple(each for each in self.line if each.snapshot not in there)
+
+    def is_at(self, snapshot: int) -> bool:
+        """Whether ``main`` has the rows of a snapshot, and nobody has written since."""
+        return any(each == snapshot for each in _same_rows(self.snapshots, self.head))
+
+    def was_rewound(self, tag: str, head: int, to: int) -> bool:
+        """Whether ``main`` was moved from one snapshot to another, with this tag on the former."""
+        moves = pairwise(each.snapshot_id for each in self.table.metadata.snapshot_log)
+        line = (each.snapshot_id for each in _ancestry(self.snapshots, self.head))
+        return self.tags.get(tag) == head and (head, to) in moves and to in line
+
+    def columns_since(self, snapshot: int) -> tuple[str, ...]:
+        """Names of the columns that were added to the table after a snapshot was written."""
+        found = self.snapshots.get(snapshot)
+        schema = self.table.schemas().get(found.schema_id or 0) if found else None
+        then = {each.field_id for each in (schema or self.table.schema()).fields}
+        return tuple(each.name for each in self.table.schema().fields if each.field_id not in then)
+
+
+def read_past(table: Table) -> Past | None:
+    """The past of a loaded table; None if it has no snapshot."""
+    head = table.current_snapshot()
+    if head is None:
+        return None
+    snapshots = {each.snapshot_id: each for each in table.metadata.snapshots}
+    tags = _tags(table)
+    line = tuple(_publishes(snapshots, head.snapshot_id))
+    there = {each.snapshot for each in line}
+    beside = {
+        name: tuple(each for each in _publishes(snapshots, at) if each.snapshot not in there)
+        for name, at in tags.items()
+    }
+    return Past(table, snapshots, head.snapshot_id, line, beside, tags)
+
+
+def _tags(table: Table) -> dict[str, int]:
+    """Those that rewinds have left, newest first."""
+    refs = table.metadata.refs.items()
+    tags = {
+        name: ref.snapshot_id
+        for name, ref in refs
+        if ref.snapshot_ref_type is SnapshotRefType.TAG and _NUMBERED.fullmatch(name)
+    }
+    newest = sorted(tags, key=lambda name: int(name.removeprefix(KEPT)), reverse=True)
+    return {name: tags[name] for name in newest}
+
+
+def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Kept]:
+    """Our publishes in a snapshot's ancestry, newest first, as far as snapshots are kept."""
+    for each in _ancestry(snapshots, snapshot):
+        published = published_by(each)
+        if published is not None:
+            yield _kept(each, published)
+
+
+def _ancestry(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Snapshot]:
+    """A snapshot and those that it came from, as far as they are kept."""
+    found = snapshots.get(snapshot)
+    while found is not None:
+        yield found
+        found = snapshots.get(found.parent_snapshot_id or 0)
+
+
+def _same_rows(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[int]:
+    """A snapshot, and what it is a compaction of."""
+    for each in _ancestry(snapshots, snapshot):
+        yield each.snapshot_id
+        if not _is_compaction(each):
+            return
+
+
+def _is_compaction(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
+
+
+def _kept(snapshot: Snapshot, published: Published) -> Kept:
+    at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+    return Kept(snapshot.snapshot_id, at, published)

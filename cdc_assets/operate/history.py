@@ -1,0 +1,314 @@
+"""A table's publishes, and to which of them it can go back.
+
+A publish can be gone back to if going on from there gives what the log gives: the log still holds
+all that came since, what was remembered of deletes then is kept, and nothing that was merged since
+is missing in the log: records out of the quarantine, or another shard's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.errors import TerminalError
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake.past import Kept, Past
+    from cdc_assets.lake.properties import Published
+    from cdc_assets.lake.side import SideState
+    from cdc_assets.log.values import TopicIdentity, Watermarks
+    from cdc_assets.operate.services import Services
+
+REPLAY = "replay"
+"""Kind of a publish of what lies before the committed offsets."""
+
+
+class Standing(StrEnum):
+    """What a publish is to the table now."""
+
+    CURRENT = "current"
+    """Its rows are the table's."""
+    REACHABLE = "can be rewound to"
+    BARRED = "cannot be rewound to"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishLine:
+    """One publish of a table.
+
+    Attributes:
+        snapshot: that it made.
+        at: when that was written, aware.
+        published: what it says.
+        standing: what it is to the table now.
+        why: what bars it; empty if nothing does.
+        tag: of the rewind that has replaced it; empty if it is in ``main``'s ancestry.
+    """
+
+    snapshot: int
+    at: datetime
+    published: Published
+    standing: Standing
+    why: str = ""
+    tag: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        said = self.published
+        return {
+            "snapshot": self.snapshot,
+            "at": self.at.isoformat(timespec="milliseconds"),
+            "published_at": said.published_at.isoformat(timespec="milliseconds"),
+            "kind": said.kind,
+            "attempt": said.attempt,
+            "run": said.run,
+            "from": offsets_dict(said.start),
+            "to": offsets_dict(said.offsets),
+            "counts": dict(said.counts),
+            "standing": self.standing.value,
+            "why": self.why,
+            "replaced_by_rewind": self.tag,
+        }
+
+
+def offsets_dict(vector: OffsetVector) -> dict[str, int]:
+    """For ``--json``: by partition the next offset to read."""
+    return {str(partition): offset for partition, offset in vector}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides whether a table can go back.
+
+    Attributes:
+        entry: the table.
+        marks: the log's bounds; None if the topic does not exist.
+        identity: of the topic; None likewise.
+        sides: its side tables by name, of those that publishes name; None if one is gone.
+        quarantined: where its records lie that are in quarantine.
+    """
+
+    entry: TableEntry
+    marks: Watermarks | None
+    identity: TopicIdentity | None
+    sides: Mapping[str, SideState | None]
+    quarantined: frozenset[Coordinate]
+
+    def held_back(self, beyond: OffsetVector) -> int:
+        """How many records in quarantine lie at or beyond offsets."""
+        return len(self.quarantined) - self._before(beyond)
+
+    def obstacle(self, to: Published | None, now: Published, since: Sequence[Published]) -> str:
+        """Why a table cannot go back; empty if it can.
+
+        Args:
+            to: what was published of the table there; None if nothing was yet.
+            now: what was published last.
+            since: publishes of it that ``main`` has and the snapshot there has not.
+        """
+        if to is None:
+            return self._beginning_gone()
+        return (
+            self._other_table(to, now)
+            or self._log_gone(to.offsets)
+            or self._side_gone(to)
+            or self._left_quarantine(to, since)
+        )
+
+    def _other_table(self, to: Published, now: Published) -> str:
+        identity = self.identity
+        if self.marks is None or identity is None:
+            return "its topic does not exist any more"
+        if to.topic != self.entry.topic:
+            return f"it was merged from {to.topic}, which the table had before it was renamed"
+        if (to.topic_id, to.cluster_id) != (identity.topic_id, identity.cluster_id):
+            return "its offsets are those of another topic or cluster of this name"
+        if to.carried.generation != now.carried.generation:
+            return "the table was built anew since; what that replaced has a tag before_rebuild_<n>"
+        return ""
+
+    def _log_gone(self, offsets: OffsetVector) -> str:
+        if self.marks is None:
+            return "its topic does not exist any more"
+        begin, end = self.marks.begin, self.marks.end
+        gone = [f"{p}:[{offsets.get(p)},{at})" for p, at in begin if at > offsets.get(p)]
+        if gone:
+            return f"the log no longer holds {' '.join(gone)}"
+        beyond = [f"{p}:{at}" for p, at in offsets if at > end.get(p)]
+        return f"the log ends before {' '.join(beyond)}" if beyond else ""
+
+    def _beginning_gone(self) -> str:
+        gone = [f"{p}:[0,{at})" for p, at in self.marks.begin if at] if self.marks else []
+        if self.marks is None or gone:
+            return f"it had no rows there, and the log no longer holds {' '.join(gone) or 'them'}"
+        return ""
+
+    def _side_gone(self, to: Published) -> str:
+        from cdc_assets.lake.side import side_of
+
+        mark = to.carried.side
+        if mark is None:
+            return "an older version published it, which did not say what was remembered of deletes"
+        if mark.snapshot is None:
+            return ""
+        name = side_of(self.entry.stem, mark)
+        side = self.sides.get(str(name))
+        if side is None:
+            return f"the side table {name} is gone, which remembers deletes"
+        try:
+            side.readable(mark)
+        except TerminalError:
+            return f"snapshot {mark.snapshot} of the side table {name} is gone"
+        return ""
+
+    def _left_quarantine(self, to: Published, since: Sequence[Published]) -> str:
+        """Records that were taken out since, and that lie before what would be read again."""
+        then, now = to.counts.get("quarantined", 0), self._before(to.offsets)
+        if then == now and not (then and any(each.kind == REPLAY for each in since)):
+            return ""
+        return (
+            "records left the quarantine since, or came into it by a replay, that lie before its "
+            "offsets: they would not be merged again; go further back"
+        )
+
+    def _before(self, offsets: OffsetVector) -> int:
+        topic = self.entry.topic
+        mine = (each for each in self.quarantined if each.topic == topic)
+        return sum(each.offset < offsets.get(each.partition) for each in mine)
+
+
+@dataclass(frozen=True, slots=True)
+class TableHistory:
+    """A table's past, with what decides on it.
+
+    Attributes:
+        entry: the table.
+        past: one look at the lake.
+        facts: of it, and of all tables that are merged into the same lake table.
+    """
+
+    entry: TableEntry
+    past: Past
+    facts: tuple[Facts, ...]
+
+    def lines(self, limit: int) -> tuple[PublishLine, ...]:
+        """Its newest publishes, and at most as many that rewinds have replaced."""
+        line = [each for each in self.past.line if self._is_mine(each)][:limit]
+        found = [self._line(each, "") for each in line]
+        seen = set[int]()
+        for tag, beside in self.past.beside.items():
+            mine = [e for e in beside if self._is_mine(e) and e.snapshot not in seen]
+            seen.update(each.snapshot for each in mine)
+            found += [self._line(each, tag) for each in mine]
+        return tuple(found[: 2 * limit])
+
+    def obstacle(self, snapshot: int, publish: Kept, *, all_shards: bool = False) -> str:
+        """Why the table cannot go back to a snapshot; empty if it can.
+
+        Args:
+            snapshot: where ``main`` would be.
+            publish: the newest that it has in its ancestry.
+            all_shards: whether the others that are merged into the lake table go back, too.
+        """
+        since = [each.published for each in self.past.since(snapshot)]
+        now = self.past.line[0].published if self.past.line else publish.published
+        if not all_shards and (moved := self._others_moved(publish.published, now)):
+            return moved
+        for facts in self.facts:
+            shard = facts.entry.shard_value
+            if facts.entry.table != self.entry.table and not all_shards:
+                continue
+            mine, last = publish.published.of_shard(shard), now.of_shard(shard)
+            if last is None:
+                continue
+            own = [each for each in since if each.shard == shard]
+            if why := facts.obstacle(mine, last, own):
+                return why if len(self.facts) == 1 else f"{facts.entry.table}: {why}"
+        return ""
+
+    def of_mine(self, publish: Kept) -> Published | None:
+        """What a publish says of the table."""
+        return publish.published.of_shard(self.entry.shard_value)
+
+    def own_facts(self) -> Facts:
+        """Of the table itself."""
+        return next(each for each in self.facts if each.entry.table == self.entry.table)
+
+    def _others_moved(self, to: Published, now: Published) -> str:
+        mine = self.entry.shard_value
+        before, after = _attempts(to, mine), _attempts(now, mine)
+        moved = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        if not moved:
+            return ""
+        return (
+            f"other tables that are merged into {self.entry.target} have published since (shards "
+            f"{', '.join(moved)}), and would go back with it; with --all-shards they do"
+        )
+
+    def _is_mine(self, each: Kept) -> bool:
+        return each.published.shard == self.entry.shard_value
+
+    def _line(self, each: Kept, tag: str) -> PublishLine:
+        why = self.obstacle(each.snapshot, each)
+        standing = Standing.BARRED if why else Standing.REACHABLE
+        if not tag and self.past.is_at(each.snapshot):
+            standing, why = Standing.CURRENT, ""
+        return PublishLine(each.snapshot, each.at, each.published, standing, why, tag)
+
+
+def read_history(services: Services, entry: TableEntry) -> TableHistory:
+    """Look at the lake, at Kafka and at the quarantine. Without Spark.
+
+    Raises:
+        TerminalError: if nothing was published of the table yet.
+        UnreachableError: if one of them does not answer.
+    """
+    past = services.lake.past(entry.target)
+    if past is None or not (past.line or past.beside):
+        what = "nothing was published of the table yet"
+        raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
+    entries = [entry]
+    if entry.shard is not None:
+        known = replicated(services.config, services.registry.load())
+        entries += [e for e in known if e.target == entry.target and e.table != entry.table]
+    return TableHistory(entry, past, _facts(services, entries, past))
+
+
+def _facts(services: Services, entries: Sequence[TableEntry], past: Past) -> tuple[Facts, ...]:
+    from cdc_assets.lake.quarantined import QuarantineLake
+
+    topics = [each.topic for each in entries]
+    marks, identities = services.log.watermarks(topics), services.log.identity(topics)
+    lake = QuarantineLake(services.config)
+    return tuple(
+        Facts(
+            entry=each,
+            marks=marks.get(each.topic),
+            identity=identities.get(each.topic),
+            sides=_sides(services, each, past),
+            quarantined=lake.coordinates(each.table.source, each.table.qualified),
+        )
+        for each in entries
+    )
+
+
+def _sides(services: Services, entry: TableEntry, past: Past) -> dict[str, SideState | None]:
+    from cdc_assets.lake.side import side_of
+
+    kept = [*past.line, *(each for beside in past.beside.values() for each in beside)]
+    said = (each.published.of_shard(entry.shard_value) for each in kept)
+    marks = {each.carried.side for each in said if each and each.carried.side}
+    names = {side_of(entry.stem, mark) for mark in marks if mark.snapshot is not None}
+    return {str(name): services.lake.side(name) for name in names}
+
+
+def _attempts(said: Published, mine: str) -> dict[str, str]:
+    """By shard the attempt of its newest publish, of the others."""
+    others = said.others_than(mine)
+    return {name: values.get("attempt", "") for name, values in others.items()}

@@ -1,0 +1,477 @@
+"""Taking a table back to an earlier publish: rows, offsets and what is remembered, in one commit.
+
+1. `Rewind.plan` looks at the lake, the log and the quarantine, and chooses where to. It changes
+   nothing, and refuses what would not give the log's rows again.
+2. `Rewind.carry_out` sets ``main`` there, if nothing was published since the look; else it looks
+   again. What ``main`` was at keeps a tag, ``before_rewind_<n>``.
+3. If the reply is lost, it looks whether it is done.
+
+From there on the table goes on by itself: its next batch reads the offsets of the publish that it
+is at, and what has come since then is merged again. That holds for all that a publish says: the
+snapshot of the side table that counts, what is known of positions, columns whose older rows were
+filled. Columns that were added to the table since stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.errors import (
+    CdcError,
+    ConfigError,
+    ConflictError,
+    OutcomeUnknownError,
+    TerminalError,
+    TransientError,
+)
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.operate.history import REPLAY, TableHistory, offsets_dict, read_history
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake.past import Kept, Past
+    from cdc_assets.operate.services import Services
+
+TRIES: Final = 5
+"""So often others may publish between the look and the commit."""
+
+_OFFSETS: Final = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*")
+_SNAPSHOT: Final = re.compile(r"\d{1,19}")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where a person wants a table to go back to.
+
+    Attributes:
+        to: a snapshot, a time, offsets, or a tag that a rewind has left; see `chosen`.
+        undo: what the last rewind has replaced.
+        all_shards: whatever else is merged into the lake table goes back with it.
+    """
+
+    to: str = ""
+    undo: bool = False
+    all_shards: bool = False
+
+    def __post_init__(self) -> None:
+        if bool(self.to) == self.undo:
+            msg = "where to is not said" if not self.to else "--to and --undo exclude each other"
+            raise ConfigError(msg, remedy="give --to SNAPSHOT, TIME or OFFSETS, or --undo")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Where a table goes back to.
+
+    Attributes:
+        snapshot: that ``main`` is set to.
+        publish: the newest that it has in its ancestry.
+        by: how it was chosen, for people.
+    """
+
+    snapshot: int
+    publish: Kept
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPlan:
+    """What a rewind will do, as a printable value. Making it changes nothing.
+
+    Attributes:
+        entry: the table.
+        tables: all that go back: itself, or all that are merged into the lake table.
+        past: the look at the lake that it rests on.
+        chosen: where to.
+        offsets: of the table there.
+        committed: of the table now.
+        again: what of the log is merged again, up to what is committed now.
+        unread: what will be merged then, as it would have been anyway.
+        taken_back: publishes that are not in ``main`` afterwards.
+        records: that these have merged.
+        replays: of hours or out of the quarantine, among them.
+        columns: added to the table since, which stay.
+        quarantined: records in quarantine that are read again.
+        hours: partitions that are merged again, the first and the last; None if nothing is.
+    """
+
+    entry: TableEntry
+    tables: tuple[TableEntry, ...]
+    past: Past
+    chosen: Chosen
+    offsets: OffsetVector
+    committed: OffsetVector
+    again: tuple[OffsetRange, ...]
+    unread: tuple[OffsetRange, ...]
+    taken_back: int
+    records: int
+    replays: int
+    columns: tuple[str, ...]
+    quarantined: int
+    hours: tuple[HourWindow, HourWindow] | None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the table is there already."""
+        return self.past.is_at(self.chosen.snapshot)
+
+    @property
+    def tag(self) -> str:
+        """Keeps what is replaced."""
+        return self.past.next_tag
+
+    def lines(self) -> list[str]:
+        """For people."""
+        at = self.chosen.publish
+        told = [
+            f"{self.entry.table}: back to snapshot {self.chosen.snapshot} of {self.entry.target}, "
+            f"{self.chosen.by}: published {_time(at.at)} by attempt {at.published.attempt}, "
+            f"offsets {self.offsets.to_json()}",
+        ]
+        if self.is_done:
+            return [*told, "  the table is there already: nothing to do"]
+        told.append(
+            f"  takes back {self.taken_back} publishes of {self.records} records, from offsets "
+            f"{self.committed.to_json()}"
+        )
+        told.append(f"  merges again {_ranges(self.again)}, then {_ranges(self.unread)} unread")
+        if self.hours:
+            told.append(f"  of the hours {self.hours[0].key} to {self.hours[1].key}")
+        told += [f"  {warning}" for warning in self.warnings()]
+        told.append(f"  keeps what it replaces as the tag {self.tag}, until --forget")
+        return told
+
+    def warnings(self) -> list[str]:
+        """What a person should know of it."""
+        return [
+            *(
+                [f"{len(self.tables)} tables go back together: {_names(self.tables)}"]
+                if len(self.tables) > 1
+                else []
+            ),
+            *(
+                [f"columns that were added since stay, empty until then: {', '.join(self.columns)}"]
+                if self.columns
+                else []
+            ),
+            *(
+                [
+                    f"{self.replays} replays are taken back: if they mended rows, merge their "
+                    "hours once more"
+                ]
+                if self.replays
+                else []
+            ),
+            *(
+                [
+                    f"{self.quarantined} records in quarantine are read again: those that can be "
+                    "merged by now leave it by `cdc-assets quarantine replay`"
+                ]
+                if self.quarantined
+                else []
+            ),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        at = self.chosen.publish
+        return {
+            "table": str(self.entry.table),
+            "lake_table": str(self.entry.target),
+            "tables": [str(each.table) for each in self.tables],
+            "from": {"snapshot": self.past.head, "offsets": offsets_dict(self.committed)},
+            "to": {
+                "snapshot": self.chosen.snapshot,
+                "publish": at.snapshot,
+                "attempt": at.published.attempt,
+                "at": at.at.isoformat(timespec="milliseconds"),
+                "offsets": offsets_dict(self.offsets),
+                "chosen": self.chosen.by,
+            },
+            "merged_again": [_range_dict(each) for each in self.again],
+            "unread": [_range_dict(each) for each in self.unread],
+            "publishes_taken_back": self.taken_back,
+            "records_taken_back": self.records,
+            "replays_taken_back": self.replays,
+            "columns_added_since": list(self.columns),
+            "quarantined_read_again": self.quarantined,
+            "hours": [each.key for each in self.hours] if self.hours else [],
+            "warnings": self.warnings(),
+            "tag": "" if self.is_done else self.tag,
+        }
+
+
+class Rewind:
+    """Takes one table back.
+
+    Args:
+        services: the lake, the log, the registry.
+        entry: the table.
+        say: told what becomes of it.
+    """
+
+    def __init__(self, services: Services, entry: TableEntry, say: Say = lambda _: None) -> None:
+        self._services, self._entry, self._say = services, entry, say
+
+    def plan(self, goal: Goal) -> RewindPlan:
+        """Look, and choose where to.
+
+        Raises:
+            TerminalError: if the table cannot go back there.
+            UnreachableError: if the lake, Kafka or the registry does not answer.
+        """
+        self._require_means()
+        history = read_history(self._services, self._entry)
+        found = chosen(history, goal)
+        if not history.past.is_at(found.snapshot):
+            why = history.obstacle(found.snapshot, found.publish, all_shards=goal.all_shards)
+            if why:
+                what = f"it cannot go back to snapshot {found.snapshot}: {why}"
+                remedy = f"cdc-assets history {self._entry.table} shows where it can go back to"
+                raise TerminalError(what, where=self._where, remedy=remedy)
+        return self._planned(history, found, all_shards=goal.all_shards)
+
+    def carry_out(self, goal: Goal, planned: RewindPlan | None = None) -> RewindPlan:
+        """Do it; returns the plan that was carried out.
+
+        Args:
+            goal: where to.
+            planned: the first look; None to look now.
+
+        Raises:
+            CdcError: as `plan` raises; nothing has changed then.
+            ConflictError: if others kept publishing.
+            OutcomeUnknownError: if neither the reply nor the table could be read.
+        """
+        for _ in range(TRIES):
+            plan = planned or self.plan(goal)
+            if plan.is_done or self._is_moved(plan):
+                return plan
+            self._say(f"{self._entry.table}: another run published meanwhile: looking again")
+            planned = None
+        what = f"others published between the look and the commit, {TRIES} times in a row"
+        raise ConflictError(what, where=self._where, remedy="nothing was changed; run it again")
+
+    def forget(self) -> tuple[str, ...]:
+        """Let go of what rewinds have replaced; the names of the tags that were dropped.
+
+        Raises:
+            ConflictError: if others kept publishing.
+            UnreachableError: if the lake does not answer.
+        """
+        self._require_means()
+        for _ in range(TRIES):
+            past = self._services.lake.past(self._entry.target)
+            if past is None or not past.tags:
+                return ()
+            try:
+                self._services.lake.drop_tags(past, tuple(past.tags))
+            except ConflictError:
+                continue
+            return tuple(past.tags)
+        what = f"others published while tags were dropped, {TRIES} times in a row"
+        raise ConflictError(what, where=self._where, remedy="run it again")
+
+    def _is_moved(self, plan: RewindPlan) -> bool:
+        """Step 2, and 3; False if another writer came first."""
+        from cdc_assets.merge.plan.plan import OWN_BRANCH
+
+        try:
+            self._services.lake.move_back(plan.past, plan.chosen.snapshot, OWN_BRANCH)
+        except TransientError as failed:
+            if self._was_rewound(plan):
+                return True
+            if isinstance(failed, ConflictError):
+                return False
+            raise
+        return True
+
+    def _was_rewound(self, plan: RewindPlan) -> bool:
+        try:
+            now = self._services.lake.past(self._entry.target)
+        except CdcError as error:
+            what = f"whether the table went back is not known: {error.what}"
+            remedy = f"cdc-assets history {self._entry.table} tells it; it may be run again"
+            raise OutcomeUnknownError(what, where=self._where, remedy=remedy) from error
+        return now is not None and now.was_rewound(plan.tag, plan.past.head, plan.chosen.snapshot)
+
+    def _require_means(self) -> None:
+        if not self._services.lake.moves_back:
+            what = "a catalog of this type cannot set a table back in one commit"
+            remedy = "use a catalog of type rest or sql, or: cdc-assets rebuild"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+
+    def _planned(self, history: TableHistory, found: Chosen, *, all_shards: bool) -> RewindPlan:
+        past, entry, own = history.past, self._entry, history.own_facts()
+        everyone = tuple(each.entry for each in history.facts)
+        mine = history.of_mine(found.publish)
+        last = history.of_mine(past.line[0]) if past.line else mine
+        offsets = mine.offsets if mine else OffsetVector()
+        committed = last.offsets if last else offsets
+        end = own.marks.end if own.marks else committed
+        gone = past.since(found.snapshot)
+        return RewindPlan(
+            entry=entry,
+            tables=everyone if all_shards else (entry,),
+            past=past,
+            chosen=found,
+            offsets=offsets,
+            committed=committed,
+            again=offsets.ranges_to(committed),
+            unread=offsets.merged_max(committed).ranges_to(end),
+            taken_back=len(gone),
+            records=sum(each.published.counts.get("records", 0) for each in gone),
+            replays=sum(each.published.kind == REPLAY for each in gone),
+            columns=past.columns_since(found.snapshot),
+            quarantined=own.held_back(offsets),
+            hours=self._hours(offsets, end),
+        )
+
+    def _hours(
+        self, offsets: OffsetVector, end: OffsetVector
+    ) -> tuple[HourWindow, HourWindow] | None:
+        """The first and the last hour of what will be merged."""
+        from cdc_assets.log.hours import hour_of
+        from cdc_assets.operate.hours import hours_to_read
+
+        if not offsets.ranges_to(end):
+            return None
+        topic, now = self._entry.topic, self._services.clock()
+        first = hours_to_read(self._services.log, {topic: offsets}, now).get(topic)
+        return (first, hour_of(now)) if first else None
+
+    @property
+    def _where(self) -> str:
+        return f"table={self._entry.table} lake={self._entry.target}"
+
+
+def chosen(history: TableHistory, goal: Goal) -> Chosen:
+    """Where a table goes back to.
+
+    - a snapshot: that one, if it is a publish, or a compaction of one;
+    - a tag that a rewind has left: what that has replaced, as it was;
+    - a time (ISO 8601; UTC, if it does not say another): the newest publish until then;
+    - offsets (``0:1234,1:77``): the newest publish that does not pass any of them.
+
+    Raises:
+        ConfigError: if it is none of these.
+        TerminalError: if there is no such publish.
+    """
+    if goal.undo:
+        return _undone(history)
+    text = goal.to
+    if text in history.past.tags:
+        return _of_tag(history, text)
+    if _SNAPSHOT.fullmatch(text):
+        return _of_snapshot(history, int(text))
+    if _OFFSETS.fullmatch(text):
+        return _of_offsets(history, _offsets(text))
+    return _of_time(history, parse_time(text), all_shards=goal.all_shards)
+
+
+def parse_time(text: str) -> datetime:
+    """An aware time.
+
+    Raises:
+        ConfigError: if the text is none, nor anything else that a table can go back to.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is no snapshot, time, offsets or tag of a rewind"
+        remedy = "write 4358109269898186, 2026-03-01T07:15 (UTC), 0:1234,1:77 or before_rewind_1"
+        raise ConfigError(msg, remedy=remedy) from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _undone(history: TableHistory) -> Chosen:
+    newest = next(iter(history.past.tags), None)
+    if newest is None:
+        what = "there is nothing to undo: no rewind has kept anything, or it was let go of"
+        raise TerminalError(what, where=f"table={history.entry.table}")
+    return _of_tag(history, newest)
+
+
+def _of_tag(history: TableHistory, tag: str) -> Chosen:
+    snapshot = history.past.tags[tag]
+    publish = history.past.newest_publish(snapshot)
+    if publish is None:
+        raise _nothing(history, f"what {tag} has kept is no publish")
+    return Chosen(snapshot, publish, f"what {tag} has kept")
+
+
+def _of_snapshot(history: TableHistory, snapshot: int) -> Chosen:
+    if (publish := history.past.publish_at(snapshot)) is not None:
+        return Chosen(snapshot, publish, "as was asked for")
+    for tag, at in history.past.tags.items():
+        if at == snapshot:
+            return _of_tag(history, tag)
+    raise _nothing(history, f"snapshot {snapshot} is no publish of the table, or has expired")
+
+
+def _of_time(history: TableHistory, at: datetime, *, all_shards: bool) -> Chosen:
+    for each in _candidates(history, all_shards=all_shards):
+        if each.at <= at:
+            return Chosen(each.snapshot, each, f"the newest publish until {_time(at)}")
+    raise _nothing(history, f"no publish is kept from {_time(at)} or before")
+
+
+def _of_offsets(history: TableHistory, wanted: OffsetVector) -> Chosen:
+    mine = _candidates(history, all_shards=False)
+    known = {partition for each in mine[:1] for partition, _ in each.published.offsets}
+    unknown = sorted({partition for partition, _ in wanted} - known)
+    if unknown:
+        what = f"the table has nothing of the partitions {', '.join(map(str, unknown))}"
+        raise _nothing(history, what)
+    for each in mine:
+        offsets = each.published.offsets
+        if all(offsets.get(partition) <= at for partition, at in wanted):
+            is_exact = all(offsets.get(partition) == at for partition, at in wanted)
+            said = "that ended there" if is_exact else "that does not pass them"
+            return Chosen(each.snapshot, each, f"the newest publish {said}")
+    raise _nothing(history, f"no publish is kept that does not pass {wanted.to_json()}")
+
+
+def _candidates(history: TableHistory, *, all_shards: bool) -> Sequence[Kept]:
+    """Of ``main``, newest first."""
+    mine = history.entry.shard_value
+    return [each for each in history.past.line if all_shards or each.published.shard == mine]
+
+
+def _offsets(text: str) -> OffsetVector:
+    pairs = [each.split(":") for each in text.split(",")]
+    wanted = {int(partition): int(offset) for partition, offset in pairs}
+    if len(wanted) != len(pairs):
+        msg = f"{text!r} names a partition twice"
+        raise ConfigError(msg, remedy="write each partition once, such as 0:1234,1:77")
+    return OffsetVector.of(wanted)
+
+
+def _nothing(history: TableHistory, what: str) -> TerminalError:
+    remedy = f"cdc-assets history {history.entry.table} shows what there is"
+    return TerminalError(what, where=f"table={history.entry.table}", remedy=remedy)
+
+
+def _ranges(ranges: tuple[OffsetRange, ...]) -> str:
+    if not ranges:
+        return "nothing"
+    return f"{' '.join(map(str, ranges))} ({total_length(ranges)} offsets)"
+
+
+def _range_dict(each: OffsetRange) -> dict[str, int]:
+    return {"partition": each.partition, "start": each.start, "end": each.end}
+
+
+def _names(entries: Sequence[TableEntry]) -> str:
+    return ", ".join(str(each.table) for each in entries)
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"

@@ -1,0 +1,131 @@
+"""`cdc-assets rewind`: takes a table back to an earlier publish, and tells Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.effects import effect
+from cdc_assets.operate.discovery import find_table
+from cdc_assets.operate.rewind import Goal, Rewind, RewindPlan
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.command import open_instance
+from cdc_assets.orchestration.keys import (
+    TAG_HAND_OVER,
+    TAG_MODE,
+    TAG_TABLE,
+    TAIL,
+    UNFINISHED,
+    is_of,
+)
+from cdc_assets.orchestration.rewound import observations
+from cdc_assets.registry import TableEntry
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewinding:
+    """What a person asks of a rewind.
+
+    Attributes:
+        table: ``[source.][schema.]table``.
+        goal: where to; None to let go of what earlier rewinds have kept.
+        dry_run: only say what would be done.
+    """
+
+    table: str
+    goal: Goal | None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What has become of it.
+
+    Attributes:
+        plan: that was carried out, or would be; None if tags were to be dropped.
+        forgotten: the tags that were, or would be.
+        is_done: whether anything was to be done, and is.
+    """
+
+    plan: RewindPlan | None = None
+    forgotten: tuple[str, ...] = ()
+    is_done: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        if self.plan is None:
+            return {"forgotten": list(self.forgotten), "done": self.is_done}
+        return {**self.plan.to_dict(), "done": self.is_done}
+
+
+def run_rewind(config: ReplicationConfig, wish: Rewinding, say: Say) -> Rewound:
+    """What the command does: with $DAGSTER_HOME it is told on the table's asset, too.
+
+    Raises:
+        CdcError: if the table is not there, or cannot go back; it stays as it is then.
+    """
+    if wish.dry_run:
+        return rewound(Services(config), wish, say)
+    with open_instance() as instance:
+        services = Services(config)
+        done = rewound(services, wish, say)
+        if done.is_done and done.plan is not None:
+            for each in observations(services, done.plan):
+                with effect("dagster: event"):
+                    instance.report_runless_asset_event(each)
+            hand_over(config, instance, done.plan.tables)
+        return done
+
+
+def rewound(services: Services, wish: Rewinding, say: Say) -> Rewound:
+    """Do it, or say what would be done; raises as `run_rewind` does."""
+    config = services.config
+    entry = find_table(config, services.registry.load(), wish.table)
+    rewind = Rewind(services, entry, say)
+    if wish.goal is None:
+        return _forgotten(services, entry, rewind, wish, say)
+    plan = rewind.plan(wish.goal)
+    for line in plan.lines():
+        say(line)
+    if wish.dry_run or plan.is_done:
+        return Rewound(plan)
+    done = rewind.carry_out(wish.goal, plan)
+    if done is not plan:
+        for line in done.lines():
+            say(line)
+    if done.is_done:
+        return Rewound(done)
+    for each in done.tables:
+        services.failures.clear(each.table)
+    say(f"{entry.table}: done; what it replaced is kept as {done.tag}")
+    return Rewound(done, is_done=True)
+
+
+def _forgotten(
+    services: Services, entry: TableEntry, rewind: Rewind, wish: Rewinding, say: Say
+) -> Rewound:
+    if wish.dry_run:
+        past = services.lake.past(entry.target)
+        tags = tuple(past.tags) if past else ()
+        say(f"{entry.table}: would let go of {', '.join(tags) or 'nothing'}")
+        return Rewound(forgotten=tags)
+    tags = rewind.forget()
+    say(f"{entry.table}: let go of {', '.join(tags) or 'nothing: no rewind has kept anything'}")
+    return Rewound(forgotten=tags, is_done=bool(tags))
+
+
+def hand_over(
+    config: ReplicationConfig, instance: dg.DagsterInstance, tables: Sequence[TableEntry]
+) -> None:
+    """Let runs that stay with these tables end: they take them for caught up."""
+    names = {str(each.table) for each in tables}
+    wanted = dg.RunsFilter(statuses=list(UNFINISHED), tags={TAG_MODE: TAIL})
+    for run in instance.get_runs(wanted):
+        if is_of(config, run) and names & set(run.tags.get(TAG_TABLE, "").split()):
+            instance.add_run_tags(run.run_id, {TAG_HAND_OVER: "true"})
