@@ -25,6 +25,8 @@ FAILED: Final = 1
 USAGE: Final = 2
 
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
+    "pause": ("cdc_assets.steering", "Merge nothing into tables; they keep their places."),
+    "resume": ("cdc_assets.steering", "Go on with paused, dropped or stopped tables."),
     "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
     "history": (

@@ -68,5 +68,9 @@ class StalledError(TerminalError):
     """A table has waited too long for the end of a transaction; it goes on once that comes."""
 
 
+class HeldError(TerminalError):
+    """People have paused or dropped the table: nothing is merged into it until they resume it."""
+
+
 class OutcomeUnknownError(CdcError):
     """The catalog may or may not have accepted a publish: look for the attempt id first."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import Catalog
 
@@ -69,10 +69,13 @@ class World:
         self._admin = AdminClient({"bootstrap.servers": self.kafka})
         self._topics: list[str] = []
 
-    def topic(self, table: str, partitions: int = 1) -> str:
-        """Create the topic of a table of schema ``public``."""
+    def topic(self, table: str, partitions: int = 1, **settings: str) -> str:
+        """Create the topic of a table of schema ``public``; ``retention_ms`` and the like."""
         topic = f"{self.prefix}.public.{table}"
-        for future in self._admin.create_topics([NewTopic(topic, partitions)]).values():
+        config = {"retention.ms": "-1"}  # records are of `NOW`, which is long ago
+        config |= {name.replace("_", "."): value for name, value in settings.items()}
+        new = NewTopic(topic, partitions, config=config)
+        for future in self._admin.create_topics([new]).values():
             future.result()
         self._topics.append(topic)
         return topic
@@ -84,6 +87,12 @@ class World:
             millis = int(time.timestamp() * 1000)
             producer.produce(topic, b'{"op": "c"}', b"{}", partition, timestamp=millis)
         assert producer.flush(20) == 0
+
+    def lose(self, topic: str, below: int) -> None:
+        """What retention does to the first partition of a topic."""
+        asked = self._admin.delete_records([TopicPartition(topic, 0, below)])
+        for future in asked.values():
+            future.result()
 
     def discover(self) -> Registry:
         """Register every topic's table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -127,6 +128,8 @@ class RunsConfig(Strict):
         every_seconds: a table has one turn in so many seconds at most, as each turn costs about
             as much whether it merges one change or a thousand.
         many_changes: so many that wait are merged without that delay.
+        retry_hours: how long a table is tried again by itself that fails for what may pass, such as
+            a part that does not answer; with 0 for ever.
     """
 
     idle_seconds: float = Field(default=60, ge=0)
@@ -134,6 +137,12 @@ class RunsConfig(Strict):
     look_seconds: float = Field(default=1, gt=0)
     every_seconds: float = Field(default=6, ge=0)
     many_changes: int = Field(default=100, ge=1)
+    retry_hours: float = Field(default=24, ge=0)
+
+    @property
+    def give_up_after(self) -> timedelta | None:
+        """`retry_hours`; None for ever."""
+        return timedelta(hours=self.retry_hours) if self.retry_hours else None
 
     def is_worth_a_turn(self, changes: int, seconds: float) -> bool:
         """Whether so many changes are merged now, so long after the table's last turn began."""

@@ -20,15 +20,18 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AdminClient,
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
 )
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
+from cdc_assets.changes.retention import Retention
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError
 from cdc_assets.log.errors import translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
+from cdc_assets.log.kept import retention_of
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.marks import Marks
 from cdc_assets.log.reaching import Attempts, reach
@@ -51,6 +54,11 @@ _BETWEEN_LEADERS: Final = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+)
+_UNTOLD: Final = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LOOK: Final = 8
@@ -121,6 +129,16 @@ class KafkaLog:
         """The read-committed end of each of these partitions: one request per broker."""
         (end,) = self._offsets(partitions, [_LATEST])
         return end
+
+    def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
+        """How long topics keep records: one request. Left out where we may not ask."""
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
+        if not asked:
+            return {}
+        found = self._admin().describe_configs(asked, request_timeout=self._timeout)
+        with effect("kafka: retention"):
+            said = {each.name: self._unless_refused(future) for each, future in found.items()}
+        return {topic: retention_of(config) for topic, config in said.items() if config is not None}
 
     def settled_watermarks(self, topic: str) -> Watermarks | None:
         """The same of one topic, whose partitions were counted after its ends were asked for.
@@ -332,6 +350,15 @@ class KafkaLog:
             return future.result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._translated(error) from error
+
+    def _unless_refused(self, future: Any) -> Mapping[str, str | None] | None:
+        """A topic's settings; None if it is gone, or we may not see them."""
+        try:
+            return {name: entry.value for name, entry in future.result().items()}
+        except KafkaException as error:
+            if error.args[0].code() in _UNTOLD:
                 return None
             raise self._translated(error) from error
 

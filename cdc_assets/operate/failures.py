@@ -3,7 +3,9 @@
 One small JSON document per table that fails or waits, beside the registry. It decides two
 things: the table's state in `cdc-assets status`, and when a sensor tries the table again.
 
-A transient failure (something did not answer) is tried again soon. A terminal one needs a
+A transient failure (something did not answer) is tried again soon, for as long as
+``runs.retry_hours`` says. Then the table has *stopped*: no sensor tries it any more, until a person
+resumes or materializes it. A terminal one needs a
 person, but its remedy usually lies outside of this program (a grant, a topic, a source
 setting), and trying is harmless because a failed batch publishes nothing: so it is tried
 again too, at growing intervals of up to an hour. A person who has acted need not wait:
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -73,6 +75,13 @@ BACKOFF: Final[Mapping[FailureKind, Backoff]] = {
 }
 
 
+RETRIED: Final = frozenset({FailureKind.TRANSIENT, FailureKind.OUTCOME_UNKNOWN})
+"""What may pass by itself, and is given up after a while."""
+
+LEAST_TRIES: Final = 5
+"""Before a table stops: time in which nobody tried it does not count against it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """What a table waits for.
@@ -100,6 +109,11 @@ class Failure:
 
     ``attempts`` counts those since it last went right; of a table that waits, those that found
     the log where it was. ``hold`` is what it waits for, if it does.
+
+    Attributes:
+        since: of the first of these attempts; None where an earlier version did not write it.
+        retried: of what may pass by itself, how often in a row by now, and ``retried_since`` when.
+        stopped: that is given up: only a person starts the table again.
     """
 
     at: datetime
@@ -107,6 +121,15 @@ class Failure:
     message: str
     attempts: int = 1
     hold: Hold | None = None
+    since: datetime | None = None
+    retried: int = 0
+    retried_since: datetime | None = None
+    stopped: bool = False
+
+    @property
+    def began(self) -> datetime:
+        """When it last went right, as far as that is known."""
+        return self.since or self.at
 
     @property
     def retry_at(self) -> datetime:
@@ -124,7 +147,29 @@ class Failure:
     @property
     def needs_person(self) -> bool:
         """Whether trying again as it is cannot be expected to help."""
-        return self.kind in {FailureKind.TERMINAL, FailureKind.UNEXPECTED, FailureKind.STALLED}
+        kinds = {FailureKind.TERMINAL, FailureKind.UNEXPECTED, FailureKind.STALLED}
+        return self.stopped or self.kind in kinds
+
+    def after(self, before: Failure | None, give_up_after: timedelta | None) -> Failure:
+        """This failure, counted together with what held the table up before.
+
+        Args:
+            before: at the last attempt; None if that went right.
+            give_up_after: how long what may pass by itself is tried again; None for ever.
+        """
+        is_more = before is not None and _is_same(before, self.kind, self.hold)
+        attempts = before.attempts + 1 if before and is_more else 1
+        since = before.began if before and is_more else self.at
+        was_stopped = before is not None and before.stopped and not self.is_waiting
+        counted = replace(self, attempts=attempts, since=since, stopped=was_stopped)
+        if self.kind not in RETRIED:
+            return counted
+        goes_on = before is not None and before.retried > 0
+        retried = before.retried + 1 if before and goes_on else 1
+        retried_since = (before.retried_since if before and goes_on else None) or self.at
+        is_over = give_up_after is not None and self.at - retried_since >= give_up_after
+        stopped = was_stopped or (is_over and retried >= LEAST_TRIES)
+        return replace(counted, retried=retried, retried_since=retried_since, stopped=stopped)
 
 
 def kind_of(error: Exception) -> FailureKind:
@@ -161,15 +206,25 @@ class FailureBook:
         message: str,
         at: datetime,
         hold: Hold | None = None,
+        *,
+        give_up_after: timedelta | None = None,
     ) -> Failure:
         """Remember a failure; counts up if the table was failing, or waiting, for the same.
+
+        Args:
+            table: that failed.
+            kind: what to do next.
+            message: what happened, without values of rows.
+            at: when, aware.
+            hold: what it waits for, if it does.
+            give_up_after: see `Failure.after`.
 
         Raises:
             UnreachableError: if the place does not answer.
         """
         before = self._read(self._file(table))
-        attempts = before[1].attempts + 1 if before and _is_same(before[1], kind, hold) else 1
-        failure = Failure(at, kind, message, attempts, hold)
+        now = Failure(at, kind, message, hold=hold)
+        failure = now.after(before[1] if before else None, give_up_after)
         self._write(self._file(table), _to_json(table, failure))
         return failure
 
@@ -182,6 +237,15 @@ class FailureBook:
             return
         except OSError as error:
             raise self._unreachable() from error
+
+    def load_one(self, table: TableName) -> Failure | None:
+        """What holds one table up; None if nothing does.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        found = self._read(self._file(table))
+        return found[1] if found else None
 
     def load(self) -> dict[TableName, Failure]:
         """All failing tables.
@@ -240,9 +304,24 @@ def _to_json(table: TableName, failure: Failure) -> str:
             "kind": failure.kind.value,
             "message": failure.message,
             "attempts": failure.attempts,
+            "since": failure.began.astimezone(UTC).isoformat(),
+            "stopped": failure.stopped,
+            **(_retried_to_dict(failure) if failure.retried_since else {}),
             **({"hold": _hold_to_dict(failure.hold)} if failure.hold else {}),
         }
     )
+
+
+def _retried_to_dict(failure: Failure) -> dict[str, Any]:
+    since = failure.retried_since
+    return {
+        "retried": failure.retried,
+        "retried_since": since.astimezone(UTC).isoformat() if since else None,
+    }
+
+
+def _time(fields: Mapping[str, Any], name: str) -> datetime | None:
+    return datetime.fromisoformat(fields[name]) if fields.get(name) else None
 
 
 def _hold_to_dict(hold: Hold) -> dict[str, Any]:
@@ -271,5 +350,9 @@ def _from_json(text: str) -> tuple[TableName, Failure]:
         fields["message"],
         fields["attempts"],
         _hold_from_dict(fields["hold"]) if "hold" in fields else None,
+        since=_time(fields, "since"),
+        retried=fields.get("retried", 0),
+        retried_since=_time(fields, "retried_since"),
+        stopped=fields.get("stopped", False),
     )
     return TableName(*fields["table"]), failure

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_assets.operate.quarantine import Listing, Replayed
+from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import Status, TableStatus, finite, quarantine_words
 from cdc_assets.operate.survey import Condition
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 _STYLES: Final = {
     Condition.NEW: "cyan",
-    Condition.CURRENT: "green",
+    Condition.SNAPSHOTTING: "cyan",
+    Condition.PAUSED: "bold blue",
+    Condition.REBUILDING: "cyan",
+    Condition.REPLICATING: "green",
     Condition.LAGGING: "yellow",
     Condition.WAITING: "bold yellow",
     Condition.FAILING: "bold red",
@@ -30,7 +34,8 @@ _STYLES: Final = {
 PIPE_WIDTH: Final = 200
 _NAMED: Final = 5
 
-_COLUMNS: Final = ("lake table", "offsets", "behind", "by", "in time", "p95")
+_COLUMNS: Final = ("since", "lake table", "offsets", "behind", "by", "in time", "p95")
+_LEFT: Final = frozenset({"since", "lake table", "offsets"})
 _RECORD_COLUMNS: Final = (
     "source", "table", "topic", "partition", "offset", "time", "reason", "run", "quarantined at",
 )  # fmt: skip
@@ -47,6 +52,10 @@ def render_status(status: Status, console: Console | None = None) -> None:
         out.print(_failure(each))
     for each in status.waiting:
         out.print(_waiting(each))
+    for each in status.held:
+        out.print(_held(each))
+    for each in status.overtaken:
+        out.print(_overtaken(each))
     for each in status.tables:
         if each.quarantined:
             out.print(_quarantined(each))
@@ -113,7 +122,7 @@ def _table(status: Status) -> Table:
     table.add_column("table", no_wrap=True)
     table.add_column("state", no_wrap=True)
     for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in {"lake table", "offsets"} else "right")
+        table.add_column(name, justify="left" if name in _LEFT else "right")
     for each in status.tables:
         state = Text(each.condition.value, style=_STYLES[each.condition])
         table.add_row(Text(str(each.table)), state, *map(Text, _cells(each)))
@@ -121,7 +130,9 @@ def _table(status: Status) -> Table:
 
 
 def _cells(each: TableStatus) -> tuple[str, ...]:
+    since = each.standing.since
     return (
+        f"{since.astimezone(UTC):%m-%d %H:%MZ}" if since else "-",
         str(each.survey.entry.target),
         _offsets(each),
         _changes(each.survey.lag_changes),
@@ -135,9 +146,10 @@ def _failure(each: TableStatus) -> Text:
     failure = each.survey.failure
     if failure is None:
         return Text()
-    when = (
-        f"{failure.kind} since {failure.attempts} attempts, again at {failure.retry_at:%H:%M:%S}Z"
-    )
+    again = "stopped" if failure.stopped else f"again at {failure.retry_at:%H:%M:%S}Z"
+    when = f"{failure.kind} since {failure.attempts} attempts, {again}"
+    if stopped := stopped_words(each.survey):
+        when = stopped
     return Text.assemble((f"{each.table} ", "bold red"), f"({when}): {failure.message}")
 
 
@@ -148,6 +160,18 @@ def _waiting(each: TableStatus) -> Text:
     since = seconds_text((each.at - failure.hold.since).total_seconds())
     when = f"waiting for {since}, until {failure.hold.stops_at:%Y-%m-%d %H:%M:%S}Z"
     return Text.assemble((f"{each.table} ", "bold yellow"), f"({when}): {failure.message}")
+
+
+def _held(each: TableStatus) -> Text:
+    view = each.survey
+    waits = f"{_changes(view.lag_changes)} changes wait"
+    words = held_words(view.table, view.desired)
+    return Text.assemble((f"{each.table} ", "bold blue"), f"({waits}): {words}")
+
+
+def _overtaken(each: TableStatus) -> Text:
+    words = each.retained.words() if each.retained else ""
+    return Text.assemble((f"{each.table} ", "bold red"), words)
 
 
 def _quarantined(each: TableStatus) -> Text:
@@ -183,14 +207,3 @@ def _in_time(each: TableStatus) -> str:
     if not each.slo.changes:
         return "-"
     return f"{each.slo.percent_within:.2f} % ({each.slo.state.value})"
-
-
-def seconds_text(seconds: float | None) -> str:
-    """``0.4 s``, ``12 s``, ``3 min``, ``5.2 h``; ``-`` if unknown."""
-    if seconds is None:
-        return "-"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.desired import DesiredBook
 from cdc_assets.operate.failures import FailureBook
 from cdc_assets.registry import RegistryFile
 
@@ -27,7 +28,7 @@ def utc_now() -> datetime:
 
 
 class Services:
-    """Kafka, the lake, the registry and the failures of one configuration.
+    """Kafka, the lake, the registry, failures and wishes of one configuration.
 
     Making one touches no network. A part that could not be reached is tried anew at its
     next use. One instance serves one thread at a time.
@@ -74,3 +75,8 @@ class Services:
     def failures(self) -> FailureBook:
         """The tables that fail."""
         return FailureBook.beside(self.config.registry)
+
+    @cached_property
+    def desired(self) -> DesiredBook:
+        """What people want of tables."""
+        return DesiredBook.beside(self.config.registry)

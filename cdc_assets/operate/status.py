@@ -8,28 +8,37 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloTarget
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.connectors import ConnectorView
 from cdc_assets.operate.discovery import not_tables, replicated
+from cdc_assets.operate.retained import Retained, retained
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
+from cdc_assets.operate.states import Standing, standing_of
 from cdc_assets.operate.survey import Condition, Survey, TableSurvey, survey
 from cdc_assets.registry import OtherTopic, TableEntry
+
+_CURRENT: Final = "CURRENT"
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """What `status` says about one table; ``slo`` is None if Kafka did not answer."""
+    """What `status` says about one table.
+
+    ``slo`` and ``retained`` are None if Kafka did not answer; ``retained`` also of a table that is
+    not behind.
+    """
 
     survey: TableSurvey
     at: datetime
     target: SloTarget
     slo: SloReport | None
     connector: ConnectorView
+    retained: Retained | None = None
 
     @property
     def table(self) -> TableName:
@@ -42,6 +51,11 @@ class TableStatus:
         return self.survey.condition(self.at, self.target.within_seconds)
 
     @property
+    def standing(self) -> Standing:
+        """The state, since when, and why."""
+        return standing_of(self.survey, self.at, self.target.within_seconds)
+
+    @property
     def quarantined(self) -> int:
         """How many of its records lie in quarantine."""
         return quarantined(self.survey)
@@ -51,7 +65,8 @@ class TableStatus:
         view = self.survey
         return {
             "table": str(view.table),
-            "state": self.condition.value,
+            "state": _first_word(self),
+            "condition": self.standing.to_dict(),
             "topic": view.entry.topic,
             "target": str(view.entry.target),
             "snapshot_id": view.state.snapshot_id if view.state else None,
@@ -63,6 +78,8 @@ class TableStatus:
             "last_error": None if _is_waiting(view) else _failure_dict(view),
             "waiting": _waiting_dict(view),
             "connector": _connector_dict(self.connector),
+            "desired": view.desired.to_dict(),
+            "retention": self.retained.to_dict() if self.retained else None,
         }
 
 
@@ -79,6 +96,16 @@ class Status:
     def waiting(self) -> tuple[TableStatus, ...]:
         """The tables in state WAITING."""
         return tuple(each for each in self.tables if each.condition is Condition.WAITING)
+
+    @property
+    def held(self) -> tuple[TableStatus, ...]:
+        """The tables that people have paused, dropped or begun to reset."""
+        return tuple(each for each in self.tables if each.survey.desired.held)
+
+    @property
+    def overtaken(self) -> tuple[TableStatus, ...]:
+        """The tables whose unread changes the log's retention has reached, or soon will."""
+        return tuple(each for each in self.tables if each.retained and each.retained.is_near)
 
     @property
     def failing(self) -> tuple[TableStatus, ...]:
@@ -110,7 +137,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
     with ThreadPoolExecutor(1) as connect:  # answers at the same time as the log and the lake
         asked = connect.submit(services.connects.ask, entries)
         seen = survey(services, entries)
-        reports, problems = _reports(services, seen)
+        reports, kept, problems = _reports(services, seen)
         asked.result()
     tables = tuple(
         TableStatus(
@@ -119,6 +146,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
             slo_target(services, each.table),
             reports.get(each.table),
             services.connects.view(each.entry),
+            kept.get(each.table),
         )
         for each in seen.tables
     )
@@ -127,13 +155,14 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
 
 def _reports(
     services: Services, seen: Survey
-) -> tuple[dict[TableName, SloReport], tuple[CdcError, ...]]:
+) -> tuple[dict[TableName, SloReport], dict[TableName, Retained], tuple[CdcError, ...]]:
     if seen.problems:
-        return {}, ()
+        return {}, {}, ()
     try:
-        return slo_reports(services, seen.tables, seen.at), ()
+        reports = slo_reports(services, seen.tables, seen.at)
+        return reports, retained(services, seen.tables, seen.at), ()
     except TransientError as problem:
-        return {}, (problem,)
+        return {}, {}, (problem,)
 
 
 def _slo_dict(target: SloTarget, report: SloReport | None) -> dict[str, Any] | None:
@@ -171,6 +200,17 @@ def _connector_dict(view: ConnectorView) -> dict[str, Any] | None:
     }
 
 
+def _first_word(each: TableStatus) -> str:
+    """The words of ``state`` before there were others: programs compare with them."""
+    if each.condition is Condition.REPLICATING:
+        return _CURRENT
+    if each.condition is Condition.SNAPSHOTTING:
+        lag = each.survey.lag_seconds(each.at)
+        is_near = lag is not None and lag <= each.target.within_seconds
+        return _CURRENT if is_near else Condition.LAGGING.value
+    return each.condition.value
+
+
 def _other_dict(other: OtherTopic) -> dict[str, str | None]:
     return {"topic": other.topic, "holds": other.holds, "looked_at": _iso(other.looked_at)}
 
@@ -205,7 +245,9 @@ def _failure_dict(view: TableSurvey) -> dict[str, Any] | None:
         "message": failure.message,
         "attempts": failure.attempts,
         "needs_person": failure.needs_person,
-        "retry_at": _iso(failure.retry_at),
+        "retry_at": None if failure.stopped else _iso(failure.retry_at),
+        "since": _iso(failure.began),
+        "stopped": failure.stopped,
     }
 
 

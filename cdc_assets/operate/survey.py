@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.desired import NOTHING, Desired
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.log.rounds import in_rounds
 from cdc_assets.operate.failures import Failure
@@ -26,15 +27,22 @@ T = TypeVar("T")
 
 
 class Condition(StrEnum):
-    """A table's state, in a word."""
+    """A table's state, in a word; see `cdc_assets.operate.states` for since when, and why."""
 
     NEW = "NEW"
-    CURRENT = "CURRENT"
+    SNAPSHOTTING = "SNAPSHOTTING"
+    REPLICATING = "REPLICATING"
     LAGGING = "LAGGING"
     WAITING = "WAITING"
+    PAUSED = "PAUSED"
     FAILING = "FAILING"
+    REBUILDING = "REBUILDING"
     UNKNOWN = "UNKNOWN"
     DROPPED = "DROPPED"
+
+
+SNAPSHOT_REST: Final = timedelta(minutes=1)
+"""So long after rows of a snapshot were published, with nothing unread, more of them may come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,7 @@ class TableSurvey:
     ``state`` is None for a table that is not in the lake yet, ``marks`` for a topic that
     Kafka does not have (or if Kafka was not asked), ``oldest_unread`` if nothing is unread.
     ``has_moved``: the topics that a waiting table waits for are not where they were.
+    ``desired``: what people want of it.
     """
 
     entry: TableEntry
@@ -52,6 +61,7 @@ class TableSurvey:
     oldest_unread: datetime | None
     failure: Failure | None
     has_moved: bool = False
+    desired: Desired = NOTHING
 
     @property
     def table(self) -> TableName:
@@ -98,20 +108,39 @@ class TableSurvey:
         """Whether it waits for the end of a transaction, and nothing has come."""
         return self.failure is not None and self.failure.is_waiting and not self.has_moved
 
+    def takes_snapshot(self, now: datetime) -> bool:
+        """Whether the rows that it was given last are a snapshot's, and more are expected."""
+        published = self.published
+        if published is None or not published.counts.get("r"):
+            return False
+        return bool(self.lag_changes) or now - published.published_at < SNAPSHOT_REST
+
     def condition(self, now: datetime, within_seconds: float) -> Condition:
-        """FAILING, WAITING, DROPPED, NEW, or by the age of the oldest unread record."""
+        """What people want comes first, then what holds it up, then how far it is."""
+        if self.desired.dropped is not None:
+            return Condition.DROPPED
+        if self.desired.reset is not None or self.desired.paused is not None:
+            return Condition.REBUILDING if self.desired.reset is not None else Condition.PAUSED
         if self.waits:
             return Condition.WAITING
         if self.failure is not None and not self.failure.is_waiting:
             return Condition.FAILING
+        if self.desired.rebuild is not None:
+            return Condition.REBUILDING
         if self.entry.dropped is not None and not self.lag_changes:
             return Condition.DROPPED
         if self.marks is None:
             return Condition.UNKNOWN
         if self.published is None:
             return Condition.NEW
+        if self.takes_snapshot(now):
+            return Condition.SNAPSHOTTING
+        return self._by_lag(now, within_seconds)
+
+    def _by_lag(self, now: datetime, within_seconds: float) -> Condition:
         lag = self.lag_seconds(now)
-        return Condition.CURRENT if lag is not None and lag <= within_seconds else Condition.LAGGING
+        is_near = lag is not None and lag <= within_seconds
+        return Condition.REPLICATING if is_near else Condition.LAGGING
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +163,7 @@ class Survey:
 
 
 def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = True) -> Survey:
-    """Look at Kafka (a few calls for all tables), the catalog and the failures.
+    """Look at Kafka (a few calls for all tables), the catalog, the failures and the wishes.
 
     A part that does not answer makes the fields that need it None and is named in
     ``problems``: this function itself does not raise for it.
@@ -146,6 +175,7 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
     """
     problems: list[CdcError] = []
     failures = _tried(services.failures.load, {}, problems)
+    desired = _tried(services.desired.load, {}, problems)
     topics = [entry.topic for entry in entries]
     awaited = {topic for each in failures.values() if each.hold for topic in each.hold.log_end}
     with ThreadPoolExecutor(1) as kafka:  # the log and the lake answer at the same time
@@ -154,7 +184,8 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
         marks = _tried(asked.result, {}, problems)
     tables = tuple(
         TableSurvey(each, states.get(each.table), marks.get(each.topic), None,
-                    failures.get(each.table), _has_moved(failures.get(each.table), marks))
+                    failures.get(each.table), _has_moved(failures.get(each.table), marks),
+                    desired.get(each.table, NOTHING))
         for each in entries
     )  # fmt: skip
     if ages and not problems:

@@ -26,6 +26,7 @@ from cdc_assets.orchestration.sensors import (
     watch_sensor,
 )
 from cdc_assets.orchestration.side_by_side import side_by_side
+from cdc_assets.orchestration.steering import STEERING_JOBS
 from cdc_assets.registry import Registry
 
 Made = TypeVar("Made")
@@ -45,7 +46,7 @@ SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     watch_sensor,
 )
 SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
-JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (rewind_job, history_job)
+JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (rewind_job, history_job, *STEERING_JOBS)
 """Beside those that schedules bring along."""
 
 

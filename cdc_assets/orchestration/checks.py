@@ -21,9 +21,11 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.failures import Failure
+from cdc_assets.operate.retained import Retained, retained
 from cdc_assets.operate.schema_drift import Drift, drifts
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
+from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, table_key
@@ -38,7 +40,10 @@ ERROR = dg.AssetCheckSeverity.ERROR
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of one check of one table; ``reason``: why the table does not go on."""
+    """The outcome of one check of one table.
+
+    ``reason``: why the table does not go on. ``notice``: for its page, as soon as it is known.
+    """
 
     asset: dg.AssetKey
     check: str
@@ -47,6 +52,7 @@ class Verdict:
     description: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    notice: str = ""
 
     @property
     def summary(self) -> str:
@@ -110,14 +116,16 @@ def verdicts(
     """
     reports = slo_reports(services, seen.tables, seen.at)
     services.connects.ask([each.entry for each in seen.tables])
+    kept = retained(services, seen.tables, seen.at)
     for each in seen.tables:
         entry = each.entry
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
         key = table_key(services.config, entry)
         yield offsets_verdict(key, each, history)
-        connector = services.connects.view(entry)
-        yield slo_verdict(key, SloFacts(each, target, reports[each.table], seen.at, connector))
+        connector, lost = services.connects.view(entry), kept.get(each.table, Retained())
+        facts = SloFacts(each, target, reports[each.table], seen.at, connector, lost)
+        yield slo_verdict(key, facts)
         yield schema_verdict(key, each, differing.get(each.table, Drift()))
 
 
@@ -191,6 +199,7 @@ class SloFacts:
     report: SloReport
     now: datetime
     connector: ConnectorView
+    retained: Retained = field(default_factory=Retained)
 
     @property
     def quarantined(self) -> int:
@@ -201,33 +210,66 @@ class SloFacts:
 def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
     """Judge the promise.
 
-    ERROR if it is broken, if the table stopped, while records lie in quarantine, or if its
-    connector has failed or is gone: what it does not bring is not counted as late. WARN if the
-    error budget burns too fast, or if the connector is held or Connect does not answer.
+    A table that people have paused or dropped promises nothing: the check says so, and how much
+    waits. Otherwise ERROR if it is broken, if the table stopped, or if its connector has failed or
+    is gone: what it does not bring is not counted as late; WARN if the error budget burns too fast,
+    or if the connector is held or Connect does not answer. In any case ERROR while records lie in
+    quarantine, or once the log has lost changes that were not merged, and WARN when it soon will.
     """
     failure, report, connector = facts.table.failure, facts.report, facts.connector
     stopped = failure is not None and failure.needs_person
     is_down = connector.working is Working.DOWN
-    broken = stopped or is_down or facts.quarantined > 0 or report.state is SloState.ERROR
-    reasons = (failure.message if failure else "", connector.trouble)
+    held = facts.table.desired.held is not None
+    is_missed = not held and (stopped or is_down or report.state is SloState.ERROR)
+    broken = is_missed or facts.quarantined > 0 or facts.retained.lost > 0
+    keeps = held or (report.state is SloState.OK and not connector.trouble)
     return Verdict(
         asset=key,
         check=CHECK_SLO,
-        passed=not broken and report.state is SloState.OK and not connector.trouble,
+        passed=not broken and keeps and not facts.retained.is_near,
         severity=ERROR if broken else WARN,
         description="; ".join(_slo_words(facts)),
-        reason="; ".join(filter(None, reasons)),
+        reason=_reason(facts),
+        notice=facts.retained.words(),
         metadata={
             **_slo_metadata(facts.target, report),
             **_lag_metadata(facts.table, facts.now),
             **_waiting_metadata(facts.table),
+            **loss_metadata(facts.retained),
             "records_quarantined": facts.quarantined,
         },
     )
 
 
+def _reason(facts: SloFacts) -> str:
+    """What makes the outcome another one; the hour of a loss moves with a table that lags."""
+    table, kept = facts.table, facts.retained
+    danger = "lost " if kept.lost else "soon lost " if kept.is_near else ""
+    if table.desired.held:
+        return danger + held_words(table.table, table.desired)
+    failure = table.failure
+    stopped = "stopped " if failure and failure.stopped else ""
+    words = (f"{stopped}{failure.message}" if failure else "", facts.connector.trouble)
+    return danger + "; ".join(filter(None, words))
+
+
+def _pause_words(facts: SloFacts) -> Iterator[str]:
+    table = facts.table
+    seconds = table.lag_seconds(facts.now)
+    yield held_words(table.table, table.desired)
+    if table.lag_changes:
+        oldest = f", the oldest for {seconds_text(seconds)}" if seconds is not None else ""
+        yield f"{table.lag_changes:,} changes wait{oldest}"
+
+
 def _slo_words(facts: SloFacts) -> Iterator[str]:
     report, failure = facts.report, facts.table.failure
+    if said := facts.retained.words():
+        yield said
+    if facts.table.desired.held:
+        yield from _pause_words(facts)
+    elif said := stopped_words(facts.table):
+        yield said
     yield f"{report.percent_within:.2f} % of {report.changes} changes in time"
     yield f"target {facts.target}"
     if report.state is SloState.WARN:
@@ -263,6 +305,15 @@ def _waiting_metadata(table: TableSurvey) -> dict[str, Any]:
         "waiting_since": dg.MetadataValue.timestamp(hold.since),
         "waiting_until": dg.MetadataValue.timestamp(hold.stops_at),
     }
+
+
+def loss_metadata(kept: Retained) -> dict[str, Any]:
+    """When changes are lost, as far as that is told."""
+    lost = {"changes_lost": kept.lost} if kept.lost else {}
+    if kept.overtaking is None:
+        return lost
+    at = dg.MetadataValue.timestamp(kept.overtaking.at)
+    return {**lost, "changes_lost_from": at}
 
 
 def _lag_metadata(table: TableSurvey, now: datetime) -> dict[str, Any]:

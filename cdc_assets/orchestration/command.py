@@ -27,6 +27,7 @@ from cdc_assets.errors import CdcError, ConfigError
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.operate.discovery import discover, find_table, replicated
 from cdc_assets.operate.services import Services
+from cdc_assets.operate.states import held_words, stopped_words
 from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.assets import table_asset
@@ -69,6 +70,23 @@ class Selection:
     source: str | None = None
     table: str | None = None
     until_caught_up: bool = False
+
+    def left_out(self, seen: Sequence[TableSurvey]) -> tuple[dict[TableName, str], Failed]:
+        """The tables that people hold, and those that count as failed for it, with the reason.
+
+        A table that has stopped is tried if it is named, as a person then means it.
+        """
+        held = {
+            each.table: held_words(each.table, each.desired) for each in seen if each.desired.held
+        }
+        if self.table is not None:
+            return held, dict(held)
+        stopped = {
+            each.table: f"{stopped_words(each)}: {each.failure.message}"
+            for each in seen
+            if each.failure is not None and each.failure.stopped and each.table not in held
+        }
+        return held, stopped
 
 
 @dataclass
@@ -130,6 +148,9 @@ class Work:
 def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
     """Merge what is due, or until what the log held at the start is merged.
 
+    Tables that people have paused or dropped are left out and named; if one was asked for by name,
+    that counts as failed. So do tables that have stopped, unless they are asked for by name.
+
     A table that waits for the end of a transaction is looked at again when the log has moved or
     its interval is over, and given up once that has found the log unmoved `PATIENCE_LOOKS` times.
 
@@ -143,8 +164,12 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
         entries = _selected(work.services, selection)
         first = survey(work.services, entries, ages=False).complete()
         goals = {each.table: each.marks.end for each in first.tables if each.marks}
+        held, failed = selection.left_out(first.tables)
+        work.failed.update(failed)
+        for table, words in held.items():
+            work.progress.console.print(Text(f"left out: {table}: {words}"))
         for each in first.tables:
-            if each.lag_changes:
+            if each.lag_changes and each.table not in {*held, *failed}:
                 work.expect(each)
         while plans := _plans(work, entries, goals):
             for plan in plans:
@@ -231,7 +256,9 @@ def _plans(
         seen = survey(work.services, left, ages=False).complete()
         behind = [
             each for each in seen.tables
-            if each.table in goals and each.position.ranges_to(goals[each.table])
+            if each.table in goals
+            and not each.desired.held
+            and each.position.ranges_to(goals[each.table])
         ]  # fmt: skip
         work.given_up |= _given_up(behind, seen.at)
         behind = [each for each in behind if each.table not in work.given_up]

@@ -53,14 +53,19 @@ def is_due(
 ) -> bool:
     """Whether there is something to do for a table, nobody is at it, and it need not wait.
 
+    Nothing is done for a table that people have paused or dropped, whoever asks; nor for one that
+    has stopped, unless that is a person.
+
     There is something to do if changes are unread, if its topic vanished (the run then says
     what that means), or if it failed before: a run without changes shows that it is well. A table
     that waits for a transaction is looked at when the log has moved, or its interval is over:
     until then a run could merge nothing, whoever starts it.
     """
-    if table.table in busy or not _has_work(table):
+    if table.table in busy or table.desired.held or not _has_work(table):
         return False
-    waits = table.failure is not None and not table.has_moved and now < table.failure.retry_at
+    failure = table.failure
+    is_not_yet = failure is not None and now < failure.retry_at and not table.has_moved
+    waits = is_not_yet or (failure is not None and failure.stopped)
     return not waits or (ignore_backoff and not table.waits)
 
 

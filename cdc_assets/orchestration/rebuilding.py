@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
+from cdc_assets import desired
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConflictError
@@ -58,7 +59,7 @@ def run_rebuild(config: ReplicationConfig, table: str, wish: Wish) -> bool:
     spark = spark_resource(config)
     try:
         rebuild = Rebuild(config, spark.session, entry, f"rebuild-{uuid.uuid4()}", services.clock)
-        done = _Rebuilding(entry, rebuild, wish, Console()).run()
+        done = _Rebuilding(entry, rebuild, wish, Console(), services).run()
     finally:
         spark.forget()
     if done and not (wish.dry_run or wish.abandon or wish.forget):
@@ -72,6 +73,7 @@ class _Rebuilding:
     rebuild: Rebuild
     wish: Wish
     out: Console
+    services: Services
 
     def run(self) -> bool:
         wish, table = self.wish, self.entry.table
@@ -81,11 +83,13 @@ class _Rebuilding:
             return True
         if wish.abandon:
             dropped = self.rebuild.abandon()
+            self._ended()
             said = "what was built so far is dropped" if dropped else "no rebuild was begun"
             self.out.print(f"{table}: {said}; the table is as it was")
             return True
         standing = self.rebuild.standing()
         if standing.swapped:
+            self._ended()
             self.rebuild.tidy()
             self.out.print(f"{table}: a rebuild had been swapped in and was tidied up")
             return True
@@ -95,6 +99,7 @@ class _Rebuilding:
         return self._build(standing)
 
     def _build(self, standing: Standing) -> bool:
+        self._begins()
         begin = self.rebuild.begin(standing, from_now=self.wish.from_snapshot)
         for _ in range(TRIES):
             self._fill(standing)
@@ -106,6 +111,7 @@ class _Rebuilding:
                 self.out.print(f"{self.entry.table}: {error.what}: once more")
                 continue
             if swapped:
+                self._ended()
                 self.rebuild.tidy()
                 self.out.print(
                     f"{self.entry.table}: swapped in. The old rows are kept as the tag "
@@ -115,6 +121,17 @@ class _Rebuilding:
                 return True
         what = "other runs kept publishing while the new table was swapped in"
         raise ConflictError(what, where=f"table={self.entry.table}", remedy="run it again")
+
+    def _begins(self) -> None:
+        """The table is known to be built anew, also while nobody works at it."""
+        book, table = self.services.desired, self.entry.table
+        if book.of(table).rebuild is None:
+            wanted = desired.Wanted(self.services.clock(), "cdc-assets rebuild")
+            book.put(table, desired.Wish.REBUILD, wanted)
+
+    def _ended(self) -> None:
+        """Before the table beside goes: what is left to do shows by that one alone."""
+        self.services.desired.remove(self.entry.table, desired.Wish.REBUILD)
 
     def _fill(self, standing: Standing) -> None:
         for batch in self.rebuild.fill(standing):

@@ -15,6 +15,9 @@ What is merged depends on how the run was started:
 - *replay* (a backfill, or a range of partitions): the chosen hours once more, then what of
   them was not merged yet.
 - *by hand* (one partition): like a tail; if that hour is over and held nothing new, replay it.
+
+Into a table that people have paused or dropped nothing is merged: a tail lets it go, before its
+next batch at the latest; the others fail, and say how to resume it.
 """
 
 from __future__ import annotations
@@ -25,20 +28,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, StalledError, TransientError
+from cdc_assets.errors import CdcError, HeldError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.ddl import among_rows
 from cdc_assets.operate.discovery import add_seen, replicated
 from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Services
+from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration.checks import unjudged, verdicts_of
 from cdc_assets.orchestration.failing import (
@@ -70,6 +74,9 @@ if TYPE_CHECKING:
 
 BACKFILL_TAG = "dagster/backfill"
 RANGE_TAG = "dagster/asset_partition_range_start"
+
+LOOK_SECONDS: Final = 2.0
+"""A long turn looks so often whether people want it to end."""
 
 OnBatch = Callable[["BatchResult"], None]
 Event = dg.AssetMaterialization | dg.MaterializeResult | dg.AssetObservation | dg.AssetCheckResult
@@ -124,6 +131,7 @@ class TableRun:
     _has_checks: bool = False
     _turn: Turn | None = None
     _deadline: float = 0.0
+    _looked: float = float("-inf")
     _idle: Services = field(init=False)
 
     def __post_init__(self) -> None:
@@ -147,7 +155,7 @@ class TableRun:
         except Exception as error:
             failure = failure_of(self.entry, error)
             last_try = not failure.allow_retries or self.context.retry_number >= MAX_RETRIES
-            if last_try and not self._replaying:
+            if last_try and not self._replaying and not isinstance(error, HeldError):
                 self._remember(error)
             if last_try:
                 self._turns.leave(self._step, self.entry)
@@ -202,15 +210,43 @@ class TableRun:
     def _work(self) -> Iterator[Event]:
         if not self._turns.stays:
             with self._my_turn():
-                yield from self._once()
+                if not (yield from self._is_let_go()):
+                    yield from self._once()
             return
         ends: Ends | None = {}
         while ends is not None:
             with self._my_turn():
-                if (yield from self._catch_up(ends)):
+                if (yield from self._is_let_go()) or (yield from self._catch_up(ends)):
                     return
             ends = self._rest()
         yield self._known_result()
+
+    def _is_let_go(self) -> Generator[Event, None, bool]:
+        """Whether people want nothing to be merged; then the step ends here.
+
+        Raises:
+            HeldError: if they have asked for this very run.
+        """
+        said = self._held_words()
+        if not said:
+            return False
+        if intention_of(self.context.run) is not Intention.TAIL:
+            what, _, remedy = said.partition(" → ")
+            raise HeldError(what, where=f"table={self.entry.table}", remedy=remedy)
+        self.context.log.info(f"{self.entry.table}: {said}")
+        self._turns.let_go(lambda: self._idle.desired.of(self.entry.table).held is None)
+        yield self._known_result() if self._has_checks else self._quiet_result()
+        return True
+
+    def _held_words(self) -> str:
+        self._looked = time.monotonic()
+        return held_words(self.entry.table, self._idle.desired.of(self.entry.table))
+
+    @property
+    def _is_held(self) -> bool:
+        """Looked at between batches; not so often that this costs more than they do."""
+        is_due = time.monotonic() - self._looked >= LOOK_SECONDS
+        return is_due and bool(self._held_words())
 
     def _catch_up(self, ends: Ends) -> Generator[Event, None, bool]:
         """One turn of a run that stays.
@@ -407,6 +443,8 @@ class TableRun:
                 return
             self._tell(batch)
             yield batch
+            if self._is_held:
+                return
             if until is not None and self._is_enough(batch.end, until):
                 return
 
@@ -444,7 +482,8 @@ class TableRun:
         return Lag(changes, max(0.0, seconds))
 
     def _checks(self) -> Iterator[dg.AssetCheckResult]:
-        yield from (each.result() for each in verdicts_of(self.services, self._survey()))
+        seen = self._survey(ages=True)
+        yield from (each.result() for each in verdicts_of(self.services, seen))
 
     def _checks_despite(self, failure: dg.Failure) -> Iterator[dg.AssetCheckResult]:
         """The checks of a run that fails: without them they would only be said to have failed.
@@ -452,7 +491,7 @@ class TableRun:
         A step has one result of each: what comes after that is told without the run.
         """
         try:
-            found = verdicts_of(self.services, self._survey())
+            found = verdicts_of(self.services, self._survey(ages=True))
         except CdcError:  # what keeps them from looking is rarely another thing
             found = unjudged(self.config, self.entry, failure.description or "")
         if not self._has_checks:
@@ -491,12 +530,14 @@ class TableRun:
     def _remember_as(self, kind: FailureKind, message: str, hold: Hold | None) -> None:
         table, now = self.entry.table, self.services.clock()
         try:
-            self.services.failures.record(table, kind, message, now, hold)
+            self.services.failures.record(
+                table, kind, message, now, hold, give_up_after=self.config.runs.give_up_after
+            )
         except TransientError as problem:
             self.context.log.warning(f"{table}: its failure could not be remembered: {problem}")
 
-    def _survey(self) -> TableSurvey:
-        return survey(self.services, [self.entry], ages=False).complete().tables[0]
+    def _survey(self, *, ages: bool = False) -> TableSurvey:
+        return survey(self.services, [self.entry], ages=ages).complete().tables[0]
 
     def _is_over(self, window: HourWindow) -> bool:
         return window.is_closed(self.services.clock())

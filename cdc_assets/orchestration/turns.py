@@ -144,6 +144,7 @@ class Turns:
         self._queue: list[_Waiting] = []
         self._resting: dict[str, _Resting] = {}
         self._turned: dict[str, float] = {}
+        self._let_go: list[Callable[[], bool]] = []
         self._looker: threading.Thread | None = None
         self._began = self._moved = clock()
         self._over = threading.Event()
@@ -204,6 +205,14 @@ class Turns:
             self._assign()
         if was_left:
             round_.readings.leave(entry)
+
+    def let_go(self, is_back: Callable[[], bool]) -> None:
+        """A table left because people want nothing to be merged into it.
+
+        Once they do again, the run ends, so that the next one has the table.
+        """
+        with self._lock:
+            self._let_go.append(is_back)
 
     def _begin(self, table: str) -> tuple[Place, _Round]:
         mine = _Waiting(table)
@@ -326,7 +335,7 @@ class Turns:
                     self.end()
                 elif self._clock() - asked >= WANTED_SECONDS:
                     asked = self._clock()
-                    if stay.is_wanted():
+                    if stay.is_wanted() or self._is_back():
                         self.end()
             except CdcError as error:
                 _log.warning("the run ends, as it cannot look after its topics: %s", error)
@@ -334,6 +343,11 @@ class Turns:
             except Exception:
                 _log.exception("the run ends, as it cannot look after its topics")
                 self.end()
+
+    def _is_back(self) -> bool:
+        with self._lock:
+            let_go = tuple(self._let_go)
+        return any(is_back() for is_back in let_go)
 
     def _wake(self, stay: Stay) -> None:
         with self._lock:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.desired import NOTHING, DesiredBook
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.rebuild import Rebuild
@@ -117,12 +118,17 @@ def test_a_log_that_lost_its_beginning_waits_for_a_snapshot(pipeline: Make) -> N
     table = three(pipeline)
     spoil(table)
     assert not rebuilt(table, from_snapshot=True)
+    desired, name = DesiredBook.beside(table.config.registry), table.entry(TABLE).table
+    wanted = desired.of(name).rebuild
+    assert wanted is not None, "it is known to be built anew while nobody works at it"
     table.produce(TABLE, [made(3, "C", 50, "u")])
     assert not rebuilt(table)
     table.merge(TABLE)
     assert names(table) == {3: "C"}, "readers see the old table as long as it takes"
     table.produce(TABLE, [snapshot_row(1, "a", "first"), snapshot_row(3, "C", "last")])
+    assert desired.of(name).rebuild == wanted
     assert rebuilt(table)
+    assert desired.of(name) == NOTHING
     assert names(table) == {1: "a", 3: "C"}
 
 

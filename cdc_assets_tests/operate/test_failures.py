@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -36,7 +37,12 @@ def test_failures_are_read_back_and_counted(book: FailureBook) -> None:
     book.record(ORDERS, FailureKind.TERMINAL, "the topic was recreated", AT)
     book.record(ORDERS, FailureKind.TRANSIENT, "Spark does not answer", AT + timedelta(hours=1))
 
-    expected = Failure(AT + timedelta(hours=1), FailureKind.TRANSIENT, "Spark does not answer", 2)
+    later = AT + timedelta(hours=1)
+    expected = Failure(
+        later, FailureKind.TRANSIENT, "Spark does not answer", 2,
+        since=AT, retried=1, retried_since=later,
+    )  # fmt: skip
+    assert book.load_one(ORDERS) == expected
     assert book.load() == {ORDERS: expected}
 
 
@@ -132,3 +138,61 @@ def test_a_topic_that_moved_ends_the_wait() -> None:
     assert not hold().has_moved(ends)
     assert not hold().has_moved({})
     assert hold().has_moved(ends | {"shop.transaction": OffsetVector.of({0: 1})})
+
+
+DAY = timedelta(days=1)
+
+
+def failing(book: FailureBook, hours: float, kind: FailureKind = FailureKind.TRANSIENT) -> Failure:
+    """Fails at this hour; what may pass by itself is tried again for a day."""
+    return book.record(ORDERS, kind, "x", AT + timedelta(hours=hours), give_up_after=DAY)
+
+
+def test_what_does_not_pass_by_itself_stops_after_a_while(book: FailureBook) -> None:
+    found = [failing(book, hours) for hours in (0, 6, 12, 18, 23.9)]
+    assert not any(each.stopped or each.needs_person for each in found)
+    last = failing(book, 24)
+    assert last.stopped
+    assert last.needs_person
+    assert (last.began, last.attempts) == (AT, 6)
+    assert book.load_one(ORDERS) == last, "it is remembered"
+    assert failing(book, 25).stopped, "an attempt by hand that fails starts nothing"
+    assert failing(book, 26, FailureKind.TERMINAL).stopped
+    book.clear(ORDERS)
+    assert not failing(book, 27).stopped
+
+
+def test_unknown_outcomes_count_together_with_what_is_transient(book: FailureBook) -> None:
+    for hours in (0, 6, 12, 18):
+        failing(book, hours)
+    assert failing(book, 24, FailureKind.OUTCOME_UNKNOWN).stopped
+
+
+def test_time_in_which_nobody_tried_does_not_stop_a_table(book: FailureBook) -> None:
+    failing(book, 0)
+    assert not failing(book, 100).stopped
+
+
+def test_a_remedy_that_took_days_is_not_held_against_a_table(book: FailureBook) -> None:
+    for hours in range(0, 72, 6):
+        assert not failing(book, hours, FailureKind.TERMINAL).stopped
+    assert [failing(book, 72 + hours).stopped for hours in (0, 1, 2, 3, 4, 5)] == [False] * 6
+    assert failing(book, 96).stopped
+
+
+def test_without_a_bound_it_is_tried_for_ever(book: FailureBook) -> None:
+    for day in range(30):
+        made = book.record(ORDERS, FailureKind.TRANSIENT, "x", AT + day * DAY)
+    assert not made.stopped
+
+
+def test_what_an_earlier_version_wrote_is_read(book: FailureBook, tmp_path: Path) -> None:
+    book.record(ORDERS, FailureKind.TRANSIENT, "x", AT)
+    file = tmp_path / "failures" / "shop.public.orders.json"
+    fields = json.loads(file.read_text())
+    old = {name: fields[name] for name in ("table", "at", "kind", "message", "attempts")}
+    file.write_text(json.dumps(old))
+    found = book.load_one(ORDERS)
+    assert found == Failure(AT, FailureKind.TRANSIENT, "x")
+    assert found is not None
+    assert found.began == AT

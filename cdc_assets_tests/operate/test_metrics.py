@@ -84,7 +84,7 @@ def test_what_is_known_of_a_table_is_exposed_in_base_units(tmp_path: Path) -> No
     }
     state = {**ORDERS, "cdc_assets_table_state": "FAILING"}
     assert value(text, "table_state", state) == 1
-    assert value(text, "table_state", {**state, "cdc_assets_table_state": "CURRENT"}) == 0
+    assert value(text, "table_state", {**state, "cdc_assets_table_state": "REPLICATING"}) == 0
 
 
 @pytest.mark.unit

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
@@ -10,8 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from cdc_assets.desired import Wanted, Wish
 from cdc_assets.operate.failures import FailureKind
+from cdc_assets.operate.render import render_status
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import Status, read_status
 from cdc_assets.registry import RegistryFile
@@ -24,7 +28,7 @@ def states(status: Status) -> dict[str, str]:
 
 @pytest.mark.stack
 def test_each_table_has_its_state(world: World) -> None:
-    for table in ("current", "failing", "late", "new", "waiting"):
+    for table in ("current", "failing", "late", "new", "paused", "waiting"):
         world.topic(table)
     entries = {entry.table.name: entry for entry in world.discover()}
     world.produce(entries["current"].topic, [NOW])
@@ -34,16 +38,34 @@ def test_each_table_has_its_state(world: World) -> None:
     world.produce(entries["waiting"].topic, [NOW - timedelta(seconds=2)] * 3)
     world.publish(entries["waiting"].target, {0: 0}, {0: 2})
     world.services.failures.record(entries["failing"].table, FailureKind.TERMINAL, "no key", NOW)
+    world.produce(entries["paused"].topic, [NOW - timedelta(hours=1)] * 3)
+    world.publish(entries["paused"].target, {0: 0}, {0: 1})
+    wanted = Wanted(NOW, "cdc-assets pause")
+    world.services.desired.put(entries["paused"].table, Wish.PAUSED, wanted)
 
     status = read_status(world.services)
     assert states(status) == {
-        "current": "CURRENT",
+        "current": "REPLICATING",
         "failing": "FAILING",
         "late": "LAGGING",
         "new": "NEW",
-        "waiting": "CURRENT",
+        "paused": "PAUSED",
+        "waiting": "REPLICATING",
     }
     assert [each.table.name for each in status.failing] == ["failing"]
+    document = {each["table"]: each for each in json.loads(status.to_json())["tables"]}
+    words = {table.rpartition(".")[2]: each["state"] for table, each in document.items()}
+    assert words == states(status) | {"current": "CURRENT", "waiting": "CURRENT"}
+    paused = document["shop.public.paused"]
+    assert paused["condition"]["state"] == "PAUSED"
+    assert paused["condition"]["since"] == NOW.isoformat()
+    assert "cdc-assets resume --table shop.public.paused" in paused["condition"]["why"]
+    assert paused["desired"]["paused"]["by"] == "cdc-assets pause"
+    assert document["shop.public.late"]["desired"]["paused"] is None
+    shown = Console(record=True, width=200, file=io.StringIO())
+    render_status(status, shown)
+    text = shown.export_text()
+    assert "shop.public.paused (2 changes wait): paused since 2026-03-04 12:30:00Z" in text
 
 
 @pytest.mark.stack

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from cdc_assets.desired import Wanted, Wish
 from cdc_assets.operate.failures import FailureKind
+from cdc_assets.operate.status import read_status
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE
 from cdc_assets.orchestration.sensors import discover_sensor, promise_sensor, replicate_sensor
@@ -197,6 +199,46 @@ class TestReplicate:
         world.now = NOW + timedelta(seconds=seconds)
         assert tick(replicate(world, loaded), instance).run_requests
 
+    def test_a_paused_table_gets_no_run_until_it_is_resumed(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        for table in ("items", "orders"):
+            world.produce(world.topic(table), [NOW])
+        loaded = world.discover()
+        orders = next(each.table for each in loaded if each.table.name == "orders")
+        world.services.desired.put(orders, Wish.PAUSED, Wanted(NOW))
+
+        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        assert [key.path[-1] for key in request.asset_selection or ()] == ["items"]
+        items = next(each for each in loaded if each.table.name == "items")
+        world.publish(items.target, {0: 0}, {0: 1})
+        said = skipped(tick(replicate(world, loaded), instance))
+        assert "paused or dropped: shop.public.orders" in said
+        world.services.desired.remove(orders, Wish.PAUSED)
+        requests = tick(replicate(world, loaded), instance).run_requests or ()
+        assert "shop.public.orders" in requests[0].tags[TAG_TABLE]
+
+    def test_a_table_that_has_stopped_gets_no_run(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW])
+        loaded = world.discover()
+        (entry,) = loaded
+        for minute in range(6):
+            world.services.failures.record(
+                entry.table, FailureKind.TRANSIENT, "no answer", NOW + timedelta(minutes=minute),
+                give_up_after=timedelta(minutes=5),
+            )  # fmt: skip
+        world.now = NOW + timedelta(days=3)
+        result = tick(replicate(world, loaded), instance)
+        assert not result.run_requests
+        assert "stopped until they are resumed: shop.public.orders" in skipped(result)
+        slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
+        assert slo.severity is dg.AssetCheckSeverity.ERROR
+        assert "stopped: it failed 6 times since 2026-03-04 12:30:00Z" in (slo.description or "")
+        world.services.failures.clear(entry.table)
+        assert tick(replicate(world, loaded), instance).run_requests
+
     def test_a_backlog_gets_a_run_of_its_own(
         self, world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -280,6 +322,68 @@ class TestReplicationSlo:
         assert slo.severity is dg.AssetCheckSeverity.ERROR
         assert "failing: no key" in (slo.description or "")
 
+    def test_a_paused_table_is_not_red_and_says_what_waits(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW - timedelta(minutes=6)] * 3)
+        loaded = world.discover()
+        (entry,) = loaded
+        wanted = Wanted(NOW - HOUR, "pause_tables", "index is rebuilt")
+        world.services.failures.record(entry.table, FailureKind.TERMINAL, "no key", NOW)
+        world.services.desired.put(entry.table, Wish.PAUSED, wanted)
+
+        slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
+        assert slo.passed
+        assert (slo.description or "").startswith(
+            "paused since 2026-03-04 11:30:00Z by pause_tables: index is rebuilt → cdc-assets "
+            "resume --table shop.public.orders; 3 changes wait, the oldest for 6 min"
+        )
+        world.services.desired.remove(entry.table, Wish.PAUSED)
+        slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
+        assert not slo.passed, "what was held back counts again"
+
+    def test_changes_that_will_be_lost_are_told_in_time_with_the_hour(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        """By the real clock: Kafka may delete what is older than it keeps it."""
+        world.now = datetime.now(UTC)
+        topic = world.topic("orders", retention_ms=str(2 * 3_600_000))
+        world.produce(topic, [world.now - timedelta(minutes=50)] * 4)
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 1})
+        world.services.desired.put(entry.table, Wish.PAUSED, Wanted(world.now))
+        sensor = promise(world, loaded)
+
+        first = tick(sensor, instance)
+        assert evaluations(first)["replication_slo"].passed, "there is more than an hour left"
+        assert observed(first) == []
+        world.now += timedelta(minutes=20)
+        second = tick(sensor, instance, first.cursor)
+        slo = evaluations(second)["replication_slo"]
+        assert (slo.passed, slo.severity) == (False, dg.AssetCheckSeverity.WARN)
+        lost_from = world.now + timedelta(minutes=50)
+        said = f"from {lost_from:%Y-%m-%d %H:%M}Z on changes that wait will be lost (retention.ms)"
+        assert (slo.description or "").startswith(said)
+        assert "paused since" in (slo.description or "")
+        told = slo.metadata["changes_lost_from"].value
+        assert abs(float(str(told)) - lost_from.timestamp()) < 1
+        assert [said in each for each in observed(second)] == [True]
+        status = json.loads(read_status(world.services, [entry]).to_json())["tables"][0]
+        assert status["retention"]["by"] == "retention.ms"
+        assert status["retention"]["is_near"] is True
+        third = tick(sensor, instance, second.cursor)
+        assert observed(third) == [], "once"
+
+        world.lose(topic, 3)
+        slo = evaluations(tick(sensor, instance, third.cursor))["replication_slo"]
+        assert (slo.passed, slo.severity) == (False, dg.AssetCheckSeverity.ERROR)
+        assert "retention has overtaken it: 2 changes are lost" in (slo.description or "")
+        world.services.desired.remove(entry.table, Wish.PAUSED)
+        world.publish(entry.target, {0: 1}, {0: 4})
+        last = tick(sensor, instance, third.cursor)
+        assert observed(last) == ["what waits is no longer about to be lost"]
+
     def test_a_hole_between_publishes_is_found(
         self, world: World, instance: dg.DagsterInstance
     ) -> None:
@@ -349,6 +453,11 @@ def evaluations(result: dg.SensorResult) -> dict[str, dg.AssetCheckEvaluation]:
         for event in result.asset_events
         if isinstance(event, dg.AssetCheckEvaluation)
     }
+
+
+def observed(result: dg.SensorResult) -> list[str]:
+    found = [each for each in result.asset_events if isinstance(each, dg.AssetObservation)]
+    return [each.description or "" for each in found]
 
 
 def kinds(result: dg.SensorResult) -> list[str]:

@@ -9,7 +9,9 @@ import dagster as dg
 import pytest
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.desired import Wanted, Wish
 from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets.effects import Moment, hooked
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
@@ -256,3 +258,64 @@ def test_a_table_that_goes_right_again_is_no_longer_failing(
 
     assert tables.tail(instance, "orders", hour=THIS_HOUR).success
     assert remembered(tables) == {}
+
+
+def test_a_paused_table_keeps_its_place_whoever_asks(
+    tables: Tables, instance: dg.DagsterInstance
+) -> None:
+    for table in ("items", "orders"):
+        tables.create_topic(f"public.{table}")
+        tables.change(table, "c", 1, NOW)
+    assert tables.tail(instance, "items", "orders", hour=THIS_HOUR).success
+    for table in ("items", "orders"):
+        tables.change(table, "c", 2, NOW)
+    desired = Services(tables.config).desired
+    orders = tables.entry("public.orders")
+    desired.put(orders.table, Wish.PAUSED, Wanted(NOW, "cdc-assets pause", "index is rebuilt"))
+    before = tables.lake.state(orders.target)
+
+    run = tables.tail(instance, "items", "orders", hour=THIS_HOUR)
+    assert run.success, "a run that was queued before lets it go"
+    assert numbers(run, "records") == [0]
+    assert len(tables.rows("public.items")) == 2
+    asked = {
+        "by hand": tables.run(instance, "orders", hour=THIS_HOUR),
+        "backfill": tables.replay(instance, "orders", THIS_HOUR, THIS_HOUR),
+    }
+    for who, result in asked.items():
+        assert not result.success, who
+        (event,) = result.get_step_failure_events()
+        said = event.step_failure_data.user_failure_data.description
+        assert "paused since" in said
+        assert "by cdc-assets pause: index is rebuilt" in said
+        assert f"cdc-assets resume --table {orders.table}" in said
+    assert remembered(tables) == {}, "that is no failure of the table"
+    after = tables.lake.state(orders.target)
+    assert before is not None
+    assert after is not None
+    assert after.snapshot_id == before.snapshot_id
+
+    desired.remove(orders.table, Wish.PAUSED)
+    assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+    assert len(tables.rows("public.orders")) == 2
+
+
+def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
+    tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.table_run.LOOK_SECONDS", 0.0)
+    tables.create_topic("public.orders")
+    for n in range(1, 8):
+        tables.change("orders", "c", n, NOW)
+    desired, orders = Services(tables.config).desired, tables.entry("public.orders")
+
+    def pause_amid(point: str, moment: Moment) -> None:
+        if point == "spark: append rows" and moment is Moment.BEFORE:
+            desired.put(orders.table, Wish.PAUSED, Wanted(NOW))
+
+    with hooked(pause_amid):
+        assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+    assert len(tables.rows("public.orders")) == 3, "the batch that had begun is published"
+    desired.remove(orders.table, Wish.PAUSED)
+    assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+    assert len(tables.rows("public.orders")) == 7

@@ -244,6 +244,22 @@ def test_a_run_is_over_for_another_ones_sake(monkeypatch: pytest.MonkeyPatch) ->
     assert rests(Log({"a": 5}, wanted=True).turns(SOON, "a"), "a", 5) is None
 
 
+def test_a_run_is_over_once_a_table_that_was_let_go_is_wanted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.turns.WANTED_SECONDS", 0.0)
+    asked: list[bool] = []
+
+    def is_back() -> bool:
+        asked.append(len(asked) == 3)
+        return asked[-1]
+
+    turns = Log({"a": 5}).turns(SOON, "a", "b")
+    turns.let_go(is_back)
+    assert rests(turns, "a", 5) is None
+    assert asked == [False, False, False, True], "it stays until then"
+
+
 def test_a_run_is_over_when_kafka_does_not_answer() -> None:
     assert rests(Log({"a": 5}, is_down=True).turns(SOON, "a"), "a", 5) is None
 

@@ -145,7 +145,7 @@ def test_a_run_that_waits_succeeds_and_is_not_started_again_until_the_log_has_mo
     assert source.tick(instance).run_requests, "the transaction topic has moved"
     assert source.run(instance, monkeypatch)
     assert source.held() is None
-    assert source.condition() is Condition.CURRENT
+    assert source.condition() is Condition.REPLICATING
     assert len(source.rows(TABLE)) == 3
 
 

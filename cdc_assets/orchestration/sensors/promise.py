@@ -45,6 +45,8 @@ INTERVAL_SECONDS: Final = 60
 REPEAT_AFTER: Final = timedelta(minutes=15)
 HOURS_AT_ONCE: Final = 48
 
+OVER: Final = "what waits is no longer about to be lost"
+
 
 @dataclass
 class Memory:
@@ -80,9 +82,11 @@ def promise_sensor(
         changed = {event.asset_key for event in closed}
         differing = drifts_of(services, seen)
         news = [_observation(config, each) for each in follow_drops(services, seen, differing)]
+        judged = list(verdicts(services, seen, differing))
+        news += [each for verdict in judged for each in _notices(verdict, memory, seen.at)]
         evaluations = [
             verdict.evaluation()
-            for verdict in verdicts(services, seen, differing)
+            for verdict in judged
             if _is_news(verdict, memory, seen.at, force=verdict.asset in changed)
         ]
         said = f"{len(evaluations)} checks written for {len(entries)} tables, without a run"
@@ -101,6 +105,16 @@ def promise_sensor(
 
 def _observation(config: ReplicationConfig, news: DropNews) -> dg.AssetObservation:
     return dg.AssetObservation(table_key(config, news.entry), description=news.words)
+
+
+def _notices(verdict: Verdict, memory: Memory, now: datetime) -> Iterator[dg.AssetObservation]:
+    """On the table's page, once, what cannot wait for its next run; and once that it is over."""
+    name = f"{verdict.asset.to_user_string()}:notice:{verdict.check}"
+    if verdict.notice and name not in memory.checks:
+        memory.checks[name] = ("", now.timestamp())
+        yield dg.AssetObservation(verdict.asset, description=verdict.notice)
+    elif not verdict.notice and memory.checks.pop(name, None) is not None:
+        yield dg.AssetObservation(verdict.asset, description=OVER)
 
 
 def _is_news(verdict: Verdict, memory: Memory, now: datetime, *, force: bool) -> bool:

@@ -117,6 +117,7 @@ def recent(
         for each in seen.tables
         if each.table not in left_out
         and each.failure is None
+        and each.desired.held is None
         and each.published is not None
         and seen.at - each.published.published_at < RECENT
     ]
@@ -169,12 +170,23 @@ def _longest(config: ReplicationConfig, entry: TableEntry) -> float:
 def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSurvey]) -> str:
     if due:
         return f"{len(due)} tables are due; waiting for a free run"
-    held = [each for each in seen.tables if each.failure and each.table not in busy]
+    paused = [str(each.table) for each in seen.tables if each.desired.held]
+    held = [
+        each for each in seen.tables
+        if each.failure and each.table not in busy and not each.desired.held
+    ]  # fmt: skip
     said = f"{len(seen.tables)} tables: {len(busy)} in unfinished runs, the others read to the end"
-    failing = _again([each for each in held if not each.waits])
+    failing = _again([each for each in held if not each.waits and not _is_stopped(each)])
+    stopped = ", ".join(str(each.table) for each in held if _is_stopped(each))
+    said += f"; paused or dropped: {', '.join(paused)}" if paused else ""
+    said += f"; stopped until they are resumed: {stopped}" if stopped else ""
     waiting = _again([each for each in held if each.waits])
     said += f"; failing: {failing}" if failing else ""
     return said + (f"; waiting for the end of a transaction: {waiting}" if waiting else "")
+
+
+def _is_stopped(table: TableSurvey) -> bool:
+    return table.failure is not None and table.failure.stopped
 
 
 def _again(tables: Sequence[TableSurvey]) -> str:

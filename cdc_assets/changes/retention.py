@@ -1,0 +1,131 @@
+"""When a log's retention overtakes a table that is behind: from when on changes are lost.
+
+Kafka deletes whole segments, the oldest first, each once its newest record is older than
+``retention.ms``. So no record goes before it is that old itself, and the first unread one goes
+before all others that are unread in its partition: its time and ``retention.ms`` make the earliest
+moment at which anything unread can be lost. It may be kept longer, by up to a segment.
+
+``retention.bytes`` says nothing of time. But once a partition has lost its beginning to it, it
+holds about as many records as it can; then an offset goes when as many more have come as lie
+before it. That is an estimate, by how fast records came within the last hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cdc_assets.changes.offsets import OffsetVector
+
+LONGEST_WARNING: Final = timedelta(hours=24)
+SHARE: Final = 0.5
+"""Warned is when less than this share of the retention is left, and less than a day."""
+
+EPOCH_SECONDS: Final = 86_400
+"""Times of the first day of 1970 are those of records without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a topic keeps records; None for ever, or if it only compacts.
+
+    Attributes:
+        age: ``retention.ms``.
+        size: ``retention.bytes``, of each partition.
+    """
+
+    age: timedelta | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Of one partition: what it holds, what is read of it, and how fast records come.
+
+    Attributes:
+        begin, end: of the log, next-to-read offsets.
+        position: where reading goes on.
+        per_second: records, within the last hour.
+    """
+
+    begin: int
+    end: int
+    position: int
+    per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaking:
+    """When unread changes begin to be lost.
+
+    Attributes:
+        at: at the earliest; of ``retention.bytes`` an estimate.
+        by: the setting that does it.
+        is_near: it is time to warn.
+    """
+
+    at: datetime
+    by: str
+    is_near: bool
+
+
+def overtaking(
+    retention: Retention, oldest_unread: datetime | None, paces: Iterable[Pace], now: datetime
+) -> Overtaking | None:
+    """When a topic's retention overtakes a table; None if it never does, or nothing tells.
+
+    Args:
+        retention: of the topic.
+        oldest_unread: the lowest time among the first unread records of its partitions.
+        paces: of the partitions that hold unread records.
+        now: aware.
+    """
+    found: list[Overtaking] = []
+    if retention.age is not None and oldest_unread is not None and _has_time(oldest_unread):
+        at = oldest_unread + retention.age
+        found.append(Overtaking(at, "retention.ms", _is_near(at - now, retention.age)))
+    if retention.size is not None:
+        found += [each for pace in paces if (each := _by_size(pace, now)) is not None]
+    return min(found, key=lambda each: each.at, default=None)
+
+
+def paces(
+    begin: OffsetVector, end: OffsetVector, position: OffsetVector, hour_ago: OffsetVector
+) -> tuple[Pace, ...]:
+    """Of the partitions that hold unread records.
+
+    Args:
+        begin: of the log.
+        end: likewise.
+        position: where reading goes on.
+        hour_ago: the first offsets of the last hour.
+    """
+    first, came_from = begin.as_dict(), hour_ago.as_dict()
+    return tuple(
+        Pace(
+            first.get(each.partition, 0),
+            each.end,
+            each.start,
+            (each.end - came_from.get(each.partition, each.end)) / 3600,
+        )
+        for each in position.ranges_to(end)
+    )
+
+
+def _by_size(pace: Pace, now: datetime) -> Overtaking | None:
+    """Only of a partition that has lost its beginning, and that records still come to."""
+    if pace.begin == 0 or pace.per_second <= 0:
+        return None
+    left = timedelta(seconds=max(0, pace.position - pace.begin) / pace.per_second)
+    held = timedelta(seconds=(pace.end - pace.begin) / pace.per_second)
+    return Overtaking(now + left, "retention.bytes", _is_near(left, held))
+
+
+def _is_near(left: timedelta, whole: timedelta) -> bool:
+    return left <= min(LONGEST_WARNING, whole * SHARE)
+
+
+def _has_time(at: datetime) -> bool:
+    return at.timestamp() >= EPOCH_SECONDS

@@ -1,0 +1,137 @@
+"""A table's state for people: the word, since when, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.desired import Desired
+from cdc_assets.operate.failures import Failure
+from cdc_assets.operate.survey import Condition, TableSurvey
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A state.
+
+    Attributes:
+        condition: in a word.
+        since: when it began; None where nothing tells.
+        why: in words, without values of rows.
+    """
+
+    condition: Condition
+    since: datetime | None
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        since = self.since.isoformat() if self.since else None
+        return {"state": self.condition.value, "since": since, "why": self.why}
+
+
+def standing_of(view: TableSurvey, now: datetime, within_seconds: float) -> Standing:
+    """The state of a table.
+
+    Args:
+        view: the table.
+        now: when it was looked at.
+        within_seconds: what its SLO promises.
+    """
+    condition = view.condition(now, within_seconds)
+    since = _since(view, condition, within_seconds)
+    return Standing(condition, since, _why(view, condition, within_seconds))
+
+
+def held_words(table: TableName, desired: Desired) -> str:
+    """Why nobody merges into a table, and how to go on; empty if somebody does."""
+    if desired.dropped is not None:
+        return f"dropped {desired.dropped.words()} → cdc-assets resume --table {table}"
+    if desired.reset is not None:
+        return f"a reset has begun {desired.reset.words()} → cdc-assets reset --table {table}"
+    if desired.paused is not None:
+        return f"paused {desired.paused.words()} → cdc-assets resume --table {table}"
+    return ""
+
+
+def stopped_words(view: TableSurvey) -> str:
+    """Why no sensor tries a failing table any more; empty if one does."""
+    failure = view.failure
+    if failure is None or not failure.stopped:
+        return ""
+    return (
+        f"stopped: it failed {failure.attempts} times since {failure.began:%Y-%m-%d %H:%M:%S}Z → "
+        f"cdc-assets resume --table {view.table}, once the reason is gone"
+    )
+
+
+def _since(view: TableSurvey, condition: Condition, within_seconds: float) -> datetime | None:
+    failure, desired = view.failure, view.desired
+    match condition:
+        case Condition.NEW:
+            return view.entry.discovered_at
+        case Condition.PAUSED:
+            return desired.paused.since if desired.paused else None
+        case Condition.DROPPED:
+            gone = view.entry.dropped
+            return desired.dropped.since if desired.dropped else gone.at if gone else None
+        case Condition.REBUILDING:
+            wanted = desired.reset or desired.rebuild
+            return wanted.since if wanted else None
+        case Condition.FAILING:
+            return failure.began if failure else None
+        case Condition.WAITING:
+            return failure.hold.since if failure and failure.hold else None
+        case Condition.LAGGING:
+            oldest = view.oldest_unread
+            return oldest + timedelta(seconds=within_seconds) if oldest else None
+        case _:
+            return None
+
+
+def _why(view: TableSurvey, condition: Condition, within_seconds: float) -> str:
+    lag = view.lag_changes
+    match condition:
+        case Condition.PAUSED:
+            return held_words(view.table, view.desired)
+        case Condition.DROPPED if view.desired.dropped is None:
+            return "the source no longer has the table"
+        case Condition.DROPPED:
+            return held_words(view.table, view.desired)
+        case Condition.REBUILDING if view.desired.reset is not None:
+            return held_words(view.table, view.desired)
+        case Condition.REBUILDING:
+            wanted = view.desired.rebuild
+            said = wanted.words() if wanted else ""
+            return f"it is built anew {said} → cdc-assets rebuild {view.table}"
+        case Condition.FAILING | Condition.WAITING:
+            return _of_failure(view, view.failure)
+        case Condition.NEW:
+            return "nothing of it was merged yet" if lag else "its topic holds no changes yet"
+        case Condition.SNAPSHOTTING:
+            return f"rows of a snapshot are merged, {lag or 0:,} records are unread"
+        case Condition.LAGGING:
+            return f"the oldest of {lag or 0:,} unread records is older than {within_seconds:g} s"
+        case Condition.REPLICATING:
+            return "all is merged" if not lag else f"{lag:,} records are unread, none of them late"
+        case Condition.UNKNOWN:
+            return "Kafka did not answer, or the topic is gone"
+
+
+def _of_failure(view: TableSurvey, failure: Failure | None) -> str:
+    stopped = stopped_words(view)
+    message = failure.message if failure else ""
+    return f"{stopped}: {message}" if stopped else message
+
+
+def seconds_text(seconds: float | None) -> str:
+    """``0.4 s``, ``12 s``, ``3 min``, ``5.2 h``; ``-`` if unknown."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

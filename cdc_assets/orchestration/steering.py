@@ -1,0 +1,94 @@
+"""`pause_tables`, `resume_tables`: jobs that do what the commands of these names do.
+
+A person starts them from the UI's launchpad, and names the tables there. What was done is in the
+run's log and, as an observation, on each table's page.
+"""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import dagster as dg
+from pydantic import Field
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate import steering
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.steering import Choice, Done, Order, Steered, chosen
+from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.registry import Registry, TableEntry
+
+STEERING: Final = "steering"
+"""`cdc/mode` of these runs: they are a person's, and kept."""
+
+Steer = Callable[[Services, Sequence[TableEntry], Order, steering.Say], Steered]
+
+
+class Tables(dg.Config):
+    """Which tables, and why."""
+
+    tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
+    source: str | None = Field(default=None, description="all of a source, or those of it")
+    every: bool = Field(default=False, description="all tables, where neither is given")
+    why: str = Field(default="", description="kept with it, and shown wherever it is")
+    dry_run: bool = Field(default=False, description="only say what would be done")
+
+    def choice(self) -> Choice:
+        """Which tables a person means."""
+        return Choice(self.source, tuple(self.tables), self.every)
+
+
+def pause_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """`cdc-assets pause`."""
+    return _job(config, "pause", steering.pause, "Merge nothing into tables.")
+
+
+def resume_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """`cdc-assets resume`."""
+    return _job(config, "resume", steering.resume, "Go on with paused or stopped tables.")
+
+
+def _job(config: ReplicationConfig, name: str, steer: Steer, about: str) -> dg.JobDefinition:
+    replication, job = config, named(config, f"{name}_tables")
+
+    @dg.op(name=named(config, name))
+    def steer_tables(context: dg.OpExecutionContext, config: Tables) -> None:
+        services = Services(replication)
+        order = Order(f"{job} {context.run_id}", config.why, config.dry_run)
+        told = teller(context, replication)
+        done = steer(services, chosen(services, config.choice()), order, told)
+        require_done(done)
+
+    @dg.job(name=job, description=about, tags=mode_tags(config, STEERING))
+    def steering_job() -> None:
+        steer_tables()
+
+    return steering_job
+
+
+def teller(context: dg.OpExecutionContext, config: ReplicationConfig) -> steering.Say:
+    """Says on a table's page what was done to it."""
+
+    def told(done: Done) -> None:
+        context.log.info(f"{done.table}: {done.words}")
+        if done.changed:
+            observed = dg.AssetObservation(table_key(config, done.entry), description=done.words)
+            context.log_event(observed)
+
+    return told
+
+
+def require_done(done: Steered) -> None:
+    """A run in which a table failed is red, and names it.
+
+    Raises:
+        dagster.Failure: then.
+    """
+    if done.failed:
+        text = "; ".join(f"{table}: {why}" for table, why in done.failed.items())
+        raise dg.Failure(text, allow_retries=False)
+
+
+STEERING_JOBS: Final = (pause_job, resume_job)
+"""All of them."""

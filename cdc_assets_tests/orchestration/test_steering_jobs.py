@@ -1,0 +1,78 @@
+"""What a person can do to tables from the UI: the same as by command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.desired import DesiredBook
+from cdc_assets.orchestration import build_definitions
+from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.world import registry_of, write_config
+
+pytestmark = pytest.mark.unit
+
+ORDERS = TableName("shop", "public", "orders")
+
+
+class Ui:
+    """Its launchpad, with the definitions of three tables."""
+
+    def __init__(self, config: ReplicationConfig, instance: dg.DagsterInstance) -> None:
+        registry = registry_of(config, "items", "orders", "users")
+        RegistryFile(config.registry).add(registry)
+        self.desired = DesiredBook.beside(config.registry)
+        self._definitions, self._instance = build_definitions(config, registry), instance
+
+    def launch(self, job: str, **config: Any) -> dg.ExecuteInProcessResult:
+        found = self._definitions.resolve_job_def(job)
+        run_config = {"ops": {job.partition("_")[0]: {"config": config}}}
+        return found.execute_in_process(
+            run_config, instance=self._instance, raise_on_error=False
+        )  # fmt: skip
+
+
+def told(result: dg.ExecuteInProcessResult) -> dict[str, str | None]:
+    found = [each.asset_observation_data.asset_observation for each in result.all_events
+             if each.event_type is dg.DagsterEventType.ASSET_OBSERVATION]  # fmt: skip
+    return {each.asset_key.to_user_string(): each.description for each in found}
+
+
+@pytest.fixture
+def ui(tmp_path: Path, instance_in_memory: dg.DagsterInstance) -> Ui:
+    return Ui(write_config(tmp_path), instance_in_memory)
+
+
+def test_tables_are_paused_and_resumed_and_their_pages_say_so(ui: Ui) -> None:
+    done = ui.launch("pause_tables", tables=["orders"], why="index is rebuilt")
+    assert done.success
+    paused = ui.desired.of(ORDERS).paused
+    assert paused is not None
+    assert (paused.by, paused.why) == (f"pause_tables {done.run_id}", "index is rebuilt")
+    (page,) = told(done).items()
+    assert page[0] == "shop/public/orders"
+    assert "paused: no run is started for it" in (page[1] or "")
+    assert told(ui.launch("pause_tables", tables=["orders"])) == {}, "nothing new"
+
+    ui.launch("pause_tables", source="shop")
+    assert len(ui.desired.load()) == 3
+    done = ui.launch("resume_tables", every=True)
+    assert len(told(done)) == 3
+    assert "index is rebuilt" in (told(done)["shop/public/orders"] or "")
+    assert ui.desired.load() == {}
+
+
+def test_a_dry_run_does_nothing(ui: Ui) -> None:
+    assert ui.launch("pause_tables", tables=["orders"], dry_run=True).success
+    assert ui.desired.load() == {}
+
+
+@pytest.mark.parametrize("chosen", [{}, {"tables": ["nothing"]}], ids=["none", "unknown"])
+def test_a_run_that_names_no_table_fails(ui: Ui, chosen: dict[str, Any]) -> None:
+    assert not ui.launch("pause_tables", **chosen).success
+    assert ui.desired.load() == {}

@@ -1,0 +1,127 @@
+"""What people want of tables: put down, found by others, never lost between two writers."""
+
+from __future__ import annotations
+
+import multiprocessing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.desired import NOTHING, Desired, DesiredBook, Removal, Wanted, Wish
+from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets_tests.faults import Death, Fault, How, faults
+
+pytestmark = pytest.mark.unit
+
+AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
+ORDERS = TableName("shop", "public", "orders")
+ITEMS = TableName("shop", "public", "items")
+
+
+@pytest.fixture(params=["", "file://", "memory://"])
+def book(request: pytest.FixtureRequest, tmp_path: Path) -> DesiredBook:
+    return DesiredBook.beside(f"{request.param}{tmp_path}/registry.json")
+
+
+def test_of_most_tables_nothing_is_wanted(book: DesiredBook) -> None:
+    assert book.load() == {}
+    assert book.of(ORDERS) == NOTHING
+    assert NOTHING.held is None
+
+
+def test_what_is_wanted_is_found_by_others_with_since_when_by_whom_and_why(
+    book: DesiredBook,
+) -> None:
+    pause = Wanted(AT, "cdc-assets pause", "the index is rebuilt")
+    drop = Wanted(AT + timedelta(hours=1), "drop_tables 7", removal=Removal.BEGUN)
+    book.put(ORDERS, Wish.PAUSED, pause)
+    book.put(ORDERS, Wish.DROPPED, drop)
+    book.put(ITEMS, Wish.REBUILD, pause)
+
+    other = DesiredBook(book.url)
+    expected = Desired(paused=pause, dropped=drop)
+    assert other.load() == {ORDERS: expected, ITEMS: Desired(rebuild=pause)}
+    assert other.of(ORDERS) == expected
+    assert expected.held == drop
+    assert other.of(ITEMS).held is None, "a table that is built anew goes on meanwhile"
+    assert pause.words() == "since 2026-03-04 12:00:00Z by cdc-assets pause: the index is rebuilt"
+
+
+def test_a_wish_that_is_taken_back_leaves_the_others(book: DesiredBook) -> None:
+    book.put(ORDERS, Wish.PAUSED, Wanted(AT))
+    book.put(ORDERS, Wish.REBUILD, Wanted(AT))
+    book.remove(ORDERS, Wish.PAUSED)
+    book.remove(ORDERS, Wish.PAUSED)
+    assert book.of(ORDERS) == Desired(rebuild=Wanted(AT))
+    book.remove(ORDERS, Wish.REBUILD)
+    assert book.load() == {}
+
+
+@pytest.mark.parametrize("name", ["a/b", "a.b", "../up", "Größe", "a b", "orders.paused"])
+def test_any_table_name_has_documents_of_its_own(book: DesiredBook, name: str) -> None:
+    odd = TableName("shop", "public", name)
+    book.put(odd, Wish.PAUSED, Wanted(AT, why="odd"))
+    book.put(ORDERS, Wish.PAUSED, Wanted(AT, why="plain"))
+    assert book.of(odd) == Desired(paused=Wanted(AT, why="odd"))
+    assert book.of(ORDERS) == Desired(paused=Wanted(AT, why="plain"))
+
+
+def test_what_cannot_be_read_as_a_wish_stops_and_can_be_said_again(tmp_path: Path) -> None:
+    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    book.put(ORDERS, Wish.PAUSED, Wanted(AT))
+    file = tmp_path / "desired" / "shop.public.orders.paused.json"
+    file.write_text("{")
+    for look in (book.load, lambda: book.of(ORDERS)):
+        with pytest.raises(TerminalError, match=r"shop\.public\.orders\.paused\.json"):
+            look()
+    book.put(ORDERS, Wish.PAUSED, Wanted(AT))
+    assert book.of(ORDERS).paused == Wanted(AT)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "desired").write_text("a file, not a folder")
+    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    with pytest.raises(UnreachableError, match="desired"):
+        book.put(ORDERS, Wish.PAUSED, Wanted(AT))
+
+
+@pytest.mark.parametrize("how", list(How), ids=lambda how: how.name)
+def test_a_wish_that_was_interrupted_is_there_whole_or_not_at_all(tmp_path: Path, how: How) -> None:
+    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    before, after = Wanted(AT, why="before"), Wanted(AT, why="after")
+    book.put(ORDERS, Wish.PAUSED, before)
+    with faults(Fault("desired: write", how)), pytest.raises((Exception, Death)):
+        book.put(ORDERS, Wish.PAUSED, after)
+    assert book.of(ORDERS).paused == (before if how is How.BEFORE else after)
+    book.put(ORDERS, Wish.PAUSED, after)
+    assert book.of(ORDERS).paused == after
+
+
+def wish_for_many(url: str, wish: Wish, tables: list[TableName]) -> None:
+    book = DesiredBook(url)
+    for _ in range(5):
+        for table in tables:
+            book.put(table, wish, Wanted(AT, wish.value))
+
+
+def test_of_writers_at_once_none_loses_anothers_wish(tmp_path: Path) -> None:
+    """One document with all wishes would lose some: each writer puts back what it has read."""
+    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    book.put(ORDERS, Wish.PAUSED, Wanted(AT, "before"))
+    tables = [TableName("shop", "public", f"t{n}") for n in range(20)]
+    spawned = multiprocessing.get_context("spawn")
+    writers = [spawned.Process(target=wish_for_many, args=(book.url, w, tables)) for w in Wish]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert book.of(ORDERS).paused == Wanted(AT, "before"), "a reader sees whole documents"
+        book.load()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    wanted = {wish.value: Wanted(AT, wish.value) for wish in Wish}
+    assert book.load() == {
+        ORDERS: Desired(paused=Wanted(AT, "before")), **{t: Desired(**wanted) for t in tables}
+    }  # fmt: skip
