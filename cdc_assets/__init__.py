@@ -1,1 +1,32 @@
-"""Keeps Apache Iceberg tables equal to the tables of operational databases."""
+"""Keeps Apache Iceberg tables equal to the tables of operational databases.
+
+For a Dagster project: `Replication` (a component) or `build_definitions`, `Translator`, and
+`when_changed` for assets that depend on replicated tables. They are imported when they are used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cdc_assets.component import (
+        Replication,
+        TableProps,
+        Translator,
+        build_definitions,
+        when_changed,
+    )
+
+__all__ = ["Replication", "TableProps", "Translator", "build_definitions", "when_changed"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module("cdc_assets.component"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,5 @@
 """Dagster: assets, partitions, sensors, checks, jobs, resources."""
 
-from cdc_assets.orchestration.build import build_definitions, build_guide
+from cdc_assets.orchestration.build import build_definitions, build_guide, mounted_definitions
 
-__all__ = ["build_definitions", "build_guide"]
+__all__ = ["build_definitions", "build_guide", "mounted_definitions"]

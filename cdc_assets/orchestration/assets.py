@@ -14,13 +14,14 @@ from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
 from cdc_assets.orchestration.keys import (
     TAG_TOPIC,
+    default_key,
     op_name,
     pool_name,
     spark_key,
-    table_key,
     topic_key,
     topic_tag,
 )
+from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.orchestration.partitions import HOURS
 from cdc_assets.orchestration.table_run import Event, OnBatch, TableRun
 from cdc_assets.registry import TableEntry
@@ -33,10 +34,16 @@ check `replication_slo`, which counts changes; a freshness policy only sees the 
 
 def table_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
     """Everything Dagster shows of a table before its first run."""
+    mount = mount_of(config)
+    return mount.spec_of(config, entry) if mount else default_spec(config, entry)
+
+
+def default_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
+    """Where nobody says otherwise."""
     source = config.sources[entry.table.source]
     catalog = config.lake.catalog
     return dg.AssetSpec(
-        table_key(config, entry),
+        default_key(entry.table),
         deps=[topic_key(config, entry.topic)],
         group_name=entry.table.source,
         kinds={"kafka", "spark", "iceberg"},
@@ -75,9 +82,9 @@ def table_asset(
     def merge(
         context: dg.AssetExecutionContext,
     ) -> Iterator[Event]:
-        liveness.hold(config.home, context.run.run_id)
         session = getattr(context.resources, spark)
-        yield from TableRun(context, config, entry, session, on_batch).events()
+        with liveness.at_work(context, config, session):
+            yield from TableRun(context, config, entry, session, on_batch).events()
 
     return merge
 

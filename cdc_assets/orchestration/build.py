@@ -8,12 +8,14 @@ from typing import Final, TypeVar
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import TerminalError
 from cdc_assets.operate.discovery import replicated
-from cdc_assets.orchestration.assets import table_asset
+from cdc_assets.orchestration.assets import default_spec, table_asset
 from cdc_assets.orchestration.external import external_specs
 from cdc_assets.orchestration.jobs import housekeeping_schedule
-from cdc_assets.orchestration.keys import spark_key
+from cdc_assets.orchestration.keys import spark_key, table_key
 from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
+from cdc_assets.orchestration.mount import Mount, mount_of
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job
 from cdc_assets.orchestration.sensors import (
@@ -27,7 +29,8 @@ from cdc_assets.orchestration.sensors import (
 )
 from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.orchestration.steering import STEERING_JOBS
-from cdc_assets.registry import Registry
+from cdc_assets.orchestration.translator import TableProps, Translator
+from cdc_assets.registry import Registry, TableEntry
 
 Made = TypeVar("Made")
 
@@ -66,9 +69,39 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
         schedules=[make(config, registry) for make in SCHEDULES],
         jobs=[make(config, registry) for make in JOBS],
         resources={spark_key(config): spark_resource(config)},
-        executor=side_by_side,
+        executor=None if mount_of(config) else side_by_side,
         metadata={"tables": len(entries), "configuration": str(config.path or "")},
     )
+
+
+def mounted_definitions(
+    config: ReplicationConfig, registry: Registry, translator: Translator, name: str = ""
+) -> dg.Definitions:
+    """The same for a project that has more than this replication.
+
+    The location's executor is left to the project; sensors have jobs with ours.
+
+    Raises:
+        TerminalError: if the translator gives two tables one key.
+    """
+
+    def spec_of(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
+        return translator.get_asset_spec(TableProps(config, entry, default_spec(config, entry)))
+
+    mounted = config.mounted(Mount(spec_of), name)
+    _require_own_keys(mounted, replicated(mounted, registry))
+    return build_definitions(mounted, registry)
+
+
+def _require_own_keys(config: ReplicationConfig, entries: Sequence[TableEntry]) -> None:
+    owners = dict[dg.AssetKey, TableEntry]()
+    for entry in entries:
+        other = owners.setdefault(table_key(config, entry), entry)
+        if other is not entry:
+            key = table_key(config, entry).to_user_string()
+            what = f"{other.table} and {entry.table} have one asset key, {key}"
+            remedy = "have the translator keep schema and name of the table in the key"
+            raise TerminalError(what, remedy=remedy)
 
 
 def build_guide(what_to_do: str) -> dg.Definitions:

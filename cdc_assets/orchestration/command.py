@@ -31,6 +31,7 @@ from cdc_assets.operate.states import held_words, stopped_words
 from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.assets import table_asset
+from cdc_assets.orchestration.heartbeat import Listener
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     REPLAY,
@@ -104,6 +105,7 @@ class Work:
     failed: Failed = field(default_factory=dict)
     given_up: Failed = field(default_factory=dict)
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    listener: Listener = field(default_factory=Listener)
 
     def run(
         self,
@@ -262,7 +264,7 @@ def _plans(
         ]  # fmt: skip
         work.given_up |= _given_up(behind, seen.at)
         behind = [each for each in behind if each.table not in work.given_up]
-        liveness.fail_dead_runs(work.instance, work.config.home)
+        liveness.fail_dead_runs(work.instance, work.config.home, work.listener)
         runs = work.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
         busy = busy_tables(work.config, runs, entries)
         due = [each for each in behind if is_due(each, busy, seen.at, ignore_backoff=True)]

@@ -40,6 +40,9 @@ TAG_HAND_OVER: Final = "cdc/hand_over"
 TAG_PROCESS: Final = "cdc/process"
 """On runs that live in a command's own process: see `cdc_assets.orchestration.liveness`."""
 
+TAG_ALIVE: Final = "cdc/alive"
+"""On each run: changes while a step is at work: see `cdc_assets.orchestration.heartbeat`."""
+
 UNFINISHED: Final = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,

@@ -1,4 +1,4 @@
-"""Which runs are still alive, on this machine.
+"""Which runs are still alive.
 
 If everything is killed at once (a reboot, Ctrl-C in the middle of a run), Dagster's records
 say STARTED for ever: the default launcher cannot ask a process that nobody remembers. A
@@ -6,8 +6,9 @@ table would then be skipped as busy until somebody cleans up. So a run holds a l
 small file for as long as its process lives; the kernel lets go of it whatever happens. A
 started run whose file exists and is not locked is dead. A command, whose runs live in its own
 process, holds one lock for all of them, and names it in their tags: they are dead with it however
-far they had come. Runs on other machines have no file here and are left to Dagster's run
-monitoring.
+far they had come. Runs on other machines have no file here, nor has a run whose steps have
+processes of their own: these are heard of, and found within minutes
+(`cdc_assets.orchestration.heartbeat`).
 """
 
 from __future__ import annotations
@@ -15,39 +16,69 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.orchestration.heartbeat import Listener, beating
 from cdc_assets.orchestration.keys import TAG_PROCESS, UNFINISHED
+
+if TYPE_CHECKING:
+    from cdc_assets.orchestration.resources import ReplicationSpark
 
 _held: dict[str, int] = {}
 _holding = threading.Lock()
 
 
+@contextmanager
+def at_work(
+    context: dg.AssetExecutionContext, config: ReplicationConfig, spark: ReplicationSpark
+) -> Iterator[None]:
+    """Show that a run lives, while a step of it is at work here."""
+    if spark.is_side_by_side:  # then this process is the whole run
+        hold(config.home, context.run.run_id)
+    with beating(context.instance, context.run.run_id):
+        yield
+
+
 def hold(home: Path, name: str) -> None:
     """Show that a run, or a command, lives, until this process ends.
 
-    Does nothing the second time.
+    Does nothing the second time, nor where no file can be written: nothing needs one.
     """
     with _holding:  # steps of a run begin at the same time
         if name in _held:
             return
         path = _file(home, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
         _held[name] = handle
 
 
-def fail_dead_runs(instance: dg.DagsterInstance, home: Path) -> list[str]:
+def fail_dead_runs(
+    instance: dg.DagsterInstance, home: Path, listener: Listener | None = None
+) -> list[str]:
     """Mark started runs whose process is gone as failed; returns their ids.
 
-    Nothing is lost by it: what such a run had published is in the lake, with its offsets.
+    Nothing is lost by it: what such a run had published is in the lake, with its offsets. Nor would
+    be if one lived: of two writers one publishes.
+
+    Args:
+        instance: that has the runs.
+        home: where the files are of those on this machine.
+        listener: has heard of the others.
     """
     unfinished = instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
-    dead = [run.run_id for run in unfinished if _has_died(home, run)]
+    dead = {run.run_id: None for run in unfinished if _has_died(home, run)}
+    dead |= dict.fromkeys(listener.silent(instance, unfinished) if listener else ())
     return [run_id for run_id in dead if _fail(instance, run_id)]
 
 

@@ -71,7 +71,7 @@ def maintenance_asset(
         tables: that are merged into it.
         on_done: told of each step.
     """
-    first, spark = tables[0], spark_key(config)
+    first, spark, replication = tables[0], spark_key(config), config
     spec = dg.AssetSpec(
         maintenance_key(config, first.target),
         deps=[table_key(config, each) for each in tables],
@@ -91,10 +91,10 @@ def maintenance_asset(
         required_resource_keys={spark},
     )
     def maintain(context: dg.AssetExecutionContext, config: Wish) -> dg.MaterializeResult[Any]:
-        return _maintained(context, config)
+        with liveness.at_work(context, replication, getattr(context.resources, spark)):
+            return _maintained(context, config)
 
     def _maintained(context: dg.AssetExecutionContext, wish: Wish) -> dg.MaterializeResult[Any]:
-        liveness.hold(config.home, context.run.run_id)
         step = context.op_execution_context.op.name
         turns = turns_of(context, config, getattr(context.resources, spark), may_stay=False)
         try:

@@ -98,6 +98,11 @@ class ReplicationSpark(LazyPySparkResource):
                 self._turns = make(self._is_side_by_side)
             return self._turns
 
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether the run's steps are threads of this process, which is then the whole run."""
+        return self._is_side_by_side
+
     def begins(self) -> None:
         """Steps of the run will use it at the same time."""
         self._is_side_by_side = True

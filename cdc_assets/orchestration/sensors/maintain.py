@@ -40,6 +40,7 @@ from cdc_assets.orchestration.maintaining import (
     upkeep_of,
 )
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.orchestration.target import target_of
 from cdc_assets.registry import Registry
 
 INTERVAL_SECONDS: Final = 60
@@ -100,7 +101,9 @@ def maintain_sensor(
 ) -> dg.SensorDefinition:
     """Start runs for lake tables that need upkeep."""
     services = Services(config, clock)
-    groups = [each for each in by_target(replicated(config, loaded)) if _said(config, each).enabled]
+    all_groups = by_target(replicated(config, loaded))
+    groups = [each for each in all_groups if _said(config, each).enabled]
+    keys = [maintenance_key(config, each[0].target) for each in all_groups]
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -118,12 +121,7 @@ def maintain_sensor(
     return dg.SensorDefinition(
         name=named(config, "maintain"),
         evaluation_fn=evaluate,
-        asset_selection=dg.AssetSelection.assets(
-            *(
-                maintenance_key(config, each[0].target)
-                for each in by_target(replicated(config, loaded))
-            )
-        ),
+        **target_of(config, keys, "maintain_tables"),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts runs for lake tables with many small files, deletes or snapshots.",

@@ -22,6 +22,7 @@ from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.heartbeat import Listener
 from cdc_assets.orchestration.keys import (
     TAG_BACKLOG,
     TAG_HAND_OVER,
@@ -36,6 +37,7 @@ from cdc_assets.orchestration.keys import (
 )
 from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.orchestration.target import target_of
 from cdc_assets.registry import Registry, TableEntry
 
 INTERVAL_SECONDS: Final = 5
@@ -52,11 +54,11 @@ def replicate_sensor(
 ) -> dg.SensorDefinition:
     """Start runs for the tables that are due: few runs, many tables in each."""
     services = Services(config, clock)
-    entries = replicated(config, loaded)
+    entries, listener = replicated(config, loaded), Listener()
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        for run_id in liveness.fail_dead_runs(context.instance, config.home):
+        for run_id in liveness.fail_dead_runs(context.instance, config.home, listener):
             context.log.warning(f"Run {run_id} had lost its process and was marked as failed")
         runs = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
         busy = busy_tables(config, runs, entries)
@@ -74,7 +76,7 @@ def replicate_sensor(
     return dg.SensorDefinition(
         name=named(config, "replicate"),
         evaluation_fn=evaluate,
-        asset_selection=dg.AssetSelection.assets(*(table_key(config, each) for each in entries)),
+        **target_of(config, [table_key(config, each) for each in entries], "replicate_tables"),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts runs for tables whose topics hold changes not merged yet.",

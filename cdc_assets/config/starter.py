@@ -1,0 +1,124 @@
+"""A commented `replication.yaml` to begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class StarterSource:
+    """A source, as far as it is known.
+
+    Attributes:
+        name: of the source.
+        format: of its records.
+        include: regular expressions of its topics.
+        tables: that were found, for a comment.
+        kind: of its database; empty if unknown.
+        variable: the environment variable that holds the database's DSN.
+    """
+
+    name: str
+    format: str
+    include: tuple[str, ...]
+    tables: tuple[str, ...] = ()
+    kind: str = ""
+    variable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """What is written into the file. Relative paths are relative to it."""
+
+    kafka: str = "127.0.0.1:9092"
+    catalog_type: str = "sql"
+    catalog_uri: str = "sqlite:///.cdc/lake/catalog.db"
+    warehouse: str = ".cdc/lake/warehouse"
+    spark: str = "local"
+    name: str = ""
+    sources: tuple[StarterSource, ...] = field(default=())
+
+    def text(self) -> str:
+        """The file. It loads as it is, without any of the secrets that it names."""
+        name = f"name: {_text(self.name)}\n" if self.name else _NAME
+        known = "\n".join(map(_source, self.sources))
+        sources = f"sources:\n{known}" if known else _NO_SOURCE
+        return _HEAD.format(
+            name=name, kafka=_text(self.kafka), type=_text(self.catalog_type),
+            uri=_text(self.catalog_uri), warehouse=_text(self.warehouse),
+            spark=_text(self.spark),
+        ) + sources  # fmt: skip
+
+
+_HEAD: Final = """\
+# Which tables are replicated, from where, to where. Every key: docs/configuration.md.
+# Relative paths are relative to this file. Secrets only as {{env: NAME}}.
+
+{name}
+kafka:
+  bootstrap_servers: {kafka}
+  # properties:                  # librdkafka's, such as security.protocol: SASL_SSL
+  #   sasl.password: {{env: KAFKA_PASSWORD}}
+
+lake:
+  catalog:                       # sql | rest | glue | hive
+    type: {type}
+    uri: {uri}
+  warehouse: {warehouse}
+
+spark:
+  remote: {spark}                  # the local server; or sc://host:15002, or master: instead
+
+"""
+_NAME: Final = "# name: shop                     # of several replications in one project\n"
+_NO_SOURCE: Final = """\
+# No source is configured yet. One looks like this; replace `sources: {}` by it:
+#
+# sources:
+#   shop:
+#     format: debezium-json      # how its records are written: docs/formats
+#     topics:
+#       include: ['shop\\..*']    # regular expressions over whole names
+#     database:                  # exact types come from its catalog
+#       kind: postgres           # or mysql, mariadb
+#       dsn: {env: SHOP_DSN}
+#     slo: {percent: 95, within_minutes: 5, over_hours: 24}
+sources: {}
+"""
+
+
+def _source(source: StarterSource) -> str:
+    """One source; the first one opens the mapping."""
+    include = ", ".join(map(_text, source.include))
+    found = "".join(f"    # {each}\n" for each in map(_comment, source.tables[:_SHOWN]))
+    more = len(source.tables) - _SHOWN
+    found += f"    # and {more} more\n" if more > 0 else ""
+    database = _DATABASE.format(kind=source.kind or "postgres", variable=source.variable or "DSN")
+    if not (source.kind and source.variable):
+        database = "".join(f"    # {line[4:]}\n" for line in database.splitlines())
+    return (
+        f"  {_text(source.name)}:\n    format: {_text(source.format)}\n    topics:\n"
+        f"      include: [{include}]\n{found}{database}"
+        "    slo: {percent: 95, within_minutes: 5, over_hours: 24}\n"
+    )
+
+
+_SHOWN: Final = 20
+_DATABASE: Final = """\
+    database:                    # exact types of columns come from its catalog
+      kind: {kind}
+      dsn: {{env: {variable}}}
+"""
+
+
+def _comment(text: str) -> str:
+    """One line, whatever a name holds."""
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def _text(value: str) -> str:
+    """A scalar of YAML that is this text."""
+    return yaml.safe_dump(value, width=10_000, allow_unicode=True).removesuffix("...\n").strip()

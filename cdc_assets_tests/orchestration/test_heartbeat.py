@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.execution.plan.objects import StepSuccessData
+
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.heartbeat import LOOKS, SILENT_SECONDS, Listener, beating
+from cdc_assets.orchestration.keys import TAG_ALIVE
+from cdc_assets_tests.orchestration.test_housekeeping import started_run
+from cdc_assets_tests.waiting import until
+
+pytestmark = pytest.mark.unit
+
+
+@dataclass
+class Watch:
+    """Somebody who looks at the runs, on a machine that has none of their files."""
+
+    instance: dg.DagsterInstance
+    home: Path
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.listener = Listener(clock=lambda: self.now)
+
+    def look(self, *, after: float = 0.0, times: int = 1) -> list[str]:
+        found = list[str]()
+        for _ in range(times):
+            self.now += after
+            found += liveness.fail_dead_runs(self.instance, self.home, self.listener)
+        return found
+
+
+@pytest.fixture
+def watch(instance: dg.DagsterInstance, tmp_path: Path) -> Iterator[Watch]:
+    return Watch(instance, tmp_path / "another machine")
+
+
+def at_work(instance: dg.DagsterInstance, beat: str = "1") -> dg.DagsterRun:
+    """A started run, of which a step is under way."""
+    run = started_run(instance)
+    instance.add_run_tags(run.run_id, {TAG_ALIVE: beat})
+    tell(instance, run, dg.DagsterEventType.STEP_START)
+    return run
+
+
+def tell(instance: dg.DagsterInstance, run: dg.DagsterRun, kind: dg.DagsterEventType) -> None:
+    is_success = kind is dg.DagsterEventType.STEP_SUCCESS
+    data = StepSuccessData(duration_ms=1.0) if is_success else None
+    event = dg.DagsterEvent(
+        kind.value, run.job_name, step_key="some_table", event_specific_data=data
+    )
+    instance.report_dagster_event(event, run.run_id)
+
+
+def test_a_run_that_falls_silent_is_marked_as_failed_within_minutes(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    run = at_work(instance)
+    assert watch.look(times=LOOKS) == []
+    assert watch.look(after=SILENT_SECONDS - 1) == []
+    assert watch.look(after=1) == [run.run_id]
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_that_is_heard_of_lives_however_wrong_its_clock_is(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    run = at_work(instance, "1000")
+    for beat in range(999, 980, -1):
+        instance.add_run_tags(run.run_id, {TAG_ALIVE: str(beat)})
+        assert watch.look(after=SILENT_SECONDS - 1) == []
+
+
+def test_a_machine_that_slept_hears_the_run_before_it_judges(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    """One look after a long time proves nothing: the run may have slept too."""
+    at_work(instance)
+    assert watch.look() == []
+    assert watch.look(after=10 * SILENT_SECONDS) == []
+
+
+def test_between_its_steps_a_run_is_not_judged(watch: Watch, instance: dg.DagsterInstance) -> None:
+    """Each step may have a process of its own, and the next one wait for its pool."""
+    run = at_work(instance)
+    tell(instance, run, dg.DagsterEventType.STEP_SUCCESS)
+    assert watch.look(after=SILENT_SECONDS, times=2 * LOOKS) == []
+
+
+def test_a_run_of_another_kind_is_not_judged(watch: Watch, instance: dg.DagsterInstance) -> None:
+    run = started_run(instance)
+    tell(instance, run, dg.DagsterEventType.STEP_START)
+    assert watch.look(after=SILENT_SECONDS, times=2 * LOOKS) == []
+
+
+def test_a_run_is_heard_of_while_any_of_its_steps_is_at_work(instance: dg.DagsterInstance) -> None:
+    run = started_run(instance)
+
+    def beat() -> str | None:
+        found = instance.get_run_by_id(run.run_id)
+        return found.tags.get(TAG_ALIVE) if found else None
+
+    with beating(instance, run.run_id, every=0.01):
+        with beating(instance, run.run_id, every=0.01):
+            first = until(beat, "a beat")
+        until(lambda: beat() != first, "another one, as one step is left", every_seconds=0.01)
+
+
+def test_where_no_file_can_be_written_a_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    liveness.hold(tmp_path / "file", "a run")

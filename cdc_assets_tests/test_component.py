@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+
+import cdc_assets
+from cdc_assets.config import load_config
+from cdc_assets.errors import TerminalError
+from cdc_assets.orchestration.keys import maintenance_key, table_key
+from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.world import registry_of, write_config
+
+pytestmark = pytest.mark.unit
+
+TRANSLATION = {
+    "key_prefix": "lake",
+    "group_name": "replicated_{{ table.schema }}",
+    "owners": ["team:data"],
+    "tags": {"source": "{{ table.source }}"},
+    "metadata": {"lake_table": "{{ target.name }}"},
+    "automation_condition": "{{ dg.AutomationCondition.on_missing() }}",
+}
+
+
+def write(folder: Path, *tables: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    config = write_config(folder)
+    RegistryFile(config.registry).add(registry_of(config, *tables))
+    return folder / "replication.yaml"
+
+
+class Ours(cdc_assets.Translator):
+    def get_asset_spec(self, props: cdc_assets.TableProps) -> dg.AssetSpec:
+        return props.spec.replace_attributes(key=["lake", *props.spec.key.path])
+
+
+def test_importing_the_package_imports_neither_dagster_nor_pydantic() -> None:
+    code = (
+        "import sys, cdc_assets\n"
+        "print('Replication' in dir(cdc_assets))\n"
+        "print('dagster' in sys.modules, 'pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "False"]
+
+
+def test_a_component_mounts_a_replication_as_its_translation_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CDC_ASSETS_CONFIG", str(tmp_path / "not_there.yaml"))
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.scaffold_component(
+            cdc_assets.Replication, defs_path=Path("shop"),
+            defs_yaml_contents={
+                "type": "cdc_assets.Replication",
+                "attributes": {"name": "east", "translation": TRANSLATION},
+            },
+        )  # fmt: skip
+        write(folder, "orders")
+        with sandbox.load_component_and_build_defs(defs_path=Path("shop")) as (_, made):
+            spec = next(
+                each for each in made.resolve_all_asset_specs() if each.key.path[0] == "lake"
+            )
+            names = {each.name for each in made.sensors or ()}
+
+    assert spec.key == dg.AssetKey(["lake", "shop", "public", "orders"])
+    assert (spec.group_name, list(spec.owners)) == ("replicated_public", ["team:data"])
+    assert spec.tags["source"] == "shop"
+    assert spec.metadata["lake_table"] == "orders"
+    assert spec.metadata["topic"] == "shop.public.orders"
+    assert spec.automation_condition is not None
+    assert names >= {"east_replicate", "east_discover", "east_replication_slo"}
+
+
+def test_scaffolding_writes_a_configuration_that_loads(tmp_path: Path) -> None:
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.scaffold_component(cdc_assets.Replication, defs_path=Path("shop"))
+        assert load_config(folder / "replication.yaml").sources == {}
+        assert "Replication" in (folder / "defs.yaml").read_text()
+        with sandbox.load_component_and_build_defs(defs_path=Path("shop")) as (_, made):
+            assert "discover" in {each.name for each in made.sensors or ()}
+
+
+def test_everything_about_a_table_goes_by_its_translated_key(tmp_path: Path) -> None:
+    file = write(tmp_path, "orders", "items")
+    made = cdc_assets.build_definitions(file, translator=Ours())
+    graph = made.resolve_asset_graph()
+    key, plain = (dg.AssetKey([*p, "shop", "public", "orders"]) for p in (["lake"], []))
+
+    assert plain not in graph.get_all_asset_keys()
+    node = graph.get(key)
+    assert node.parent_keys == {dg.AssetKey(["kafka", "shop.public.orders"])}
+    assert {each.name for each in node.check_keys} >= {"offsets_contiguous", "replication_slo"}
+    config = load_config(file)
+    assert key in graph.get(maintenance_key(config, config.sources["shop"].lake_name(
+        next(iter(registry_of(config, "orders"))).table))).parent_keys  # fmt: skip
+
+
+def test_two_tables_with_one_key_are_refused(tmp_path: Path) -> None:
+    class OneForAll(cdc_assets.Translator):
+        def get_asset_spec(self, props: cdc_assets.TableProps) -> dg.AssetSpec:
+            return props.spec.replace_attributes(key="table")
+
+    with pytest.raises(TerminalError, match=r"shop\.public\.items and shop\.public\.orders"):
+        cdc_assets.build_definitions(write(tmp_path, "orders", "items"), translator=OneForAll())
+
+
+def test_replications_are_merged_with_the_projects_own_executor(tmp_path: Path) -> None:
+    east = cdc_assets.build_definitions(write(tmp_path / "east", "orders"), name="east")
+    west = cdc_assets.build_definitions(write(tmp_path / "west", "items"))
+    own = dg.Definitions(assets=[_downstream()], executor=dg.in_process_executor)
+
+    merged = dg.Definitions.merge(own, east, west)
+    dg.Definitions.validate_loadable(merged)
+    repository = merged.get_repository_def()
+    assert repository.get_job("east_replicate_tables").executor_def.name == "side_by_side"
+    assert repository.get_job("replicate_tables").executor_def.name == "side_by_side"
+    assert repository.get_job("__ASSET_JOB").executor_def.name == "in_process"
+
+
+def test_a_configuration_that_is_missing_is_named(tmp_path: Path) -> None:
+    from cdc_assets.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="does not exist"):
+        cdc_assets.build_definitions(tmp_path / "replication.yaml")
+
+
+def _downstream() -> dg.AssetsDefinition:
+    @dg.asset(deps=[["shop", "public", "orders"]])
+    def report() -> None: ...
+
+    return report
+
+
+def evaluated(
+    downstream: dg.AssetsDefinition, tmp_path: Path, hours: Sequence[str]
+) -> Sequence[int]:
+    """How often a downstream asset is asked for: at first, and after each change."""
+    made = cdc_assets.build_definitions(write(tmp_path, "orders"))
+    defs = dg.Definitions.merge(made, dg.Definitions(assets=[downstream]))
+    key = dg.AssetKey(["shop", "public", "orders"])
+    asked, cursor = list[int](), None
+    with dg.DagsterInstance.ephemeral() as instance:
+        for hour in ("", *hours):
+            if hour:
+                event = dg.AssetMaterialization(key, partition=hour)
+                instance.report_runless_asset_event(event)
+            result = dg.evaluate_automation_conditions(defs, instance=instance, cursor=cursor)
+            cursor = result.cursor
+            asked.append(result.get_num_requested(downstream.key))
+    return asked
+
+
+@pytest.mark.parametrize("hourly", [False, True], ids=["unpartitioned", "hourly"])
+def test_a_downstream_asset_is_asked_for_when_its_table_has_changed(
+    tmp_path: Path, *, hourly: bool
+) -> None:
+    from cdc_assets.log.hours import hour_of
+    from cdc_assets.operate.services import utc_now
+    from cdc_assets.orchestration.partitions import HOURS
+
+    hour = hour_of(utc_now()).key
+
+    @dg.asset(
+        deps=[["shop", "public", "orders"]], partitions_def=HOURS if hourly else None,
+        automation_condition=cdc_assets.when_changed(),
+    )  # fmt: skip
+    def report() -> None: ...
+
+    assert evaluated(report, tmp_path, [hour, hour]) == [0, 1, 1]
+
+
+def test_eager_works_for_an_asset_that_depends_on_the_last_hour(tmp_path: Path) -> None:
+    from cdc_assets.log.hours import hour_of
+    from cdc_assets.operate.services import utc_now
+
+    hour = hour_of(utc_now()).key
+    dep = dg.AssetDep(["shop", "public", "orders"], partition_mapping=dg.LastPartitionMapping())
+
+    @dg.asset(deps=[dep], automation_condition=dg.AutomationCondition.eager())
+    def report() -> None: ...
+
+    assert evaluated(report, tmp_path, [hour]) == [0, 1]
+
+
+def test_the_translated_key_is_the_same_for_a_table_that_is_found_later(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, "orders"))
+    from cdc_assets.orchestration.mount import Mount
+
+    mounted = config.mounted(
+        Mount(lambda config, entry: dg.AssetSpec(["lake", entry.table.name])), "east"
+    )
+    (later,) = registry_of(config, "later")
+    assert table_key(mounted, later) == dg.AssetKey(["lake", "later"])
+    assert mounted.path == config.path
+    assert config.mount is None
