@@ -22,6 +22,7 @@ PREFIX: Final = "cdc-assets."
 OFFSETS: Final = PREFIX + "offsets"
 ATTEMPT: Final = PREFIX + "attempt"
 _SHARD: Final = "shard"
+_VALID_THROUGH: Final = "valid-through"
 _OTHERS: Final = "other-shards"
 _OTHERS_PACKED: Final = f"{PACKED}-{_OTHERS}"
 
@@ -54,6 +55,8 @@ class Published:
         counts: records, inserted, updated, deleted and others, of this publish.
         slo: latencies of the hours that the SLO looks at, this publish included.
         shard: which of the tables that are merged into one it is of; empty for the only one.
+        valid_through: everything committed at the source before is in the table: a time by the
+            source's clock; None if nothing is proven.
         others: of the other shards: a snapshot says of all of them how far they have come, so
             that none of it goes when older snapshots expire.
     """
@@ -71,6 +74,7 @@ class Published:
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
     slo: SloWindow = field(default_factory=SloWindow)
     shard: str = ""
+    valid_through: datetime | None = None
     others: OtherShards = field(default_factory=dict[str, Mapping[str, str]])
 
     def of_shard(self, shard: str) -> Published | None:
@@ -99,7 +103,9 @@ class Published:
         return {PREFIX + name: text for name, text in values.items()}
 
     def _values(self) -> dict[str, str]:
+        through = self.valid_through
         return {
+            **({_VALID_THROUGH: _iso(through)} if through else {}),
             "offsets": self.offsets.to_json(),
             "start": self.start.to_json(),
             "topic": self.topic,
@@ -108,7 +114,7 @@ class Published:
             "attempt": self.attempt,
             "run": self.run,
             "kind": self.kind,
-            "published-at": self.published_at.astimezone(UTC).isoformat(timespec="milliseconds"),
+            "published-at": _iso(self.published_at),
             CARRIED: self.carried.to_json([SHARDS] if self.shard else []),
             "counts": json.dumps(dict(self.counts), separators=(",", ":"), sort_keys=True),
             "slo": self.slo.to_json(),
@@ -140,5 +146,15 @@ class Published:
             counts={name: int(n) for name, n in json.loads(get.get("counts", "{}")).items()},
             slo=SloWindow.from_json(get.get("slo", "{}")),
             shard=get.get(_SHARD, ""),
+            valid_through=_time(get.get(_VALID_THROUGH)),
             others=json.loads(get.get(_OTHERS, "{}")) if others is None else unpack(others),
         )
+
+
+def _iso(at: datetime) -> str:
+    """To the millisecond, rounded down."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

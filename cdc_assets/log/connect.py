@@ -15,7 +15,10 @@ from urllib.parse import quote, urlsplit
 
 import requests
 
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.source import ConnectConfig
 from cdc_assets.errors import UnreachableError
+from cdc_assets.registry import TableEntry
 
 TIMEOUT_SECONDS: Final = 5
 RUNNING: Final = "RUNNING"
@@ -87,6 +90,15 @@ class Connector:
         if not self.tasks:
             return f"connector {self.name} has no task"
         return f"connector {self.name} and its {len(self.tasks)} task(s) are {RUNNING}"
+
+
+def connect_of(config: ReplicationConfig, entry: TableEntry) -> ConnectConfig | None:
+    """The source's Kafka Connect: the configured one, or the local stack's if it is in use."""
+    configured = config.source(entry.table.source).connect
+    ports = config.stack.ports
+    if configured is None and config.kafka.bootstrap_servers == f"127.0.0.1:{ports.kafka}":
+        return ConnectConfig(url=f"http://127.0.0.1:{ports.connect}")
+    return configured
 
 
 class ConnectRest:

@@ -140,6 +140,18 @@ class KafkaLog:
             said = {each.name: self._unless_refused(future) for each, future in found.items()}
         return {topic: retention_of(config) for topic, config in said.items() if config is not None}
 
+    def high_watermarks(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
+        """The end of each partition, records of unfinished producer transactions included.
+
+        Whatever Kafka had acknowledged before this was called lies below it.
+        """
+        uncommitted = IsolationLevel.READ_UNCOMMITTED
+        while True:
+            partitions = self._partitions(topics)
+            (end,) = self._offsets(partitions, [_LATEST], uncommitted)
+            if self._partitions(topics) == partitions:
+                return end
+
     def settled_watermarks(self, topic: str) -> Watermarks | None:
         """The same of one topic, whose partitions were counted after its ends were asked for.
 
@@ -284,7 +296,10 @@ class KafkaLog:
         return {topic: sorted(listed[topic].partitions) for topic in sorted(wanted)}
 
     def _offsets(
-        self, partitions: Mapping[str, Sequence[int]], specs: Sequence[OffsetSpec]
+        self,
+        partitions: Mapping[str, Sequence[int]],
+        specs: Sequence[OffsetSpec],
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> list[dict[str, OffsetVector]]:
         """The offsets that each spec finds. All requests are under way at the same time.
 
@@ -298,12 +313,15 @@ class KafkaLog:
             reraise=True,
         )
         try:
-            return asking(self._ask_offsets, partitions, specs)
+            return asking(self._ask_offsets, partitions, specs, isolation)
         except KafkaException as error:
             raise self._translated(error) from error
 
     def _ask_offsets(
-        self, partitions: Mapping[str, Sequence[int]], specs: Sequence[OffsetSpec]
+        self,
+        partitions: Mapping[str, Sequence[int]],
+        specs: Sequence[OffsetSpec],
+        isolation: IsolationLevel,
     ) -> list[dict[str, OffsetVector]]:
         places = [(topic, number) for topic, numbers in partitions.items() for number in numbers]
         if not places:
@@ -311,7 +329,7 @@ class KafkaLog:
         asked = [
             self._admin().list_offsets(
                 {TopicPartition(*place): spec for place in places},
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=isolation,
                 request_timeout=self._timeout,
             )
             for spec in specs

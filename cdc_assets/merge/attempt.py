@@ -20,8 +20,9 @@ from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError, CutShortError, TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.histories import Histories, after_statements, statements_on
-from cdc_assets.lake import Lake, TableState
+from cdc_assets.lake import Lake, Published, TableState
 from cdc_assets.lake.at_source import AtSource
+from cdc_assets.log.deliveries import Deliveries
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.multiset import MissingRowError
@@ -36,6 +37,7 @@ from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
 from cdc_assets.merge.intake.told import read_statements, statements_among
+from cdc_assets.merge.intake.witnesses import Witnesses
 from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.outcome import (
     Conflict,
@@ -103,17 +105,19 @@ class Connections:
         log: Kafka.
         lake: the catalog, and tables' metadata.
         histories: what was read of topics of statements.
+        witnesses: what batches may prove; None for nothing.
     """
 
     log: KafkaLog
     lake: Lake
     histories: Histories
+    witnesses: Witnesses | None = None
 
     @classmethod
     def of(cls, config: ReplicationConfig) -> Connections:
         """New ones, opened when they are first used."""
         log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
-        return cls(log, Lake(config), Histories(log))
+        return cls(log, Lake(config), Histories(log), Witnesses(Deliveries(config)))
 
 
 class Attempts:
@@ -150,7 +154,7 @@ class Attempts:
         self._current: SparkSession | None = None
         self._schemas = WrittenSchemas()
         self._histories = connections.histories
-        self.planner = Planner(config, self._lake, self._log, clock)
+        self.planner = Planner(config, self._lake, self._log, clock, connections.witnesses)
 
     def watch(self, entry: TableEntry) -> Watch:
         """The deadlines of a table's turn, which begins now."""
@@ -468,6 +472,7 @@ class Attempts:
             duration_seconds=timing[0],
             published_at=published.published_at if published else self._clock(),
             steps=timing[1],
+            valid_through=_valid_through(published or plan.published),
             passed_over=figures.controls,
             of_others=figures.others,
             other_tables=figures.other_tables,
@@ -496,6 +501,10 @@ class Attempts:
 
     def _source(self, entry: TableEntry) -> SourceConfig:
         return self._config.source(entry.table.source)
+
+
+def _valid_through(published: Published | None) -> datetime | None:
+    return published.valid_through if published else None
 
 
 def _batch(request: Request) -> tuple[TableName, int, int]:

@@ -84,6 +84,8 @@ def _of_table(each: TableStatus) -> Iterator[Finding]:
     if each.condition is Condition.FAILING and failure is not None:
         after = timedelta() if failure.needs_person else TRANSIENT
         yield Finding(Kind.TABLE_FAILED, source, name, failure.message, after)
+    if each.retained is not None and each.retained.is_near:
+        yield Finding(Kind.LOST_RANGE, source, name, each.retained.words())
     if each.slo is not None and each.slo.state is not SloState.OK:
         words = (
             f"{each.slo.percent_within:.2f} % of changes in time, target {each.target}; "

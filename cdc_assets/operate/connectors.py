@@ -17,7 +17,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import ConnectConfig
 from cdc_assets.errors import ConfigError, UnreachableError
-from cdc_assets.log.connect import Connector, ConnectRest
+from cdc_assets.log.connect import Connector, ConnectRest, connect_of
 from cdc_assets.registry import TableEntry
 
 GOOD_FOR_SECONDS: Final = 5
@@ -134,15 +134,6 @@ class Connects:
 def connector_words(config: ReplicationConfig, entry: TableEntry) -> str:
     """Says how the connector of a table is, as far as somebody can be asked; else where to look."""
     return Connects(config).view(entry).words
-
-
-def connect_of(config: ReplicationConfig, entry: TableEntry) -> ConnectConfig | None:
-    """The source's Kafka Connect: the configured one, or the local stack's if it is in use."""
-    configured = config.source(entry.table.source).connect
-    ports = config.stack.ports
-    if configured is None and config.kafka.bootstrap_servers == f"127.0.0.1:{ports.kafka}":
-        return ConnectConfig(url=f"http://127.0.0.1:{ports.connect}")
-    return configured
 
 
 def _asked(url: str) -> _Answer:

@@ -62,6 +62,13 @@ TABLE_GAUGES: Final = (
                lambda each: each.survey.lag_changes),
     TableGauge("kafka_to_lake_lag", "seconds", "Age in Kafka of the oldest unmerged record.",
                lambda each: each.survey.lag_seconds(each.at)),
+    TableGauge("source_to_kafka_lag", "seconds", "How far the connector is behind, at most.",
+               lambda each: each.completeness.source_to_kafka_seconds),
+    TableGauge("valid_through_timestamp", "seconds", "Everything committed at the source before is "
+               "in the table, by the source's clock.",
+               lambda each: each.valid_through and each.valid_through.timestamp()),
+    TableGauge("valid_through_age", "seconds", "How far the table is behind its source, at most.",
+               lambda each: each.completeness.end_to_end_seconds(each.at)),
     TableGauge("slo_within", "ratio", "Share of changes visible in time, over the SLO's hours.",
                lambda each: each.slo and each.slo.percent_within / 100),
     TableGauge("slo_target", "ratio", "The share that is promised.",

@@ -34,7 +34,7 @@ _STYLES: Final = {
 PIPE_WIDTH: Final = 200
 _NAMED: Final = 5
 
-_COLUMNS: Final = ("since", "lake table", "offsets", "behind", "by", "in time", "p95")
+_COLUMNS: Final = ("since", "lake table", "offsets", "behind", "by", "complete", "in time", "p95")
 _LEFT: Final = frozenset({"since", "lake table", "offsets"})
 _RECORD_COLUMNS: Final = (
     "source", "table", "topic", "partition", "offset", "time", "reason", "run", "quarantined at",
@@ -137,6 +137,7 @@ def _cells(each: TableStatus) -> tuple[str, ...]:
         _offsets(each),
         _changes(each.survey.lag_changes),
         seconds_text(each.survey.lag_seconds(each.at)),
+        _complete(each),
         _in_time(each),
         seconds_text(finite(each.slo.p95) if each.slo else None),
     )
@@ -195,6 +196,15 @@ def _offsets(each: TableStatus) -> str:
     if len(vector.offsets) > 4:
         return f"{sum(offset for _, offset in vector):,} in {len(vector.offsets)} partitions"
     return " ".join(f"{partition}:{offset}" for partition, offset in vector) or "-"
+
+
+def _complete(each: TableStatus) -> str:
+    """Until how long ago, and how much of that its connector is behind."""
+    age = each.completeness.end_to_end_seconds(each.at)
+    behind = each.completeness.source_to_kafka_seconds
+    if age is None:
+        return "-" if behind is None else f"- (source {seconds_text(behind)})"
+    return f"to {seconds_text(age)} ago (source {seconds_text(behind)})"
 
 
 def _changes(count: int | None) -> str:

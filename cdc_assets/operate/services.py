@@ -15,6 +15,7 @@ from cdc_assets.registry import RegistryFile
 if TYPE_CHECKING:
     from cdc_assets.formats.format import Format
     from cdc_assets.lake import Lake
+    from cdc_assets.log.deliveries import Deliveries
     from cdc_assets.log.kafka import KafkaLog
     from cdc_assets.operate.connectors import Connects
 
@@ -70,6 +71,13 @@ class Services:
         from cdc_assets.operate.connectors import Connects
 
         return Connects(self.config)
+
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        """What of the sources is in Kafka."""
+        from cdc_assets.log.deliveries import Deliveries
+
+        return Deliveries(self.config)
 
     @cached_property
     def failures(self) -> FailureBook:

@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloTarget
 from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView
 from cdc_assets.operate.discovery import not_tables, replicated
 from cdc_assets.operate.retained import Retained, retained
@@ -38,7 +39,13 @@ class TableStatus:
     target: SloTarget
     slo: SloReport | None
     connector: ConnectorView
+    completeness: Completeness = field(default_factory=Completeness)
     retained: Retained | None = None
+
+    @property
+    def valid_through(self) -> datetime | None:
+        """Everything committed at the source before is in the table; None if nothing is proven."""
+        return self.completeness.valid_through
 
     @property
     def table(self) -> TableName:
@@ -72,7 +79,7 @@ class TableStatus:
             "snapshot_id": view.state.snapshot_id if view.state else None,
             "published_at": _iso(view.published.published_at) if view.published else None,
             "offsets": {str(p): o for p, o in view.committed},
-            "lag": {"changes": view.lag_changes, "seconds": view.lag_seconds(self.at)},
+            "lag": self._lag_dict(),
             "slo": _slo_dict(self.target, self.slo),
             "quarantined": self.quarantined,
             "last_error": None if _is_waiting(view) else _failure_dict(view),
@@ -80,6 +87,17 @@ class TableStatus:
             "connector": _connector_dict(self.connector),
             "desired": view.desired.to_dict(),
             "retention": self.retained.to_dict() if self.retained else None,
+        }
+
+    def _lag_dict(self) -> dict[str, Any]:
+        found, seconds = self.completeness, self.survey.lag_seconds(self.at)
+        return {
+            "changes": self.survey.lag_changes,
+            "seconds": seconds,
+            "source_to_kafka_seconds": found.source_to_kafka_seconds,
+            "kafka_to_lake_seconds": seconds,
+            "end_to_end_seconds": found.end_to_end_seconds(self.at),
+            "valid_through": _iso(found.valid_through),
         }
 
 
@@ -137,6 +155,8 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
     with ThreadPoolExecutor(1) as connect:  # answers at the same time as the log and the lake
         asked = connect.submit(services.connects.ask, entries)
         seen = survey(services, entries)
+        deliveries = deliveries_of(services, seen.tables)
+        complete = completeness(services, seen.tables, deliveries)
         reports, kept, problems = _reports(services, seen)
         asked.result()
     tables = tuple(
@@ -146,6 +166,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
             slo_target(services, each.table),
             reports.get(each.table),
             services.connects.view(each.entry),
+            complete[each.table],
             kept.get(each.table),
         )
         for each in seen.tables

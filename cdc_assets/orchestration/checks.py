@@ -18,6 +18,7 @@ import dagster as dg
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.failures import Failure
@@ -29,6 +30,7 @@ from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, table_key
+from cdc_assets.orchestration.metadata import valid_through_metadata
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -117,14 +119,16 @@ def verdicts(
     reports = slo_reports(services, seen.tables, seen.at)
     services.connects.ask([each.entry for each in seen.tables])
     kept = retained(services, seen.tables, seen.at)
+    complete = completeness(services, seen.tables, deliveries_of(services, seen.tables))
     for each in seen.tables:
         entry = each.entry
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
         key = table_key(services.config, entry)
         yield offsets_verdict(key, each, history)
-        connector, lost = services.connects.view(entry), kept.get(each.table, Retained())
-        facts = SloFacts(each, target, reports[each.table], seen.at, connector, lost)
+        connector, whole = services.connects.view(entry), complete[each.table]
+        lost = kept.get(each.table, Retained())
+        facts = SloFacts(each, target, reports[each.table], seen.at, connector, whole, lost)
         yield slo_verdict(key, facts)
         yield schema_verdict(key, each, differing.get(each.table, Drift()))
 
@@ -199,6 +203,7 @@ class SloFacts:
     report: SloReport
     now: datetime
     connector: ConnectorView
+    completeness: Completeness
     retained: Retained = field(default_factory=Retained)
 
     @property
@@ -233,7 +238,7 @@ def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
         notice=facts.retained.words(),
         metadata={
             **_slo_metadata(facts.target, report),
-            **_lag_metadata(facts.table, facts.now),
+            **_lag_metadata(facts),
             **_waiting_metadata(facts.table),
             **loss_metadata(facts.retained),
             "records_quarantined": facts.quarantined,
@@ -316,6 +321,13 @@ def loss_metadata(kept: Retained) -> dict[str, Any]:
     return {**lost, "changes_lost_from": at}
 
 
-def _lag_metadata(table: TableSurvey, now: datetime) -> dict[str, Any]:
-    lag = {"lag_changes": table.lag_changes, "lag_seconds": table.lag_seconds(now)}
-    return {name: value for name, value in lag.items() if value is not None}
+def _lag_metadata(facts: SloFacts) -> dict[str, Any]:
+    table, now, whole = facts.table, facts.now, facts.completeness
+    lag = {
+        "lag_changes": table.lag_changes,
+        "lag_seconds": table.lag_seconds(now),
+        "lag_source_to_kafka_seconds": whole.source_to_kafka_seconds,
+        "lag_end_to_end_seconds": whole.end_to_end_seconds(now),
+    }
+    known = {name: value for name, value in lag.items() if value is not None}
+    return {**known, **valid_through_metadata(whole.valid_through)}

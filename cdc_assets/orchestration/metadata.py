@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
@@ -59,8 +60,14 @@ def batch_metadata(
         "plan": dg.MetadataValue.md(f"```\n{batch.plan_text}\n```"),
         **schema_metadata(config, entry, batch_columns(batch.schema), batch.schema),
         **_absent(batch),
+        **valid_through_metadata(batch.valid_through),
         **({"dagster/row_count": batch.row_count} if batch.row_count is not None else {}),
     }
+
+
+def valid_through_metadata(through: datetime | None) -> Metadata:
+    """Everything committed at the source before is in the table; nothing if nothing is proven."""
+    return {"valid_through": dg.MetadataValue.timestamp(through)} if through else {}
 
 
 def _counts(batch: BatchResult) -> Metadata:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cdc_assets.merge import Replicator
     from cdc_assets.merge.attempt import Connections
+    from cdc_assets.merge.intake.witnesses import Witnesses
 
 
 class Place:
@@ -28,9 +29,16 @@ class Place:
     Args:
         config: the configuration.
         new_session: opens a session.
+        witnesses: what the run's batches may prove; None for nothing.
     """
 
-    def __init__(self, config: ReplicationConfig, new_session: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        new_session: Callable[[], SparkSession],
+        witnesses: Witnesses | None = None,
+    ) -> None:
+        self._witnesses = witnesses
         self._new_session = new_session
         self._session: SparkSession | None = None
         self.services = Services(config)
@@ -48,7 +56,7 @@ class Place:
         from cdc_assets.merge.attempt import Connections
 
         log = self.services.log
-        return Connections(log, self.services.lake, Histories(log))
+        return Connections(log, self.services.lake, Histories(log), self._witnesses)
 
     @cached_property
     def replicator(self) -> Replicator:

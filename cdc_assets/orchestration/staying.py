@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.log.deliveries import Deliveries
 from cdc_assets.log.ends import TopicEnds
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.services import Clock, Services, utc_now
@@ -23,6 +24,7 @@ from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.turns import Stay, Turns
 
 if TYPE_CHECKING:
+    from cdc_assets.merge.intake.witnesses import Witnesses
     from cdc_assets.orchestration.resources import ReplicationSpark
 
 LINGER: Final = timedelta(seconds=5)
@@ -50,9 +52,17 @@ def turns_of(
         nodes = context.op_execution_context.job_def.nodes
         topics = {node.name: node.tags.get(TAG_TOPIC, node.name) for node in nodes}
         places = config.spark.tables_at_once if is_side_by_side else 1
-        return Turns(topics, lambda: Place(config, spark.new_session), places, stay)
+        witnesses = _witnesses(config)
+        return Turns(topics, lambda: Place(config, spark.new_session, witnesses), places, stay)
 
     return spark.turns(make)
+
+
+def _witnesses(config: ReplicationConfig) -> Witnesses:
+    """One for all places: a table's next batch may be planned in another one."""
+    from cdc_assets.merge.intake.witnesses import Witnesses
+
+    return Witnesses(Deliveries(config))
 
 
 def _stay(context: dg.AssetExecutionContext, config: ReplicationConfig, clock: Clock) -> Stay:

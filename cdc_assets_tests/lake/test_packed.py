@@ -64,6 +64,7 @@ PUBLISHED = st.builds(
         filled=st.sampled_from([(), ("a", "b")]),
     ),
     slo=WINDOWS,
+    valid_through=st.none() | st.just(NOW - timedelta(milliseconds=1)),
 )
 
 
@@ -105,6 +106,7 @@ def busy(partitions: int, over_hours: int, seed: int = 7) -> Published:
         counts={"records": 100, "inserted": 20, "updated": 70, "deleted": 10, "rejected": 0,
                 "quarantined": 0},
         slo=slo,
+        valid_through=NOW,
     )  # fmt: skip
 
 

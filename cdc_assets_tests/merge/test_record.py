@@ -21,11 +21,11 @@ def seen(*, replay: bool = False, behind: bool = False) -> int:
     before = Carried(partitions=3, partitions_seen=3)
     identity = SimpleNamespace(topic_id="t", cluster_id="c")
     plan: Any = SimpleNamespace(
-        published=SimpleNamespace(carried=before, slo=SloWindow(), counts={}),
+        published=SimpleNamespace(carried=before, slo=SloWindow(), counts={}, valid_through=None),
         partitions=4, replay=replay, is_behind=behind, soft=False, start=OffsetVector.of({0: 1}),
         end=OffsetVector.of({0: 1}), entry=SimpleNamespace(topic="t", shard_value=""),
         schema=SimpleNamespace(columns=()),
-        identity=identity, attempt="a", run_id="r", numbering="", state=None,
+        identity=identity, attempt="a", run_id="r", numbering="", state=None, witnesses=(),
     )  # fmt: skip
     figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0)
     outcome = Outcome(figures, {})

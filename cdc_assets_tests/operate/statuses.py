@@ -12,7 +12,9 @@ from cdc_assets.changes.slo import SloWindow, evaluate_slo
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.connect import Connector, ConnectorPart
+from cdc_assets.log.deliveries import Delivery
 from cdc_assets.log.values import Watermarks
+from cdc_assets.operate.completeness import Completeness
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.status import Status, TableStatus
@@ -62,7 +64,9 @@ def table_status(
     survey = TableSurvey(entry, state, marks, oldest, failure)
     target = config.sources["shop"].slo.target
     report = evaluate_slo(target, window, 0, now)
-    return TableStatus(survey, now, target, report, connector or view_of(connector_of()))
+    delivery = Delivery(now - timedelta(seconds=20), now - timedelta(seconds=13))
+    complete = Completeness(delivery, now - timedelta(seconds=43))
+    return TableStatus(survey, now, target, report, connector or view_of(connector_of()), complete)
 
 
 def status_of(*tables: TableStatus) -> Status:

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.changes.alerting import Kind
+from cdc_assets.changes.retention import Overtaking
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.errors import UnreachableError
@@ -20,6 +21,7 @@ from cdc_assets.operate.alerts import AlertBook, Told, findings, tell, unjudged
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
+from cdc_assets.operate.retained import Retained
 from cdc_assets.operate.slots import SourceSlots
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.sensors import watch_sensor
@@ -76,6 +78,14 @@ def test_a_failure_that_may_pass_is_told_later(well: TableStatus) -> None:
     (later,) = findings(numbers(with_failure(well, AWAY)), CONFIG)
     assert at_once.after == timedelta()
     assert later.after == timedelta(minutes=10)
+
+
+def test_a_log_that_is_about_to_lose_what_waits(well: TableStatus) -> None:
+    at = NOW + timedelta(hours=3)
+    near = replace(well, retained=Retained(Overtaking(at, "retention.ms", is_near=True)))
+    (found,) = findings(numbers(near), CONFIG)
+    assert (found.kind, found.member) == (Kind.LOST_RANGE, "public.orders")
+    assert "from 2026-03-04 15:30Z on changes that wait will be lost" in found.words
 
 
 def test_a_budget_that_burns(tmp_path: Path) -> None:

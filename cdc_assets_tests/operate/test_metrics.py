@@ -68,6 +68,9 @@ def test_what_is_known_of_a_table_is_exposed_in_base_units(tmp_path: Path) -> No
     assert found == {
         "lag_records": 5,
         "kafka_to_lake_lag_seconds": 10,
+        "source_to_kafka_lag_seconds": 7,
+        "valid_through_timestamp_seconds": NOW.timestamp() - 43,
+        "valid_through_age_seconds": 30,
         "slo_within_ratio": 0.97,
         "slo_target_ratio": 0.95,
         "slo_budget_left_ratio": pytest.approx(0.4),

@@ -9,6 +9,7 @@ from datetime import datetime
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.position import Floors
 from cdc_assets.changes.slo import SloTarget, SloWindow
+from cdc_assets.changes.valid_through import proven
 from cdc_assets.lake import Published
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.merge.fold.summary import Folded
@@ -112,8 +113,15 @@ def record_of(
         },
         slo=slo.kept(now, promise),
         shard=plan.entry.shard_value,
+        valid_through=_valid_through(plan, quarantined),
         others=plan.state.others if plan.state else {},
     )
+
+
+def _valid_through(plan: BatchPlan, quarantined: int) -> datetime | None:
+    """What is proven; nothing more than before while records are set aside."""
+    before = plan.published.valid_through if plan.published else None
+    return before if quarantined else proven(plan.witnesses, plan.end, before)
 
 
 def _partitions_seen(plan: BatchPlan) -> int:

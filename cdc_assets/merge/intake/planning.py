@@ -30,6 +30,7 @@ from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.shared_reading import SharedReadings
+from cdc_assets.merge.intake.witnesses import Witnesses
 from cdc_assets.merge.plan.plan import (
     BatchPlan,
     limited,
@@ -82,7 +83,18 @@ class Planner:
         lake: Lake,
         log: KafkaLog,
         clock: Callable[[], datetime],
+        witnesses: Witnesses | None = None,
     ) -> None:
+        """As given.
+
+        Args:
+            config: of the replication.
+            lake: read for plans.
+            log: likewise.
+            clock: wall clock.
+            witnesses: what batches may prove; None for nothing.
+        """
+        self._witnesses = witnesses
         self._config = config
         self._lake = lake
         self._log = log
@@ -125,6 +137,8 @@ class Planner:
         """
         left, self._left = self._left, None
         state = left or self._lake.state(entry.target, entry.shard_value)
+        # Before the end that the batch is planned up to.
+        witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()
         identity, marks = self._log_now(entry)
         self._require_left(entry)
         published = state.published if state else None
@@ -161,6 +175,7 @@ class Planner:
         left = total_length(unread)
         aligned, behind = transactions is not None, total_length(within) < left
         plan = replace(plan, is_aligned=aligned, is_behind=behind, unread=unread)
+        plan = replace(plan, witnesses=witnesses)
         pending = Pending(plan, left, total_length(ranges) < left)
         if transactions is None:
             return pending

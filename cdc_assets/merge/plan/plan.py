@@ -10,6 +10,7 @@ from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.position import Floors, Scheme
+from cdc_assets.changes.valid_through import Witness
 from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
@@ -66,6 +67,7 @@ class BatchPlan:
             without one.
         is_told: what statements among its records have done is known.
         forgettable: remembered deletes that need not be kept; None to keep all.
+        witnesses: times that the table is valid through once it has reached their ends.
         unread: all that the log held beyond ``start``; empty for what was merged before.
         attempt: unique.
     """
@@ -97,6 +99,7 @@ class BatchPlan:
     is_told: bool = True
     forgettable: Forgettable | None = None
     unread: tuple[OffsetRange, ...] = ()
+    witnesses: tuple[Witness, ...] = ()
     epochs: Epochs = field(default_factory=dict)
 
     @property

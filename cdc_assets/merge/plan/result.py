@@ -36,6 +36,8 @@ class BatchResult:
         lag_records: offsets that were not merged when the batch was planned.
         row_count: rows in the table; None if unknown. ``file_count``: data files.
         steps: seconds per step.
+        valid_through: everything committed at the source before is in the table; None if nothing is
+            proven.
     """
 
     table: TableName
@@ -65,6 +67,7 @@ class BatchResult:
     duration_seconds: float
     published_at: datetime
     steps: Mapping[str, float]
+    valid_through: datetime | None = None
     passed_over: int = 0
     of_others: int = 0
     other_tables: tuple[str, ...] = ()

@@ -1,0 +1,198 @@
+"""Up to when everything that a source has committed is in Kafka, as the parts themselves say it.
+
+See `cdc_assets.changes.valid_through`. The moments at a source are remembered in a small document
+beside the registry, so that a process need not wait for the connector to reach the one that it has
+just seen. They stay true: a document that is lost, or written by two at once, costs only time.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, cast
+
+from cdc_assets.changes.valid_through import Moment, delivered, with_moment
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.secret import reveal
+from cdc_assets.config.source import ConnectConfig
+from cdc_assets.databases.postgres.slots import log_position
+from cdc_assets.errors import CdcError
+from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.log.connect import ConnectRest, connect_of
+from cdc_assets.registry import TableEntry
+
+GOOD_FOR_SECONDS: Final = 5
+AGAIN_SECONDS: Final = 60
+"""A part that did not answer is left alone for so long."""
+FIRST_SECONDS: Final = 1.0
+"""The first batch of a process waits for an answer for so long."""
+
+_FORMATS: Final = "debezium"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Everything that was committed before ``through`` had been delivered by ``at``.
+
+    Both are by the source's clock; their difference is how far the connector is behind, at most.
+    ``at`` is None if nobody has answered since.
+    """
+
+    through: datetime
+    at: datetime | None
+
+
+def acknowledged(offsets: Sequence[Mapping[str, Any]]) -> int | None:
+    """Where the last commit lies whose records all were acknowledged, by a connector's offset.
+
+    Every record from before the one that the offset belongs to was. Its ``lsn_commit`` is the
+    last commit before that, and no snapshot, incremental ones included, changes it. While a
+    snapshot is taken, what is before it need not be in Kafka yet.
+
+    Args:
+        offsets: of PostgreSQL's connector, which has one.
+    """
+    if len(offsets) != 1 or offsets[0].get("snapshot"):
+        return None
+    found = offsets[0].get("lsn_commit")
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+class Deliveries:
+    """Asks the sources of one configuration. May be used by several threads.
+
+    Args:
+        config: of the replication.
+        monotonic: seconds, which decide how long an answer is good.
+    """
+
+    def __init__(
+        self, config: ReplicationConfig, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._config = config
+        self._now = monotonic
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, str], Delivery | None] = {}
+        self._due: dict[tuple[str, str], float] = {}
+        self._asking: dict[tuple[str, str], threading.Thread] = {}
+
+    def newest(self, entry: TableEntry) -> Delivery | None:
+        """Look, unless the last answer is good still; None if nothing is proven.
+
+        Not to be called by what waits for the other threads' answers.
+        """
+        key, connect = self._key(entry), self._connect(entry)
+        if connect is None:
+            return None
+        with self._lock:
+            is_due = self._now() >= self._due.get(key, 0.0)
+        if is_due:
+            self._ask(key, connect, entry)
+        return self._found.get(key)
+
+    def known(self, entry: TableEntry) -> Delivery | None:
+        """The newest answer there is, without waiting: the next one is asked for in the background.
+
+        Only the first waits, for a second at most.
+        """
+        key, connect = self._key(entry), self._connect(entry)
+        if connect is None:
+            return None
+        with self._lock:
+            running = self._asking.get(key)
+            is_due = self._now() >= self._due.get(key, 0.0)
+            if is_due and not (running and running.is_alive()):
+                target, arguments = self._ask, (key, connect, entry)
+                running = threading.Thread(target=target, args=arguments, daemon=True)
+                self._asking[key] = running
+                running.start()
+        if running is not None and key not in self._due:
+            running.join(FIRST_SECONDS)
+        return self._found.get(key)
+
+    def _connect(self, entry: TableEntry) -> ConnectConfig | None:
+        """Of a source whose log's position can be compared with what its connector has sent."""
+        source = self._config.source(entry.table.source)
+        is_postgres = source.database is not None and source.database.kind == "postgres"
+        if not (is_postgres and source.format.startswith(_FORMATS)):
+            return None
+        return connect_of(self._config, entry)
+
+    @staticmethod
+    def _key(entry: TableEntry) -> tuple[str, str]:
+        return entry.table.source, entry.topic.partition(".")[0]
+
+    def _ask(self, key: tuple[str, str], connect: ConnectConfig, entry: TableEntry) -> None:
+        wait = AGAIN_SECONDS
+        try:
+            found = self._look(key, connect, entry)
+            wait = GOOD_FOR_SECONDS
+        except CdcError:  # nothing is proven then, and whoever needs these parts names them
+            found = None
+        with self._lock:
+            before = self._found.get(key)
+            self._found[key] = latest(before, found)
+            self._due[key] = self._now() + wait
+
+    def _look(
+        self, key: tuple[str, str], connect: ConnectConfig, entry: TableEntry
+    ) -> Delivery | None:
+        """What was acknowledged, then the moment: so that the log's end is not before it."""
+        source = self._config.source(entry.table.source)
+        rest = ConnectRest(reveal(connect.url))
+        names = [connect.connector] if connect.connector else _names(rest, entry.topic)
+        if len(names) != 1 or source.database is None:
+            return None
+        at = acknowledged(rest.offsets(names[0]))
+        position = log_position(source.database.dsn.reveal())
+        seen = Moment(position.at, position.lsn)
+        document = _Document.of(self._config.registry, "-".join(key))
+        known = with_moment(document.load(), seen)
+        newest, kept = delivered(known, at, seen) if at is not None else (None, known)
+        document.save(kept)
+        return Delivery(newest.at, seen.at) if newest else None
+
+
+def latest(before: Delivery | None, found: Delivery | None) -> Delivery | None:
+    """What is proven stays so, also if a later look has found less or nothing."""
+    if before is None or (found is not None and found.through >= before.through):
+        return found
+    return replace(before, at=found.at if found else None)
+
+
+def _names(rest: ConnectRest, topic: str) -> list[str]:
+    return [each.name for each in rest.connectors() if each.writes(topic)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """The moments of one source that the connector has not reached yet, and the newest it has."""
+
+    url: str
+
+    @classmethod
+    def of(cls, registry_url: str, name: str) -> _Document:
+        return cls(f"{registry_url.removesuffix('.json')}.moments/{name}.json")
+
+    def load(self) -> tuple[Moment, ...]:
+        """Nothing if it is not there, or cannot be read: moments are seen again."""
+        files, path = files_at(self.url)
+        try:
+            with as_os_errors():
+                content = cast("bytes", files.cat_file(path))
+            return tuple(Moment(datetime.fromisoformat(at), lsn) for at, lsn in json.loads(content))
+        except (OSError, ValueError, TypeError):
+            return ()
+
+    def save(self, moments: Sequence[Moment]) -> None:
+        """Without moments to compare with, the next process only proves less at first."""
+        files, path = files_at(self.url)
+        content = json.dumps([[each.at.isoformat(), each.position] for each in moments])
+        try:
+            replace_file(files, path, content.encode())
+        except OSError:
+            return
