@@ -64,7 +64,8 @@ else ifdef STACK
 	  cdc_assets_tests/conformance cdc_assets_tests/stack/test_second_writer.py \
 	  cdc_assets_tests/stack/test_published_columns.py cdc_assets_tests/stack/test_restored_source.py \
 	  cdc_assets_tests/stack/test_truth_avro.py cdc_assets_tests/stack/test_incremental.py \
-	  cdc_assets_tests/stack/test_truth_replica.py cdc_assets_tests/merge/test_shared_reading.py \
+	  cdc_assets_tests/stack/test_truth_replica.py cdc_assets_tests/stack/test_rewound.py \
+	  cdc_assets_tests/merge/test_shared_reading.py \
 	  cdc_assets_tests/merge/test_shards.py cdc_assets_tests/merge/test_restarted_source.py \
 	  cdc_assets_tests/stack/semantics cdc_assets_tests/orchestration/test_waiting.py \
 	  cdc_assets_tests/merge/test_two_writers.py cdc_assets_tests/merge/test_restart_look.py \

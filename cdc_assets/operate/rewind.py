@@ -14,16 +14,13 @@ filled. Columns that were added to the table since stay.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.errors import (
     CdcError,
-    ConfigError,
     ConflictError,
     OutcomeUnknownError,
     TerminalError,
@@ -31,54 +28,17 @@ from cdc_assets.errors import (
 )
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.history import REPLAY, TableHistory, offsets_dict, read_history
+from cdc_assets.operate.rewind_goal import Chosen, Goal, chosen, time_words
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
-    from cdc_assets.lake.past import Kept, Past
+    from cdc_assets.lake.past import Past
     from cdc_assets.operate.services import Services
 
 TRIES: Final = 5
 """So often others may publish between the look and the commit."""
 
-_OFFSETS: Final = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*")
-_SNAPSHOT: Final = re.compile(r"\d{1,19}")
-
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """Where a person wants a table to go back to.
-
-    Attributes:
-        to: a snapshot, a time, offsets, or a tag that a rewind has left; see `chosen`.
-        undo: what the last rewind has replaced.
-        all_shards: whatever else is merged into the lake table goes back with it.
-    """
-
-    to: str = ""
-    undo: bool = False
-    all_shards: bool = False
-
-    def __post_init__(self) -> None:
-        if bool(self.to) == self.undo:
-            msg = "where to is not said" if not self.to else "--to and --undo exclude each other"
-            raise ConfigError(msg, remedy="give --to SNAPSHOT, TIME or OFFSETS, or --undo")
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Where a table goes back to.
-
-    Attributes:
-        snapshot: that ``main`` is set to.
-        publish: the newest that it has in its ancestry.
-        by: how it was chosen, for people.
-    """
-
-    snapshot: int
-    publish: Kept
-    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +92,7 @@ class RewindPlan:
         at = self.chosen.publish
         told = [
             f"{self.entry.table}: back to snapshot {self.chosen.snapshot} of {self.entry.target}, "
-            f"{self.chosen.by}: published {_time(at.at)} by attempt {at.published.attempt}, "
+            f"{self.chosen.by}: published {time_words(at.at)} by attempt {at.published.attempt}, "
             f"offsets {self.offsets.to_json()}",
         ]
         if self.is_done:
@@ -352,113 +312,6 @@ class Rewind:
         return f"table={self._entry.table} lake={self._entry.target}"
 
 
-def chosen(history: TableHistory, goal: Goal) -> Chosen:
-    """Where a table goes back to.
-
-    - a snapshot: that one, if it is a publish, or a compaction of one;
-    - a tag that a rewind has left: what that has replaced, as it was;
-    - a time (ISO 8601; UTC, if it does not say another): the newest publish until then;
-    - offsets (``0:1234,1:77``): the newest publish that does not pass any of them.
-
-    Raises:
-        ConfigError: if it is none of these.
-        TerminalError: if there is no such publish.
-    """
-    if goal.undo:
-        return _undone(history)
-    text = goal.to
-    if text in history.past.tags:
-        return _of_tag(history, text)
-    if _SNAPSHOT.fullmatch(text):
-        return _of_snapshot(history, int(text))
-    if _OFFSETS.fullmatch(text):
-        return _of_offsets(history, _offsets(text))
-    return _of_time(history, parse_time(text), all_shards=goal.all_shards)
-
-
-def parse_time(text: str) -> datetime:
-    """An aware time.
-
-    Raises:
-        ConfigError: if the text is none, nor anything else that a table can go back to.
-    """
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        msg = f"{text!r} is no snapshot, time, offsets or tag of a rewind"
-        remedy = "write 4358109269898186, 2026-03-01T07:15 (UTC), 0:1234,1:77 or before_rewind_1"
-        raise ConfigError(msg, remedy=remedy) from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _undone(history: TableHistory) -> Chosen:
-    newest = next(iter(history.past.tags), None)
-    if newest is None:
-        what = "there is nothing to undo: no rewind has kept anything, or it was let go of"
-        raise TerminalError(what, where=f"table={history.entry.table}")
-    return _of_tag(history, newest)
-
-
-def _of_tag(history: TableHistory, tag: str) -> Chosen:
-    snapshot = history.past.tags[tag]
-    publish = history.past.newest_publish(snapshot)
-    if publish is None:
-        raise _nothing(history, f"what {tag} has kept is no publish")
-    return Chosen(snapshot, publish, f"what {tag} has kept")
-
-
-def _of_snapshot(history: TableHistory, snapshot: int) -> Chosen:
-    if (publish := history.past.publish_at(snapshot)) is not None:
-        return Chosen(snapshot, publish, "as was asked for")
-    for tag, at in history.past.tags.items():
-        if at == snapshot:
-            return _of_tag(history, tag)
-    raise _nothing(history, f"snapshot {snapshot} is no publish of the table, or has expired")
-
-
-def _of_time(history: TableHistory, at: datetime, *, all_shards: bool) -> Chosen:
-    for each in _candidates(history, all_shards=all_shards):
-        if each.at <= at:
-            return Chosen(each.snapshot, each, f"the newest publish until {_time(at)}")
-    raise _nothing(history, f"no publish is kept from {_time(at)} or before")
-
-
-def _of_offsets(history: TableHistory, wanted: OffsetVector) -> Chosen:
-    mine = _candidates(history, all_shards=False)
-    known = {partition for each in mine[:1] for partition, _ in each.published.offsets}
-    unknown = sorted({partition for partition, _ in wanted} - known)
-    if unknown:
-        what = f"the table has nothing of the partitions {', '.join(map(str, unknown))}"
-        raise _nothing(history, what)
-    for each in mine:
-        offsets = each.published.offsets
-        if all(offsets.get(partition) <= at for partition, at in wanted):
-            is_exact = all(offsets.get(partition) == at for partition, at in wanted)
-            said = "that ended there" if is_exact else "that does not pass them"
-            return Chosen(each.snapshot, each, f"the newest publish {said}")
-    raise _nothing(history, f"no publish is kept that does not pass {wanted.to_json()}")
-
-
-def _candidates(history: TableHistory, *, all_shards: bool) -> Sequence[Kept]:
-    """Of ``main``, newest first."""
-    mine = history.entry.shard_value
-    return [each for each in history.past.line if all_shards or each.published.shard == mine]
-
-
-def _offsets(text: str) -> OffsetVector:
-    pairs = [each.split(":") for each in text.split(",")]
-    wanted = {int(partition): int(offset) for partition, offset in pairs}
-    if len(wanted) != len(pairs):
-        msg = f"{text!r} names a partition twice"
-        raise ConfigError(msg, remedy="write each partition once, such as 0:1234,1:77")
-    return OffsetVector.of(wanted)
-
-
-def _nothing(history: TableHistory, what: str) -> TerminalError:
-    remedy = f"cdc-assets history {history.entry.table} shows what there is"
-    return TerminalError(what, where=f"table={history.entry.table}", remedy=remedy)
-
-
 def _ranges(ranges: tuple[OffsetRange, ...]) -> str:
     if not ranges:
         return "nothing"
@@ -471,7 +324,3 @@ def _range_dict(each: OffsetRange) -> dict[str, int]:
 
 def _names(entries: Sequence[TableEntry]) -> str:
     return ", ".join(str(each.table) for each in entries)
-
-
-def _time(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"

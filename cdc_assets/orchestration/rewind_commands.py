@@ -61,7 +61,7 @@ def rewind(table: str, to: str, *, as_json: bool, **wishes: bool) -> None:
     """
     from cdc_assets.config import load_config
     from cdc_assets.errors import ConfigError
-    from cdc_assets.operate.rewind import Goal
+    from cdc_assets.operate.rewind_goal import Goal
     from cdc_assets.orchestration.rewinding import Rewinding, run_rewind
 
     undo, all_shards, dry_run = (wishes[name] for name in ("undo", "all_shards", "dry_run"))

@@ -12,7 +12,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.discovery import find_table, replicated
 from cdc_assets.operate.history import read_history
-from cdc_assets.operate.rewind import Goal
+from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.failing import message_of

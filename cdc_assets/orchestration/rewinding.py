@@ -11,7 +11,8 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.operate.discovery import find_table
-from cdc_assets.operate.rewind import Goal, Rewind, RewindPlan
+from cdc_assets.operate.rewind import Rewind, RewindPlan
+from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.command import open_instance
 from cdc_assets.orchestration.keys import (

@@ -18,7 +18,8 @@ from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.upkeep import Upkeep
 from cdc_assets.operate.history import Standing, read_history
-from cdc_assets.operate.rewind import Goal, Rewind, RewindPlan
+from cdc_assets.operate.rewind import Rewind, RewindPlan
+from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAG_TABLE, TAIL, table_key
 from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job

@@ -17,7 +17,7 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import SideSnapshot, SideState, side_name
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.operate.history import Facts
-from cdc_assets.operate.rewind import Goal, parse_time
+from cdc_assets.operate.rewind_goal import Goal, parse_time
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import write_config
