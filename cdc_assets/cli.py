@@ -26,6 +26,8 @@ USAGE: Final = 2
 
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "pause": ("cdc_assets.steering", "Merge nothing into tables; they keep their places."),
+    "drop": ("cdc_assets.steering", "End the replication of tables; --lake: remove them there."),
+    "reset": ("cdc_assets.steering", "Forget what the lake has of tables, and begin again."),
     "resume": ("cdc_assets.steering", "Go on with paused, dropped or stopped tables."),
     "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),

@@ -1,4 +1,4 @@
-"""``cdc-assets pause``, ``resume``: per source and table."""
+"""``cdc-assets pause``, ``resume``, ``drop``, ``reset``: per source and table."""
 
 from __future__ import annotations
 
@@ -62,6 +62,53 @@ def resume(
     """
     order = Order("cdc-assets resume", dry_run=dry_run)
     _steer(steering.resume, Choice(source, tables, every), order, as_json=as_json)
+
+
+@click.command()
+@_choosing
+@click.option("--lake", is_flag=True, help="Also take what the lake has of them out of it.")
+@_WHY
+def drop(
+    source: str | None, tables: tuple[str, ...], why: str, *, lake: bool, dry_run: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """End the replication of tables. The lake keeps them, unless --lake is given.
+
+    With --lake it says what goes, and then removes it: records of the table in quarantine, what is
+    remembered beside it, and the table. Files stay. May be interrupted and run again.
+    """
+    command = "drop --lake" if lake else "drop"
+    order = Order(f"cdc-assets {command}", why, dry_run)
+    _remove(command, Choice(source, tables), order, as_json=as_json)
+
+
+@click.command()
+@_choosing
+@_WHY
+def reset(
+    source: str | None, tables: tuple[str, ...], why: str, *, dry_run: bool, as_json: bool
+) -> None:
+    """Forget what the lake has of tables, and merge all of their logs again.
+
+    Readers find no table until the first batch is merged, and not all rows until the last one is:
+    `rebuild` spares them that. Refused where the log has lost its beginning. May be interrupted and
+    run again.
+    """
+    order = Order("cdc-assets reset", why, dry_run)
+    _remove("reset", Choice(source, tables), order, as_json=as_json)
+
+
+def _remove(command: str, choice: Choice, order: Order, *, as_json: bool) -> None:
+    from cdc_assets.config import load_config
+    from cdc_assets.orchestration.command import open_instance
+    from cdc_assets.orchestration.removing import Runs, run_removal
+
+    config = load_config()
+    told = _silent if as_json else _say
+    with open_instance() as instance:
+        runs = Runs(config, instance, "", lambda text: click.echo(text, err=as_json))
+        steered = run_removal(config, command, choice, order, runs, told)
+    end(steered, as_json=as_json)
 
 
 def _steer(steer: Callable[..., Steered], choice: Choice, order: Order, *, as_json: bool) -> None:

@@ -127,6 +127,14 @@ class Lake:
         self._published = None
         self._connection.asked("lake: drop tags", lambda: drop_tags(past.table, tags))
 
+    def exists(self, name: LakeName) -> bool:
+        """Whether the catalog has a table.
+
+        Raises:
+            UnreachableError: if it does not answer.
+        """
+        return self._connection.load(name) is not None
+
     def drop(self, name: LakeName) -> str:
         """Takes a table out of the catalog; its files stay.
 

@@ -1,4 +1,4 @@
-"""`pause_tables`, `resume_tables`: jobs that do what the commands of these names do.
+"""`pause_tables`, `resume_tables`, `drop_tables`, `reset_tables`: the commands as jobs.
 
 A person starts them from the UI's launchpad, and names the tables there. What was done is in the
 run's log and, as an observation, on each table's page.
@@ -17,6 +17,7 @@ from cdc_assets.operate import steering
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice, Done, Order, Steered, chosen
 from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.removing import Runs, run_removal
 from cdc_assets.registry import Registry, TableEntry
 
 STEERING: Final = "steering"
@@ -37,6 +38,12 @@ class Tables(dg.Config):
     def choice(self) -> Choice:
         """Which tables a person means."""
         return Choice(self.source, tuple(self.tables), self.every)
+
+
+class Dropped(Tables):
+    """Which tables, why, and whether from the lake too."""
+
+    lake: bool = Field(default=False, description="also take them out of the lake")
 
 
 def pause_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
@@ -67,6 +74,50 @@ def _job(config: ReplicationConfig, name: str, steer: Steer, about: str) -> dg.J
     return steering_job
 
 
+def drop_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """`cdc-assets drop`."""
+    replication, about = config, "End the replication of tables."
+
+    @dg.op(name=named(config, "drop"))
+    def drop(context: dg.OpExecutionContext, config: Dropped) -> None:
+        _remove(context, replication, "drop --lake" if config.lake else "drop", config)
+
+    tags = mode_tags(config, STEERING)
+
+    @dg.job(name=named(config, "drop_tables"), description=about, tags=tags)
+    def drop_tables() -> None:
+        drop()
+
+    return drop_tables
+
+
+def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """`cdc-assets reset`."""
+    replication = config
+    about = "Forget what the lake has of tables, and merge all of their logs again."
+
+    @dg.op(name=named(config, "reset"))
+    def reset(context: dg.OpExecutionContext, config: Tables) -> None:
+        _remove(context, replication, "reset", config)
+
+    tags = mode_tags(config, STEERING)
+
+    @dg.job(name=named(config, "reset_tables"), description=about, tags=tags)
+    def reset_tables() -> None:
+        reset()
+
+    return reset_tables
+
+
+def _remove(
+    context: dg.OpExecutionContext, config: ReplicationConfig, command: str, wish: Tables
+) -> None:
+    order = Order(f"{context.job_name} {context.run_id}", wish.why, wish.dry_run)
+    runs = Runs(config, context.instance, context.run_id, context.log.info)
+    done = run_removal(config, command, wish.choice(), order, runs, teller(context, config))
+    require_done(done)
+
+
 def teller(context: dg.OpExecutionContext, config: ReplicationConfig) -> steering.Say:
     """Says on a table's page what was done to it."""
 
@@ -90,5 +141,5 @@ def require_done(done: Steered) -> None:
         raise dg.Failure(text, allow_retries=False)
 
 
-STEERING_JOBS: Final = (pause_job, resume_job)
+STEERING_JOBS: Final = (pause_job, resume_job, drop_job, reset_job)
 """All of them."""

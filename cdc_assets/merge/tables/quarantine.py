@@ -148,6 +148,14 @@ class Quarantine:
         with self._view(mine) as view, effect("spark: remove from quarantine"):
             self._spark.sql(sql.delete_keys(self._table, view, _ENTRY))
 
+    def clear(self, table: TableName) -> None:
+        """Take all records of a table out, in one statement."""
+        if not self._spark.catalog.tableExists(self._table):
+            return
+        mine = self._spark.createDataFrame([(table.qualified,)], "table string")
+        with self._view(mine) as view, effect("spark: remove from quarantine"):
+            self._spark.sql(sql.delete_keys(self._table, view, ("table",)))
+
     def restate(self, table: TableName, rejected: Sequence[tuple[Coordinate, str]]) -> None:
         """Give records of a table that were rejected again their new reasons, in one statement."""
         if not rejected:

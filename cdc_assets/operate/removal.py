@@ -1,0 +1,223 @@
+"""`drop` and `reset`: replication ends, or begins again, and the lake forgets a table.
+
+1. The wish is put down: from then on nothing is begun for the table, see `cdc_assets.desired`.
+2. Whoever is at it lets it go (`wait`).
+3. The wish says that the removal has begun: now only the same command makes it whole again.
+4. Records of the table in quarantine are removed.
+5. Tables beside it go: those of a rebuild, and what is remembered of deletes.
+6. The lake table goes last: as long as it is there, it says which tables are beside it.
+7. A drop says that it is done. A reset forgets what held the table up, and takes its wish back:
+   with the next run the table is new, from the log's beginning on.
+
+Each step looks at what is there, so that all of them can be interrupted and done again. Tables are
+taken out of the catalog; their files stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.desired import Removal, Wanted, Wish
+from cdc_assets.errors import TerminalError
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.steering import Done, Order, Say, Steered, each_of
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import Published, TableState
+
+Wait = Callable[[TableEntry], None]
+"""Returns once no run is at a table any more that merges into it or looks after it."""
+
+Clear = Callable[[TableEntry], None]
+"""Removes the records of a table from the quarantine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What the lake has of a table.
+
+    Attributes:
+        tables: in the order in which they go.
+        quarantined: how many records of it lie in quarantine.
+    """
+
+    tables: tuple[LakeName, ...]
+    quarantined: int
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to remove."""
+        return not self.tables and not self.quarantined
+
+    def words(self) -> str:
+        """What there is to remove."""
+        names = ", ".join(str(each) for each in self.tables)
+        parts = [f"takes {names} out of the catalog (files stay)"] if names else []
+        if self.quarantined:
+            parts.append(f"removes {self.quarantined:,} records from the quarantine")
+        return " and ".join(parts) or "the lake has nothing of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What removing takes beside `Services`; ``tell`` is told what goes, before it does."""
+
+    wait: Wait
+    clear: Clear
+    tell: Callable[[str], None]
+
+
+def drop(
+    services: Services, entries: Iterable[TableEntry], order: Order, say: Say, hands: Hands | None
+) -> Steered:
+    """Replication of these tables ends.
+
+    Args:
+        services: what to ask.
+        entries: the tables.
+        order: how it is meant.
+        say: told of each.
+        hands: to remove them from the lake too; None if that keeps them.
+    """
+
+    def one(entry: TableEntry) -> Done:
+        known = services.desired.of(entry.table).dropped
+        if hands is None:
+            return _ended(services, entry, order, known)
+        _require_own(entry, "drop --lake")
+        found = remains(services, entry)
+        is_done = known is not None and known.removal is Removal.DONE and found.is_nothing
+        if order.dry_run or is_done:
+            would = "is dropped already" if is_done else "would be dropped"
+            return Done(entry, not is_done, f"{would}: {_all(found)}")
+        wanted = known or Wanted(services.clock(), order.by, order.why)
+        _remove(services, entry, Wish.DROPPED, wanted, hands)
+        done = replace(wanted, removal=Removal.DONE)
+        services.desired.put(entry.table, Wish.DROPPED, done)
+        services.failures.clear(entry.table)
+        return Done(entry, changed=True, words=f"dropped: {_all(found)}")
+
+    return each_of(entries, "drop", order, one, say)
+
+
+def reset(
+    services: Services, entries: Iterable[TableEntry], order: Order, say: Say, hands: Hands
+) -> Steered:
+    """The lake forgets these tables, and they begin again with the log's beginning."""
+
+    def one(entry: TableEntry) -> Done:
+        known = services.desired.of(entry.table).reset
+        if known is None or known.removal is Removal.NONE:
+            _require_own(entry, "reset")
+            _require_beginning(services, entry)
+        found = remains(services, entry)
+        if order.dry_run:
+            words = f"would be: {found.words()}; then all of its log is merged again"
+            return Done(entry, changed=True, words=words)
+        wanted = known or Wanted(services.clock(), order.by, order.why)
+        _remove(services, entry, Wish.RESET, wanted, hands)
+        services.failures.clear(entry.table)
+        services.desired.remove(entry.table, Wish.RESET)
+        words = f"reset: {found.words()}; all of its log is merged again from now on"
+        return Done(entry, changed=True, words=words)
+
+    return each_of(entries, "reset", order, one, say)
+
+
+def remains(services: Services, entry: TableEntry) -> Remains:
+    """What there is of a table now.
+
+    Raises:
+        UnreachableError: if the catalog, or the quarantine's files, cannot be read.
+    """
+    from cdc_assets.lake.quarantined import QuarantineLake
+
+    state = services.lake.state(entry.target, entry.shard_value)
+    names = (*_beside(entry, state), *([entry.target] if state is not None else []))
+    there = tuple(each for each in dict.fromkeys(names) if services.lake.exists(each))
+    lake = QuarantineLake(services.config)
+    _, count = lake.quarantined(entry.table.source, entry.table.qualified, 0)
+    return Remains(there, count)
+
+
+def _remove(
+    services: Services, entry: TableEntry, wish: Wish, wanted: Wanted, hands: Hands
+) -> None:
+    services.desired.put(entry.table, wish, wanted)  # 1.
+    hands.wait(entry)  # 2.
+    begun = replace(wanted, removal=Removal.BEGUN)
+    services.desired.put(entry.table, wish, begun)  # 3.
+    found = remains(services, entry)
+    hands.tell(f"{entry.table}: {found.words()}")
+    if found.quarantined:
+        hands.clear(entry)  # 4.
+    for name in found.tables:  # 5., 6.
+        services.lake.drop(name)
+    services.desired.remove(entry.table, Wish.REBUILD)
+
+
+def _beside(entry: TableEntry, state: TableState | None) -> Iterator[LakeName]:
+    """The tables that may be beside a table: of its rebuilds, and what is remembered."""
+    from cdc_assets.lake.side import side_name, side_of
+
+    published: Published | None = state.published if state else None
+    generation = published.carried.generation if published else 0
+    for number in (generation, generation + 1):
+        stem = LakeName(entry.stem.namespace, f"{entry.stem.name}__rebuild{number}")
+        yield side_name(stem)
+        yield stem
+    yield side_of(entry.stem, published.carried.side if published else None)
+    yield side_name(entry.stem)
+
+
+def _ended(services: Services, entry: TableEntry, order: Order, known: Wanted | None) -> Done:
+    if known is not None:
+        words = f"is dropped already, {known.words()}"
+        return Done(entry, changed=False, words=words)
+    if not order.dry_run:
+        wanted = Wanted(services.clock(), order.by, order.why)
+        services.desired.put(entry.table, Wish.DROPPED, wanted)
+    would = "would be " if order.dry_run else ""
+    words = f"{would}dropped: nothing is merged into it any more; the lake keeps {entry.target}"
+    return Done(entry, changed=True, words=words)
+
+
+def _all(found: Remains) -> str:
+    return f"nothing is merged into it any more; {found.words()}"
+
+
+def _require_own(entry: TableEntry, command: str) -> None:
+    """Other tables' rows are not removed along.
+
+    Raises:
+        TerminalError: if they are in the same lake table.
+    """
+    if entry.shard is not None:
+        what = f"{command}: rows of other tables are in {entry.target}, and in its snapshots"
+        remedy = "drop it without --lake, or build it anew: cdc-assets rebuild"
+        raise TerminalError(what, where=f"table={entry.table}", remedy=remedy)
+
+
+def _require_beginning(services: Services, entry: TableEntry) -> None:
+    """A table that begins again needs all of its log.
+
+    Raises:
+        TerminalError: if that is gone, or lies in another topic.
+    """
+    where = f"table={entry.table} topic={entry.topic}"
+    remedy = f"have a new snapshot taken: cdc-assets rebuild {entry.table} --from-snapshot"
+    if entry.renamed is not None:
+        what = "reset: its topic holds only what came since it was renamed at its source"
+        raise TerminalError(what, where=where, remedy=remedy)
+    marks = services.log.watermarks([entry.topic]).get(entry.topic)
+    if marks is None:
+        what = "reset: its topic is not there: what the lake has could not be merged again"
+        raise TerminalError(what, where=where, remedy="look whether the topic was deleted")
+    gone = [f"{p}: [0, {first})" for p, first in marks.begin if first > 0]
+    if gone and services.config.source(entry.table.source).lost_start == "fail":
+        what = f"reset: the log has lost its beginning, offsets {', '.join(gone)}"
+        raise TerminalError(what, where=where, remedy=remedy)

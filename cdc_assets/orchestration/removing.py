@@ -1,0 +1,118 @@
+"""`drop` and `reset`, as far as they concern runs and Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import UnreachableError
+from cdc_assets.operate import removal
+from cdc_assets.operate.removal import Hands
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.steering import Choice, Order, Say, Steered, chosen
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAIL
+from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
+from cdc_assets.orchestration.sensors.replicate import busy_tables
+from cdc_assets.registry import TableEntry
+
+AT_WORK: Final = (
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+)
+"""A run that has not begun yet finds out that the table is not wanted when it does."""
+
+LOOK_SECONDS: Final = 1.0
+PATIENCE_SECONDS: Final = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs that may be at a table.
+
+    Attributes:
+        config: of the replication.
+        instance: where they are recorded.
+        own: the run that removes, if it is one.
+        say: told what is waited for.
+        patience: in seconds, for each table.
+    """
+
+    config: ReplicationConfig
+    instance: dg.DagsterInstance
+    own: str
+    say: Callable[[str], None]
+    patience: float = PATIENCE_SECONDS
+
+    def wait(self, entry: TableEntry) -> None:
+        """Until none is at it; runs that stay are asked to end.
+
+        Raises:
+            UnreachableError: if one is still at it after a long time.
+        """
+        began, said = time.monotonic(), False
+        while at_work := self._at_work(entry):
+            if not said:
+                self.say(f"{entry.table}: waits for run {', '.join(r.run_id for r in at_work)}")
+                said = True
+            if time.monotonic() - began > self.patience:
+                what = f"runs are still at the table: {', '.join(r.run_id for r in at_work)}"
+                remedy = "terminate them, and run the same command again"
+                raise UnreachableError(what, where=f"table={entry.table}", remedy=remedy)
+            time.sleep(LOOK_SECONDS)
+
+    def _at_work(self, entry: TableEntry) -> list[dg.DagsterRun]:
+        liveness.fail_dead_runs(self.instance, self.config.home)
+        runs = self.instance.get_runs(dg.RunsFilter(statuses=list(AT_WORK)))
+        others = (each for each in runs if each.run_id != self.own)
+        found = [each for each in others if busy_tables(self.config, [each], [entry])]
+        for run in found:
+            if run.tags.get(TAG_MODE) == TAIL and TAG_HAND_OVER not in run.tags:
+                self.instance.add_run_tags(run.run_id, {TAG_HAND_OVER: "true"})
+        return found
+
+
+def run_removal(
+    config: ReplicationConfig,
+    command: str,
+    choice: Choice,
+    order: Order,
+    runs: Runs,
+    say: Say,
+) -> Steered:
+    """`drop`, `drop --lake` or `reset`.
+
+    Raises:
+        CdcError: if the choice is wrong, or the registry does not answer.
+    """
+    services, spark = Services(config), spark_resource(config)
+    entries = chosen(services, choice)
+    hands = Hands(runs.wait, _clearing(config, spark), runs.say)
+    try:
+        match command:
+            case "reset":
+                return removal.reset(services, entries, order, say, hands)
+            case "drop --lake":
+                return removal.drop(services, entries, order, say, hands)
+            case _:
+                return removal.drop(services, entries, order, say, None)
+    finally:
+        spark.forget()
+
+
+def _clearing(config: ReplicationConfig, spark: ReplicationSpark) -> removal.Clear:
+    def clear(entry: TableEntry) -> None:
+        from cdc_assets.merge.statements.failures import translated
+        from cdc_assets.merge.tables.quarantine import Quarantine
+
+        with translated("clear the quarantine", f"table={entry.table}"):
+            catalog = config.lake.catalog.name
+            Quarantine(spark.session(), catalog, entry.table.source).clear(entry.table)
+
+    return clear

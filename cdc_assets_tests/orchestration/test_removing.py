@@ -1,0 +1,83 @@
+"""Nothing of a table is removed while a run is at it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.errors import UnreachableError
+from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAIL, table_key
+from cdc_assets.orchestration.removing import Runs
+from cdc_assets_tests.waiting import until
+from cdc_assets_tests.world import entry_of, registry_of, write_config
+
+pytestmark = pytest.mark.unit
+
+
+class Instance:
+    """One with runs of two tables."""
+
+    def __init__(self, folder: Path, instance: dg.DagsterInstance) -> None:
+        self.config, self.instance = write_config(folder), instance
+        registry = registry_of(self.config, "items", "orders")
+        self.definitions = build_definitions(self.config, registry)
+        self.orders = entry_of("orders", self.config)
+
+    def add(self, table: str, event: dg.DagsterEventType | None, **tags: str) -> str:
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        keys = frozenset([table_key(self.config, entry_of(table, self.config))])
+        tagged = {name.replace("_", "/", 1): value for name, value in tags.items()}
+        run = self.instance.create_run_for_job(job, asset_selection=keys, tags=tagged)
+        if event is not None:
+            self.report(run.run_id, event)
+        return run.run_id
+
+    def report(self, run_id: str, event: dg.DagsterEventType) -> None:
+        name = self.instance.get_run_by_id(run_id).job_name
+        self.instance.report_dagster_event(dg.DagsterEvent(event.value, name), run_id)
+
+    def runs(self, own: str = "", patience: float = 60) -> Runs:
+        self.said: list[str] = []
+        return Runs(self.config, self.instance, own, self.said.append, patience)
+
+
+@pytest.fixture
+def runs_of(
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> Instance:
+    monkeypatch.setattr("cdc_assets.orchestration.removing.LOOK_SECONDS", 0.01)
+    return Instance(tmp_path, instance_in_memory)
+
+
+def test_a_run_that_stays_is_asked_to_end_and_waited_for(runs_of: Instance) -> None:
+    run = runs_of.add("orders", dg.DagsterEventType.RUN_START, cdc_mode=TAIL)
+    runs = runs_of.runs()
+    waiting = threading.Thread(target=runs.wait, args=(runs_of.orders,), daemon=True)
+    waiting.start()
+    until(lambda: TAG_HAND_OVER in runs_of.instance.get_run_by_id(run).tags, "asked to end")
+    assert waiting.is_alive()
+    assert runs_of.said == [f"shop.public.orders: waits for run {run}"]
+    runs_of.report(run, dg.DagsterEventType.RUN_SUCCESS)
+    waiting.join(20)
+    assert not waiting.is_alive()
+
+
+def test_runs_of_other_tables_queued_ones_and_its_own_are_not_waited_for(
+    runs_of: Instance,
+) -> None:
+    runs_of.add("items", dg.DagsterEventType.RUN_START)
+    runs_of.add("orders", None)
+    own = runs_of.add("orders", dg.DagsterEventType.RUN_START)
+    runs_of.runs(own).wait(runs_of.orders)
+    assert runs_of.said == []
+
+
+def test_a_run_that_does_not_end_is_named(runs_of: Instance) -> None:
+    run = runs_of.add("orders", dg.DagsterEventType.RUN_START, **{TAG_MODE: "replay"})
+    with pytest.raises(UnreachableError, match=f"{run}.*terminate them"):
+        runs_of.runs(patience=0).wait(runs_of.orders)
+    assert TAG_HAND_OVER not in runs_of.instance.get_run_by_id(run).tags
