@@ -117,6 +117,25 @@ def test_json_says_what_was_done_to_each(place: Place) -> None:
     ]
 
 
+def test_a_dropped_table_stays_in_the_lake_and_is_resumed(place: Place) -> None:
+    code, out, _ = place.run("drop", "--table", "orders", "--why", "it has moved")
+    assert code == 0
+    assert "dropped: nothing is merged into it any more; the lake keeps" in out
+    dropped = place.desired.of(ORDERS).dropped
+    assert dropped is not None
+    assert dropped.removal is Removal.NONE
+    assert "is dropped already" in place.run("drop", "--table", "orders")[1]
+    assert "is dropped, or being reset, already" in place.run("pause", "--table", "orders")[1]
+    assert "resumed: it was dropped since" in place.run("resume", "--table", "orders")[1]
+    assert place.desired.load() == {}
+
+
+@pytest.mark.parametrize("command", ["drop", "reset"])
+def test_what_removes_is_never_meant_for_all(place: Place, command: str) -> None:
+    assert place.run(command)[0] == 2
+    assert place.run(command, "--all")[0] == 2
+
+
 def test_resuming_forgets_what_a_table_has_stopped_for(place: Place) -> None:
     for hours in range(0, 30, 6):
         place.failures.record(

@@ -67,6 +67,17 @@ def test_tables_are_paused_and_resumed_and_their_pages_say_so(ui: Ui) -> None:
     assert ui.desired.load() == {}
 
 
+def test_a_table_is_dropped_and_its_page_says_that_the_lake_keeps_it(ui: Ui) -> None:
+    done = ui.launch("drop_tables", tables=["orders"], why="it has moved")
+    assert done.success
+    dropped = ui.desired.of(ORDERS).dropped
+    assert dropped is not None
+    assert (dropped.by, dropped.why) == (f"drop_tables {done.run_id}", "it has moved")
+    assert "the lake keeps shop_public.orders" in (told(done)["shop/public/orders"] or "")
+    assert ui.launch("resume_tables", tables=["orders"]).success
+    assert ui.desired.load() == {}
+
+
 def test_a_dry_run_does_nothing(ui: Ui) -> None:
     assert ui.launch("pause_tables", tables=["orders"], dry_run=True).success
     assert ui.desired.load() == {}
