@@ -34,6 +34,7 @@ class Starter:
     """What is written into the file. Relative paths are relative to it."""
 
     kafka: str = "127.0.0.1:9092"
+    properties: tuple[tuple[str, object], ...] = ()
     catalog_type: str = "sql"
     catalog_uri: str = "sqlite:///.cdc/lake/catalog.db"
     warehouse: str = ".cdc/lake/warehouse"
@@ -47,10 +48,14 @@ class Starter:
         known = "\n".join(map(_source, self.sources))
         sources = f"sources:\n{known}" if known else _NO_SOURCE
         return _HEAD.format(
-            name=name, kafka=_text(self.kafka), type=_text(self.catalog_type),
-            uri=_text(self.catalog_uri), warehouse=_text(self.warehouse),
-            spark=_text(self.spark),
+            name=name, kafka=_text(self.kafka), properties=self._properties(),
+            type=_text(self.catalog_type), uri=_text(self.catalog_uri),
+            warehouse=_text(self.warehouse), spark=_text(self.spark),
         ) + sources  # fmt: skip
+
+    def _properties(self) -> str:
+        lines = [f"    {_text(key)}: {_flow(value)}\n" for key, value in self.properties]
+        return "".join(("  properties:\n", *lines)) if lines else _PROPERTIES
 
 
 _HEAD: Final = """\
@@ -60,9 +65,7 @@ _HEAD: Final = """\
 {name}
 kafka:
   bootstrap_servers: {kafka}
-  # properties:                  # librdkafka's, such as security.protocol: SASL_SSL
-  #   sasl.password: {{env: KAFKA_PASSWORD}}
-
+{properties}
 lake:
   catalog:                       # sql | rest | glue | hive
     type: {type}
@@ -72,6 +75,10 @@ lake:
 spark:
   remote: {spark}                  # the local server; or sc://host:15002, or master: instead
 
+"""
+_PROPERTIES: Final = """\
+  # properties:                  # librdkafka's, such as security.protocol: SASL_SSL
+  #   sasl.password: {env: KAFKA_PASSWORD}
 """
 _NAME: Final = "# name: shop                     # of several replications in one project\n"
 _NO_SOURCE: Final = """\
@@ -117,6 +124,12 @@ _DATABASE: Final = """\
 def _comment(text: str) -> str:
     """One line, whatever a name holds."""
     return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def _flow(value: object) -> str:
+    return (
+        yaml.safe_dump(value, width=10_000, default_flow_style=True).removesuffix("...\n").strip()
+    )
 
 
 def _text(value: str) -> str:

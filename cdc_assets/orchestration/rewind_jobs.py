@@ -72,6 +72,7 @@ def rewind_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     @dg.job(
         name=named(config, REWIND),
         tags=mode_tags(config, REWIND),
+        executor_def=dg.in_process_executor,  # the lock is the whole run's
         description=(
             "Takes a table back to an earlier publish: rows and offsets together. It goes on from "
             "there by itself. `dry_run` says what would be done."
@@ -108,6 +109,7 @@ def history_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     @dg.job(
         name=named(config, HISTORY),
         tags=mode_tags(config, HISTORY),
+        executor_def=dg.in_process_executor,
         description="Shows a table's publishes on its asset, and to which of them it can go back.",
     )
     def history() -> None:
