@@ -80,7 +80,10 @@ def test_the_json_document_says_all_there_is(world: World) -> None:
     assert table["table"] == "shop.public.orders"
     assert table["target"] == "shop_public.orders"
     assert table["offsets"] == {"0": 3}
-    assert table["lag"] == {"changes": 1, "seconds": 600.0}
+    assert table["lag"] == {
+        "changes": 1, "seconds": 600.0, "kafka_to_lake_seconds": 600.0,
+        "source_to_kafka_seconds": None, "end_to_end_seconds": None, "valid_through": None,
+    }  # fmt: skip
     assert table["slo"]["late"] == 1
     assert table["slo"]["percent_within"] == 75.0
     assert table["last_error"]["message"] == "Spark is away"
