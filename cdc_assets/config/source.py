@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cdc_assets.changes.lake_names import stored_lake_name
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.formats import installed
@@ -56,6 +57,7 @@ def _kind(word: object) -> object:
 DatabaseKind = Annotated[Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind)]
 
 ReactionName = Literal["evolve", "strict", "ignore"]
+ModeName = Literal["mirror", "changelog"]
 Patterns = Annotated[tuple[str, ...], Field(strict=False)]
 _OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
 Names = Annotated[tuple[str, ...], Field(strict=False)]
@@ -210,6 +212,7 @@ class TableOverrides(Strict):
 
     ``columns`` are types, or what `ColumnOverrides` says.
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
+    ``mode`` says what the lake table holds, and is chosen likewise; it goes before the source's.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` takes a table of which the publication filters rows.
     ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
@@ -218,6 +221,7 @@ class TableOverrides(Strict):
     """
 
     primary_key: Names = ()
+    mode: ModeName | None = None
     deletes: Literal["hard", "soft"] = "hard"
     columns: dict[str, ColumnOverrides] = Field(default_factory=dict)
     absent_columns: Names = ()
@@ -405,6 +409,7 @@ class SourceConfig(Strict):
     target: TargetConfig = TargetConfig()
     merge_into: Annotated[tuple[MergeIntoConfig, ...], Field(strict=False)] = ()
     slo: SloConfig = SloConfig()
+    mode: ModeName = "mirror"
     schema_changes: SchemaChangesOrMode = SchemaChanges()
     on_incompatible: Literal["stop", "new_column"] = "stop"
     dropped_columns: Literal["keep", "drop"] = "keep"
@@ -463,6 +468,17 @@ class SourceConfig(Strict):
             raise refuse(what, "leave it out, or write adaptive_time_microseconds")
         return self
 
+    @model_validator(mode="after")
+    def _modes_that_fit(self) -> Self:
+        for name, each in self.tables.items():
+            if each.deletes == "soft" and (each.mode or self.mode) != "mirror":
+                what = f"tables.{name}: deletes: soft is for mode: mirror, where a delete is no row"
+                raise refuse(what, "leave deletes out, or write mode: mirror")
+        if self.merge_into and self.mode != "mirror":
+            what = f"tables that are merged into one (merge_into) cannot have mode: {self.mode}"
+            raise refuse(what, "name the tables that are to have it under tables, or leave it out")
+        return self
+
     @property
     def modes(self) -> ConnectorModes:
         """How the connector of this source's database writes values."""
@@ -478,6 +494,10 @@ class SourceConfig(Strict):
             names=own.renames,
             drops_columns=(own.dropped_columns or self.dropped_columns) == "drop",
         )
+
+    def mode_of(self, table: TableName) -> Mode:
+        """What a table's lake table is to hold."""
+        return Mode(self.overrides(table).mode or self.mode)
 
     def recreated(self, table: TableName) -> OnBreak:
         """What becomes of rows when another table has got a table's name."""

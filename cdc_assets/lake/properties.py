@@ -21,6 +21,8 @@ from cdc_assets.lake.packed import PACKED, pack, packed_values, unpack, unpacked
 PREFIX: Final = "cdc-assets."
 OFFSETS: Final = PREFIX + "offsets"
 ATTEMPT: Final = PREFIX + "attempt"
+MODE: Final = PREFIX + "mode"
+"""Of a table: what it holds, if that is not its source's rows."""
 _SHARD: Final = "shard"
 _VALID_THROUGH: Final = "valid-through"
 _OTHERS: Final = "other-shards"

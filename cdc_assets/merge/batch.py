@@ -20,11 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.changelog import ChangeLogTable, recordable
 from cdc_assets.merge.apply.keyed import INCOMPLETE, KeyedTable, Resolved, within
 from cdc_assets.merge.apply.multiset import (
     CountedTable,
@@ -38,7 +40,7 @@ from cdc_assets.merge.apply.record import Outcome, record_of
 from cdc_assets.merge.apply.refusals import Refusals, Reported
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
 from cdc_assets.merge.fold.lost import require_none_lost, watched
-from cdc_assets.merge.fold.moved import moves
+from cdc_assets.merge.fold.moved import moves, told_moves
 from cdc_assets.merge.fold.newest import FOLDED, newest_by_key
 from cdc_assets.merge.fold.orphans import as_deletes, by_name, orphans, unpaired
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
@@ -170,7 +172,9 @@ class BatchExecution:
         view = f"folded_{uuid.uuid4().hex}"
         with self.steps.step("read, decode, fold"):
             changes = self._changes.mergeable(knowledge, observer)
-            if plan.schema.key:
+            if plan.mode is Mode.CHANGELOG:
+                folding = recordable(changes, plan)
+            elif plan.schema.key:
                 unset_able = self._changes.unset_able
                 doubt = watched(self.decoder.doubt, plan.numbers)
                 folding = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, doubt)
@@ -257,9 +261,11 @@ class BatchExecution:
         if figures.in_doubt and len(self.plan.numbers) > 1:
             known = self._known(self.decoder.unset_able)
             with self.steps.step("look up"):
-                found = moves(
-                    self._changes.decoded(knowledge), self.plan, known, self.decoder.unset_able
-                )
+                decoded = self._changes.decoded(knowledge)
+                if self.plan.mode is Mode.CHANGELOG:  # what it leaves alone is said, not looked up
+                    found = pinned(told_moves(decoded, self.plan, known))
+                else:
+                    found = moves(decoded, self.plan, known, self.decoder.unset_able)
             knowledge = replace(knowledge, moves=found)
         return knowledge
 
@@ -309,7 +315,9 @@ class BatchExecution:
         outcome = Outcome(figures, floors)
         with branch.dropped_on_failure():
             self._fill(branch)
-            if plan.schema.key:
+            if plan.mode is Mode.CHANGELOG:
+                outcome = self._recorded_each(folded, parts, branch, outcome)
+            elif plan.schema.key:
                 outcome = self._keyed(folded, parts, knowledge, branch, outcome)
             else:
                 outcome = self._counted(folded, parts, branch, outcome)
@@ -329,6 +337,8 @@ class BatchExecution:
 
     def _fill(self, branch: Branch) -> None:
         """Columns that were added with a value: all rows that are there are older."""
+        if self.plan.mode is Mode.CHANGELOG:  # what a change was like does not change
+            return
         if self.plan.unfilled and not self.plan.is_empty:
             with self.steps.step("fill added columns"):
                 branch.fill(self.plan.unfilled)
@@ -358,6 +368,8 @@ class BatchExecution:
     def _parts(
         self, folded: Folded, figures: BatchFigures, knowledge: Knowledge
     ) -> tuple[Part, ...]:
+        if self.plan.mode is Mode.CHANGELOG:  # a truncate is a row, and older rows stay
+            return (Part(),)
         truncates: tuple[Truncate, ...] = ()
         if self.plan.barrier and not self.plan.replay:
             truncates = (Truncate(self.plan.barrier, None),)
@@ -430,6 +442,23 @@ class BatchExecution:
         with table.surplus_deleted(counted, branch) as missing:
             outcome = self._recorded(outcome, parts)
             table.append(missing, branch, outcome.properties)
+        return outcome
+
+    def _recorded_each(
+        self, folded: Folded, parts: tuple[Part, ...], branch: Branch, outcome: Outcome
+    ) -> Outcome:
+        plan, unset_able = self.plan, self._changes.unset_able
+        table = ChangeLogTable(self.spark, self.catalog, plan, self.steps, unset_able)
+        new = table.new(folded.frame, outcome.figures, folded.keys)
+        with self.steps.step("look for changes that are there"):
+            count = new.count()
+        self._settle(lambda: new)
+        none_remembered = replace(folded, highest_delete="")
+        outcome = outcome.after(none_remembered, Apply.RECORD, folded.keys - count, 0)
+        if plan.replay and not count and self.refusals.quarantined is None:
+            return outcome
+        outcome = self._recorded(outcome, parts)
+        table.write(new, branch, outcome.properties)
         return outcome
 
     def _settle(self, applied: Callable[[], DataFrame]) -> None:

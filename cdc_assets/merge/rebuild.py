@@ -35,6 +35,7 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
+from cdc_assets.lake.properties import MODE
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
@@ -404,9 +405,10 @@ def _is_layout(name: str) -> bool:
 def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     """The new table's, and those that a person has set on the old one.
 
-    A table that is replaced keeps its properties. What the old one's say of columns is emptied, as
-    nothing is taken away by a replacement.
+    A table that is replaced keeps its properties. What the old one's say of columns, and of its
+    mode, is emptied, as nothing is taken away by a replacement.
     """
     theirs = {name: value for name, value in old.items() if not name.startswith(_OURS)}
     of_columns = {name: "" for name in old if name.startswith((COLUMN, LEFT_OUT, DROPPED))}
-    return {**theirs, **of_columns, **{name: each for name, each in new.items() if name != BEGIN}}
+    rest = {name: each for name, each in new.items() if name != BEGIN}
+    return {**theirs, **of_columns, MODE: "", **rest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,9 @@ STATEMENTS = {
     ),
     "create_table_soft": sql.create_table(
         "lake", NAME, SCHEMA, sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS, {}
+    ),
+    "create_table_changelog": sql.create_table(
+        "lake", NAME, replace(SCHEMA, key=()), sql.CHANGELOG_COLUMNS, {}
     ),
     "create_table_hostile": sql.create_table(
         "lake", HOSTILE, SCHEMA, sql.OWN_COLUMNS, {"k'": "back\\slash"}

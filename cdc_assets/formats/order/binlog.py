@@ -44,6 +44,7 @@ class BinlogOrder(Order):
         "row": LongType,
     }
     tells_repeats = True
+    tells_changes = True
     is_scanned = True
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
@@ -86,6 +87,7 @@ class MariaDbOrder(BinlogOrder):
     scheme = Scheme.MARIADB
     types: ClassVar = {name: each for name, each in BinlogOrder.types.items() if name != "row"}
     is_unique = False
+    tells_changes = False
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """File number with its epoch, position."""

@@ -74,6 +74,8 @@ class Order:
         tells_repeats: whether a position, beside the place of a change in its transaction, tells
             an event that is delivered again: rows without a key can be counted.
         is_unique: whether a position alone does.
+        tells_changes: whether a position, beside the key and the kind of a change, tells one that
+            is delivered again, of a table with a key.
         has_floors: whether changes may follow the snapshot before them, see
             `cdc_assets.changes.position.floor_at`.
         is_scanned: whether records have to be looked at in their order before positions can be
@@ -84,6 +86,7 @@ class Order:
     types: ClassVar[Mapping[str, type[DataType]]] = {}
     tells_repeats: ClassVar[bool] = False
     is_unique: ClassVar[bool] = True
+    tells_changes: ClassVar[bool] = False
     has_floors: ClassVar[bool] = False
     is_scanned: ClassVar[bool] = False
 
@@ -99,6 +102,10 @@ class Order:
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """The numbers before the last, which are the source's own."""
         raise NotImplementedError
+
+    def told_again(self) -> list[Expression]:
+        """Those of the numbers that a change has however often it is delivered."""
+        return [F.col(number) for number in NUMBERS[: self.scheme.numbers - 1]]
 
     def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
         """What the read floor is found by: ``read_lsn`` and ``floating_lsn``; NULL without one."""

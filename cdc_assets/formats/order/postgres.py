@@ -11,7 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
-from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.position import Scheme, epoch_bits
 from cdc_assets.formats.flat import after, stepped
 from cdc_assets.formats.order.order import Order, OrderState, Placed, epoch_of, in_epoch
 
@@ -23,6 +23,7 @@ class PostgresOrder(Order):
     types: ClassVar = {"lsn": LongType, "sequence": StringType}
     tells_repeats = True
     is_unique = False
+    tells_changes = True
     has_floors = True
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
@@ -38,6 +39,11 @@ class PostgresOrder(Order):
         floor = _floor(placed, state)
         first = F.when(~is_read & commit.isNull() & (first < floor), floor).otherwise(first)
         return [F.when(lsn >= 0, first), F.when(is_read, none).otherwise(lsn)]
+
+    def told_again(self) -> list[Expression]:
+        """Epoch and LSN: a connector that starts again may tell no last commit any more."""
+        epoch = F.shiftright("n0", epoch_bits(self.scheme))
+        return [epoch, F.col("n1")]
 
     def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
         """The LSN, with its epoch, of a snapshot's row, and of a change without a last commit.

@@ -18,6 +18,7 @@ class SqlServerOrder(Order):
     """The rules of `cdc_assets.changes.position.sqlserver`."""
 
     scheme = Scheme.SQLSERVER
+    tells_changes = True
     types: ClassVar = {
         "commit_lsn": StringType,
         "change_lsn": StringType,

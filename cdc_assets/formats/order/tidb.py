@@ -16,6 +16,7 @@ class TidbOrder(Order):
     """The rules of `cdc_assets.changes.position.tidb`."""
 
     scheme = Scheme.TIDB
+    tells_changes = True
     types: ClassVar = {"commitTs": LongType}
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:

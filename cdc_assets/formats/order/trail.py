@@ -16,6 +16,7 @@ class TrailOrder(Order):
     """The rules of `cdc_assets.changes.position.trail`."""
 
     scheme = Scheme.TRAIL
+    tells_changes = True
     types: ClassVar = {"pos": StringType}
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:

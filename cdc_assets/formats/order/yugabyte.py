@@ -18,6 +18,7 @@ class YugabyteOrder(Order):
     """The rules of `cdc_assets.changes.position.yugabyte`."""
 
     scheme = Scheme.YUGABYTE
+    tells_changes = True
     types: ClassVar = {"commit_time": LongType, "lsn": StringType}
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Floors, with_snapshot
 from cdc_assets.errors import TerminalError
@@ -62,7 +63,7 @@ class ChangeSet:
         """
         plan, marked = self._plan, self._decoder.unset_able
         decoded = self._decoder.decode(knowledge.floors, parse_here=False)
-        changes = _of_rows(observer.attach(decoded))
+        changes = self._merged_ones(observer.attach(decoded))
         if knowledge.lone_deletes is not None:
             changes = changes.unionByName(knowledge.lone_deletes)
         if knowledge.moves is not None:
@@ -70,6 +71,12 @@ class ChangeSet:
             changes = changes.drop("is_moved", "from_key", "carried")
         changes = self._with_old_keys(changes, knowledge)
         return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
+
+    def _merged_ones(self, decoded: DataFrame) -> DataFrame:
+        """Those that can be merged; truncates only where they are a row."""
+        if self._plan.mode is not Mode.CHANGELOG:
+            return _of_rows(decoded)
+        return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", "t"))
 
     def decoded(self, knowledge: Knowledge) -> DataFrame:
         """The changes of rows as they are written, beside the deletes of their old keys."""

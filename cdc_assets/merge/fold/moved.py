@@ -43,6 +43,28 @@ def moves(
         The numbers of the position without the offset; ``is_moved``; ``from_key``, NULL if it is
         not one; ``carried``: the row made whole, NULL if it cannot be.
     """
+    source, found = plan.numbers[:-1], told_moves(changes, plan, known)
+    keys = found.where(_IS_OPEN).select(F.col("from_key").alias("key")).distinct()
+    count = keys.count()
+    if not count:
+        return pinned(sent_again(found, changes, plan, known))
+    # All that follows asks for these again and again: the log and the lake are read for them once.
+    changes = pinned(_concerned(changes, keys, count))
+    rows = pinned(known.rows(keys, count=count))
+    for _ in range(_CHAIN):
+        whole = pinned(_carried(changes, found, plan, rows, unset_able))
+        if whole.isEmpty():
+            break
+        made = found.join(whole, list(source), "left")
+        row = F.coalesce("carried", "carried_now").alias("carried")
+        found = pinned(made.select(*source, "is_moved", "from_key", row))
+        if found.where(_IS_OPEN).isEmpty():
+            break
+    return pinned(sent_again(found, changes, plan, known))
+
+
+def told_moves(changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+    """The same, with no row made whole."""
     source = plan.numbers[:-1]
     given_up = F.when(F.col("op") == "d", F.col("key"))
     places = (
@@ -63,24 +85,7 @@ def moves(
             F.lit(None).cast(row_type).alias("carried"),
         )
     )
-    found = told(found, plan, known)
-    keys = found.where(_IS_OPEN).select(F.col("from_key").alias("key")).distinct()
-    count = keys.count()
-    if not count:
-        return pinned(sent_again(found, changes, plan, known))
-    # All that follows asks for these again and again: the log and the lake are read for them once.
-    changes = pinned(_concerned(changes, keys, count))
-    rows = pinned(known.rows(keys, count=count))
-    for _ in range(_CHAIN):
-        whole = pinned(_carried(changes, found, plan, rows, unset_able))
-        if whole.isEmpty():
-            break
-        made = found.join(whole, list(source), "left")
-        row = F.coalesce("carried", "carried_now").alias("carried")
-        found = pinned(made.select(*source, "is_moved", "from_key", row))
-        if found.where(_IS_OPEN).isEmpty():
-            break
-    return pinned(sent_again(found, changes, plan, known))
+    return told(found, plan, known)
 
 
 def _concerned(changes: DataFrame, keys: DataFrame, count: int) -> DataFrame:

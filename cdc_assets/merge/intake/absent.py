@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.intake.decoding import Doubt
 from cdc_assets.merge.intake.describe import TypeSource
@@ -62,8 +63,8 @@ class AbsentColumns:
                 "up: emptied in the rows that change", plan.entry.table, ", ".join(gone),
             )  # fmt: skip
         doubtful = tuple(schema.column(name) for name in names if name not in gone)
-        # Without a key no row is written twice: none has a value to lose.
-        is_in_doubt = bool(doubtful and schema.key)
+        # Without a key, or in a changelog, no row is written twice: none has a value to lose.
+        is_in_doubt = bool(doubtful and schema.key and plan.mode is Mode.MIRROR)
         doubt = Doubt(doubtful, verdict.is_known) if is_in_doubt else None
         return self.tables.with_absent(schema, dropped, given_up), doubt
 

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
@@ -27,7 +28,7 @@ from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.sampled import sample
-from cdc_assets.merge.statements.sql import OWN_COLUMNS, RESERVED, SOFT_DELETE_COLUMNS
+from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, RESERVED, own_columns
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text
@@ -98,7 +99,7 @@ class TypeSource:
         self._require_told(entry, self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
-        if not schema.key:
+        if not schema.key and self._source.mode_of(entry.table) is Mode.MIRROR:
             self._require_countable(entry, layout)
         named = apart(self._numbered(entry, schema), self._source.overrides(entry.table).renames)
         self.require_usable(entry, named)
@@ -126,7 +127,8 @@ class TypeSource:
             TerminalError: if there are such.
         """
         soft = self._source.overrides(entry.table).deletes == "soft"
-        _require_usable(schema, f"table={entry.table} topic={entry.topic}", soft=soft)
+        own = own_columns(self._source.mode_of(entry.table), soft=soft)
+        _require_usable(schema, f"table={entry.table} topic={entry.topic}", own)
 
     def recreated(self, entry: TableEntry) -> OnBreak:
         """What is to become of another table of its name."""
@@ -392,15 +394,15 @@ def _sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
         remedy = "name key columns under tables.<schema.table>.primary_key, or leave it out there"
         raise TerminalError(what, where=where, remedy=f"{remedy} (merge_into)")
     is_taken = column.casefold() in {name.casefold() for name in schema.names}
-    if is_taken or _is_reserved(column, soft=True):
+    if is_taken or _is_reserved(column, ALL_OWN_COLUMNS):
         whose = "the table" if is_taken else "the lake"
         what = f"{whose} has a column {column!r}, as merge_into would name that of the shard"
         raise TerminalError(what, where=where, remedy="choose another merge_into.shard_column")
     return schema.with_shard(column)
 
 
-def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:
-    taken = [repr(name) for name in schema.names if _is_reserved(name, soft=soft)]
+def _require_usable(schema: TableSchema, where: str, own: Collection[str]) -> None:
+    taken = [repr(name) for name in schema.names if _is_reserved(name, own)]
     if taken:
         what = (
             f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve, "
@@ -409,8 +411,8 @@ def _require_usable(schema: TableSchema, where: str, *, soft: bool) -> None:
         raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
 
 
-def _is_reserved(name: str, *, soft: bool) -> bool:
-    reserved = {*OWN_COLUMNS, *(SOFT_DELETE_COLUMNS if soft else ()), *RESERVED, ""}
+def _is_reserved(name: str, own: Collection[str]) -> bool:
+    reserved = {*own, *RESERVED, ""}
     return name in reserved or _is_no_text(name)
 
 

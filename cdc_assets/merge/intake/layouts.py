@@ -8,6 +8,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
@@ -16,6 +17,7 @@ from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.lake.columns import SCHEMA, columns_of, dropped
+from cdc_assets.lake.properties import MODE
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
 from cdc_assets.merge.intake.joining import require_alike
@@ -82,7 +84,7 @@ class LakeTables:
         source = config.source(entry.table.source)
         self._policy = source.policy(entry.table)
         overrides = source.overrides(entry.table)
-        self._deletes = overrides.deletes
+        self._deletes, self._mode = overrides.deletes, source.mode_of(entry.table)
         self._excluded, self._masked = overrides.excluded, overrides.masked
         self._lake = lake
         self._types = types
@@ -93,15 +95,21 @@ class LakeTables:
 
         Raises:
             TerminalError: of `TypeSource.first_schema`; if the table does not say how its
-                records are to be decoded, or the configuration wants other deletes than it was
-                made with; if the side table that it needs is gone.
+                records are to be decoded, or the configuration wants other deletes or another
+                mode than it was made with; if the side table that it needs is gone.
         """
+        if self._entry.shard and self._mode is not Mode.MIRROR:
+            what = f"tables that are merged into one (merge_into) cannot have mode: {self._mode}"
+            remedy = "leave its mode out, or leave the table out of merge_into"
+            raise TerminalError(what, where=self._where, remedy=remedy)
         first = self._stored(state) if state else self._types.first_schema(self._entry)
         if state and self._entry.shard and state.published is None:
             joining = self._types.first_schema(self._entry)
             has_own = self._types.has_schemas(self._entry, joining.layout)
             require_alike(first, joining, self._where, has_schemas=has_own)
         steps = () if state else (CreateNamespace(), self._create(first))
+        if self._mode is Mode.CHANGELOG:  # a key comes in many rows, and nothing is looked up
+            return TablePlan(first, steps)
         missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
         return TablePlan(first, missing)
 
@@ -124,7 +132,7 @@ class LakeTables:
         Raises:
             TerminalError: if that would lose something, or the configuration forbids changes.
         """
-        own = sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS
+        own = sql.ALL_OWN_COLUMNS
         columns = [each for each in state.columns if each.name not in own] if state else None
         at = state.snapshot_id if state else None
         named = [_with_ids(each, f"{at or ''}") for each in records]
@@ -161,8 +169,10 @@ class LakeTables:
         return f"table={self._entry.table} lake={self._entry.target}"
 
     def _create(self, first: FirstSchema) -> CreateTable:
-        own = sql.OWN_COLUMNS | (sql.SOFT_DELETE_COLUMNS if self._deletes == "soft" else {})
-        return CreateTable(first.schema, own, self._properties(first))
+        own, schema = sql.own_columns(self._mode, soft=self._deletes == "soft"), first.schema
+        if self._mode is Mode.CHANGELOG:  # the row of a truncate has no key
+            schema = replace(schema, key=())
+        return CreateTable(schema, own, self._properties(first))
 
     def _side(self, state: TableState | None, schema: TableSchema) -> tuple[CreateSide, ...]:
         """The side table of deletes or events, if it is not there.
@@ -191,6 +201,11 @@ class LakeTables:
         if said[_DELETES] != self._deletes:
             what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
             remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
+            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        mode = said.get(MODE) or Mode.MIRROR.value
+        if mode != self._mode.value:
+            what = f"the table was made with mode: {mode}, which cannot be changed"
+            remedy = f"configure mode: {mode}, or: cdc-assets rebuild"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
         stored = self._withholding(columns)
         wanted = self._entry.shard.column if self._entry.shard else None
@@ -244,6 +259,7 @@ class LakeTables:
             _SCHEME: first.layout.scheme.value,
             _KEY_FORM: first.layout.key_form.value,
             _DELETES: self._deletes,
+            **({} if self._mode is Mode.MIRROR else {MODE: self._mode.value}),
         }
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import ConflictError, LogReplacedError, LostRangeError, TerminalError
@@ -218,7 +219,8 @@ class Planner:
         if state is None or state.published is None:
             what = "there is nothing to replay: the table was not replicated yet"
             raise TerminalError(what, where=where, remedy="materialize it first")
-        if not self.tables(entry).plan(state).first.schema.key:
+        is_mirror = self._source(entry).mode_of(entry.table) is Mode.MIRROR
+        if is_mirror and not self.tables(entry).plan(state).first.schema.key:
             what = "a table without a key is not replayed: its rows are counted, not replaced"
             remedy = f"build it anew: cdc-assets rebuild {entry.table}"
             raise TerminalError(what, where=where, remedy=remedy)
@@ -265,6 +267,7 @@ class Planner:
             is_empty=state.is_empty,
             head_columns=state.head_columns,
             soft=False,
+            mode=self._source(entry).mode_of(entry.table),
             replay=False,
             run_id=published.run,
             attempt=published.attempt,
@@ -433,6 +436,7 @@ class Planner:
             is_empty=state.is_empty if state else True,
             head_columns=state.head_columns if state else {},
             soft=self._source(entry).overrides(entry.table).deletes == "soft",
+            mode=self._source(entry).mode_of(entry.table),
             replay=False,
             run_id=run_id,
             attempt=str(uuid.uuid4()),

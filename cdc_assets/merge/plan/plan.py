@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.position import Floors, Scheme
 from cdc_assets.changes.valid_through import Witness
@@ -34,6 +35,7 @@ class Apply(StrEnum):
     REPLACE = "delete keys, append rows"  # everything is newer than what was applied
     GUARDED = "look up rows, keep what is newer, delete keys, append rows"
     COUNT = "count equal rows, delete the surplus, append what is missing"  # no key
+    RECORD = "append the changes that are not there yet"  # a changelog
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class BatchPlan:
         steps: what the table lacks, done before anything is read.
         is_aligned: it holds whole transactions only.
         soft: deleted rows stay in the table, marked.
+        mode: what the table holds.
         numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
             binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
         permit: to take one restart of the numbering as newer, as text; empty without one.
@@ -89,6 +92,7 @@ class BatchPlan:
     replay: bool
     run_id: str
     attempt: str
+    mode: Mode = Mode.MIRROR
     state: TableState | None = None
     is_aligned: bool = False
     is_behind: bool = False
@@ -138,7 +142,7 @@ class BatchPlan:
     @property
     def needs_keys_apart(self) -> bool:
         """Whether each key must stay in its partition: offsets alone order its changes."""
-        by_offset = self.layout.scheme is Scheme.OFFSET
+        by_offset = self.layout.scheme is Scheme.OFFSET and self.mode is Mode.MIRROR
         return by_offset and bool(self.schema.key) and self.partitions > 1
 
     @property

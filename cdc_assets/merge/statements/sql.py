@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName, Shard
 from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema
 
@@ -31,6 +32,34 @@ SOFT_DELETE_COLUMNS: Final = {
     DELETED: ("boolean", "Whether the source has deleted the row"),
     DELETED_AT: ("timestamp", "Commit time of the delete at the source"),
 }
+
+OP: Final = "_cdc_op"
+TOPIC: Final = "_cdc_topic"
+PARTITION: Final = "_cdc_partition"
+OFFSET: Final = "_cdc_offset"
+UNSET: Final = "_cdc_unset"
+EVENT: Final = "_cdc_event"
+CHANGELOG_COLUMNS: Final = {
+    OP: ("string", "c: created, u: updated, d: deleted, r: read by a snapshot, t: truncated"),
+    POSITION: ("binary", "Position of the change; byte order is source order"),
+    COMMIT_TIME: ("timestamp", "Commit time of the change at the source; empty for snapshot rows"),
+    TOPIC: ("string", "Kafka topic of the change"),
+    PARTITION: ("int", "Its partition there"),
+    OFFSET: ("bigint", "Its offset there"),
+    UNSET: ("array<string>", "Columns that the change leaves alone and does not tell; else empty"),
+    EVENT: ("binary", "Tells the change from all others, however often it is delivered"),
+}
+
+
+def own_columns(mode: Mode, *, soft: bool) -> Mapping[str, tuple[str, str]]:
+    """Our columns of a table: type and comment, by name."""
+    if mode is Mode.CHANGELOG:
+        return CHANGELOG_COLUMNS
+    return {**OWN_COLUMNS, **(SOFT_DELETE_COLUMNS if soft else {})}
+
+
+ALL_OWN_COLUMNS: Final = frozenset({*OWN_COLUMNS, *SOFT_DELETE_COLUMNS, *CHANGELOG_COLUMNS})
+"""Of tables of any mode."""
 
 
 def quote(name: str) -> str:

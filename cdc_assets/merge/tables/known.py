@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
@@ -96,7 +97,10 @@ class Known:
             width: of these, in bytes.
         """
         at = F.substring(F.col(sql.POSITION), 1, width).alias("at")
-        if self._plan.soft:
+        if self._plan.mode is Mode.CHANGELOG:
+            rows = lake_table(self._spark, self._catalog, self._plan, None)
+            deleted = rows.where(F.col(sql.OP) == "d").select(at) if self._plan.head else None
+        elif self._plan.soft:
             rows = lake_table(self._spark, self._catalog, self._plan, None)
             deleted = rows.where(F.col(sql.DELETED)).select(at) if self._plan.head else None
         else:
