@@ -29,10 +29,10 @@ from cdc_assets_tests.stack.workload import MAKE, TABLES, WHOLE_ROWS, Workload
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.stack, profiles.in_soak, pytest.mark.timeout(1800)]
 
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "7"))
-KILLS = 4 if profiles.is_soak() else 1
+KILLS = 2
 NAME = "logged"
 KEYS = {"people": ("id",), "parts": ("a", "b"), "bag": ()}
 AUDIT = (
@@ -55,7 +55,6 @@ AUDIT = (
         for table in TABLES
     ),
 )
-Told = tuple[str, tuple[tuple[str, Any], ...]]
 
 
 @pytest.fixture
