@@ -142,7 +142,7 @@ class BatchPlan:
     @property
     def needs_keys_apart(self) -> bool:
         """Whether each key must stay in its partition: offsets alone order its changes."""
-        by_offset = self.layout.scheme is Scheme.OFFSET and self.mode is Mode.MIRROR
+        by_offset = self.layout.scheme is Scheme.OFFSET
         return by_offset and bool(self.schema.key) and self.partitions > 1
 
     @property
