@@ -29,6 +29,7 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "drop": ("cdc_assets.steering", "End the replication of tables; --lake: remove them there."),
     "reset": ("cdc_assets.steering", "Forget what the lake has of tables, and begin again."),
     "resume": ("cdc_assets.steering", "Go on with paused, dropped or stopped tables."),
+    "assess": ("cdc_assets.assessing", "Whether tables can be replicated exactly: YES, NO."),
     "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
     "history": (

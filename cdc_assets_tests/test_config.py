@@ -135,7 +135,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         ("sources/shop/topcis", {}, "sources.shop.topcis", "did you mean 'topics'?"),
         ("sources/shop/slo", {"procent": 9}, "sources.shop.slo.procent", "'percent'"),
         ("kafak", {}, "kafak", "did you mean 'kafka'?"),
-        ("zzz", 1, "zzz", "known: alerts, home, kafka"),
+        ("zzz", 1, "zzz", "known: alerts, assess, home"),
         ("sources/shop/slo", {"percent": "95"}, "sources.shop.slo.percent", "must be a number"),
         ("sources/shop/slo", {"percent": 101}, "sources.shop.slo.percent", "at most 100"),
         ("sources/shop/slo", {"over_hours": 0}, "sources.shop.slo.over_hours", "at least 1"),

@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
+from cdc_assets.config.assess import AssessConfig
 from cdc_assets.config.kafka import KafkaConfig
 from cdc_assets.config.paths import absolute_path, absolute_url
 from cdc_assets.config.platform import (
@@ -48,6 +49,7 @@ class ReplicationConfig(Strict):
     sources: dict[str, SourceConfig] = Field(default_factory=dict)
     alerts: AlertsConfig = AlertsConfig()
     name: str = ""
+    assess: AssessConfig = AssessConfig()
 
     _path: Path | None = PrivateAttr(default=None)
     _directory: Path = PrivateAttr(default_factory=Path.cwd)

@@ -13,6 +13,7 @@ from cdc_assets.changes.lake_names import stored_lake_name
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.slo import SloTarget
+from cdc_assets.config.assess import SourceAssessConfig
 from cdc_assets.config.formats import installed
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
@@ -427,6 +428,7 @@ class SourceConfig(Strict):
     maintenance: MaintenanceConfig = MaintenanceConfig()
     connect: ConnectConfig | None = None
     schema_registry: SchemaRegistryConfig | None = None
+    assess: SourceAssessConfig = SourceAssessConfig()
 
     @field_validator("format")
     @classmethod

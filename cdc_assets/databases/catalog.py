@@ -7,7 +7,7 @@ their own) its tables answer with no, never with an error.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
@@ -16,6 +16,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.config.secret import Secret
 from cdc_assets.config.source import DatabaseConfig
 from cdc_assets.databases.facts import Facts
+from cdc_assets.databases.mapping import DeclaredColumn
 from cdc_assets.databases.mysql import catalog as mysql
 from cdc_assets.databases.postgres import catalog as postgres
 from cdc_assets.schema.described import Described
@@ -24,6 +25,16 @@ from cdc_assets.schema.modes import ConnectorModes
 
 class SourceTable(Protocol):
     """A table as its database has it."""
+
+    @property
+    def columns(self) -> Sequence[DeclaredColumn]:
+        """All of them, whether their changes are published or not."""
+        ...
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Names of its columns, in order; empty without one."""
+        ...
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -49,6 +49,11 @@ class DeclaredColumn(Protocol):
         """That the database keeps of it."""
         ...
 
+    @property
+    def has_default(self) -> bool:
+        """Whether rows that do not name it get a value."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Mapped:

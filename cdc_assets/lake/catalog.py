@@ -26,6 +26,7 @@ from cdc_assets.lake.references import conflict, make_branch, moves_branches, pu
 from cdc_assets.lake.side import SideState, read_side
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes
 from cdc_assets.lake.states import States
+from cdc_assets.lake.trying import try_place
 
 _SIDES: Final = Recent[SideState](256)
 """Of all catalogs. Only merging asks for these, and their size is that of their snapshots."""
@@ -242,6 +243,27 @@ class Lake:
         if self._published is None or self._published[0] != name:
             return None
         return self._states.known(name, shard, self._published[1])
+
+    def require_open(self) -> None:
+        """Lists the catalog's namespaces.
+
+        Raises:
+            UnreachableError: if it does not answer, or does not allow that.
+        """
+        self._connection.asked("lake: namespaces", lambda: self._connection.catalog)
+        with self._connection.reachable():
+            self._connection.catalog.list_namespaces()
+
+    def write_and_delete(self, place: str) -> str:
+        """Write a file of a few bytes as PyIceberg writes files, read it and delete it.
+
+        Returns:
+            The place, if the file cannot be deleted; empty if it is gone.
+
+        Raises:
+            UnreachableError: if it cannot be written, or not read.
+        """
+        return try_place(self._connection, place)
 
     def parents(self, name: LakeName) -> tuple[int, ...]:
         """Snapshot ids from the head of ``main`` back."""

@@ -1,8 +1,8 @@
 """Kafka Connect's REST interface: what connectors and their tasks are doing.
 
-Neither a connector's configuration nor the text of its error is ever kept: the one may hold
+Neither a connector's configuration nor the text of its error is ever shown: the one may hold
 passwords, the other values of rows. Of the configuration only the names that tell whose topics
-a connector writes are read, of an error only its class.
+a connector writes are kept, and for an assessment what is no secret; of an error only its class.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import requests
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.source import ConnectConfig
 from cdc_assets.errors import UnreachableError
-from cdc_assets.registry import TableEntry
 
 TIMEOUT_SECONDS: Final = 5
 RUNNING: Final = "RUNNING"
 RESTARTING: Final = "RESTARTING"
 _ERROR: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
+
+_SECRETS: Final = ("password", "secret", "token", "jaas", "credentials", "user.info")
 
 Document = Mapping[str, Any]
 
@@ -92,9 +93,9 @@ class Connector:
         return f"connector {self.name} and its {len(self.tasks)} task(s) are {RUNNING}"
 
 
-def connect_of(config: ReplicationConfig, entry: TableEntry) -> ConnectConfig | None:
+def connect_of(config: ReplicationConfig, source: str) -> ConnectConfig | None:
     """The source's Kafka Connect: the configured one, or the local stack's if it is in use."""
-    configured = config.source(entry.table.source).connect
+    configured = config.source(source).connect
     ports = config.stack.ports
     if configured is None and config.kafka.bootstrap_servers == f"127.0.0.1:{ports.kafka}":
         return ConnectConfig(url=f"http://127.0.0.1:{ports.connect}")
@@ -119,8 +120,22 @@ class ConnectRest:
         Raises:
             UnreachableError: if it does not answer, or with something else.
         """
-        found = self._get("/connectors", {"expand": ["info", "status"]})
+        found, _ = self._get("/connectors", {"expand": ["info", "status"]})
         return tuple(sorted(_connectors(found), key=lambda each: each.name))
+
+    def described(self) -> tuple[tuple[tuple[Connector, Mapping[str, str]], ...], str]:
+        """All of them with those of their settings that are no secrets: one request.
+
+        The settings are for rules that judge them, and not to be shown.
+
+        Returns:
+            And the reply's ``Date``; empty without one.
+
+        Raises:
+            UnreachableError: if it does not answer, or with something else.
+        """
+        found, date = self._get("/connectors", {"expand": ["info", "status"]})
+        return tuple((each, _settings(found[each.name])) for each in _connectors(found)), date
 
     def offsets(self, connector: str) -> tuple[Document, ...]:
         """The source offsets that a connector has committed, one for each part of its source.
@@ -131,10 +146,11 @@ class ConnectRest:
         Raises:
             UnreachableError: if it does not answer, or with something else.
         """
-        found = self._get(f"/connectors/{quote(connector, safe='')}/offsets", {})
+        found, _ = self._get(f"/connectors/{quote(connector, safe='')}/offsets", {})
         return tuple(each.get("offset") or {} for each in found.get("offsets") or ())
 
-    def _get(self, path: str, params: Mapping[str, Any]) -> Document:
+    def _get(self, path: str, params: Mapping[str, Any]) -> tuple[Document, str]:
+        """The reply, and when it was made."""
         try:
             answer = requests.get(self._url + path, params=params, timeout=TIMEOUT_SECONDS)
             answer.raise_for_status()
@@ -145,7 +161,12 @@ class ConnectRest:
         if not isinstance(found, dict):
             what = f"Kafka Connect at {self.shown} does not answer (ValueError)"
             raise UnreachableError(what, remedy="check its address")
-        return cast("Document", found)
+        return cast("Document", found), answer.headers.get("Date", "")
+
+
+def _settings(about: Document) -> Mapping[str, str]:
+    said = about.get("info", {}).get("config", {})
+    return {k: str(v) for k, v in said.items() if not any(word in k for word in _SECRETS)}
 
 
 def _connectors(found: Document) -> Iterator[Connector]:

@@ -120,7 +120,7 @@ class Deliveries:
         is_postgres = source.database is not None and source.database.kind == "postgres"
         if not (is_postgres and source.format.startswith(_FORMATS)):
             return None
-        return connect_of(self._config, entry)
+        return connect_of(self._config, entry.table.source)
 
     @staticmethod
     def _key(entry: TableEntry) -> tuple[str, str]:

@@ -36,6 +36,7 @@ from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.marks import Marks
 from cdc_assets.log.reaching import Attempts, reach
 from cdc_assets.log.reader import EPOCH, Largest, Place, Reader, Span, every_size
+from cdc_assets.log.settings import TopicSettings, read_settings
 from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
 
@@ -262,6 +263,24 @@ class KafkaLog:
             for record in self._reader().spans(_edges(marks, marks, at_end=at_end)):
                 found[record.coordinate.topic][record.coordinate] = record
         return {topic: tuple(records.values()) for topic, records in found.items()}
+
+    def firsts(self, topics: Iterable[str]) -> dict[str, tuple[RawRecord, ...]]:
+        """The first record of each partition that has one, of topics that exist."""
+        marks = self.watermarks(topics)
+        starts = {
+            topic: OffsetVector.of(
+                {each.partition: each.start for each in mark.begin.ranges_to(mark.end)}
+            )
+            for topic, mark in marks.items()
+        }
+        found: dict[str, list[RawRecord]] = {topic: [] for topic in marks}
+        for record in self._reader().first_of_each(starts):
+            found[record.coordinate.topic].append(record)
+        return {topic: tuple(records) for topic, records in found.items()}
+
+    def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings | None]:
+        """How topics are configured; None of those whose settings may not be read."""
+        return read_settings(self._admin(), topics, self._servers, self._timeout)
 
     def part(self, spans: Mapping[Place, Span]) -> tuple[RawRecord, ...]:
         """The records in these spans, each partition's in order.

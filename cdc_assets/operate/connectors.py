@@ -118,7 +118,7 @@ class Connects:
         return ConnectRest(url) if url else None
 
     def _of(self, entry: TableEntry) -> ConnectConfig | None:
-        return connect_of(self._config, entry)
+        return connect_of(self._config, entry.table.source)
 
     def _url(self, connect: ConnectConfig) -> str:
         try:

@@ -10,6 +10,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.orchestration.assessing import assessed_checks
 from cdc_assets.orchestration.assets import default_spec, table_asset
 from cdc_assets.orchestration.external import external_specs
 from cdc_assets.orchestration.jobs import housekeeping_schedule
@@ -20,6 +21,7 @@ from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job
 from cdc_assets.orchestration.sensors import (
     alert_sensor,
+    assess_sensor,
     ddl_sensor,
     discover_sensor,
     maintain_sensor,
@@ -47,6 +49,7 @@ SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     maintain_sensor,
     alert_sensor,
     watch_sensor,
+    assess_sensor,
 )
 SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
 JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (rewind_job, history_job, *STEERING_JOBS)
@@ -65,6 +68,7 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
             *(maintenance_asset(config, each) for each in by_target(entries)),
             *external_specs(config, entries),
         ],
+        asset_checks=assessed_checks(config, entries),
         sensors=[make(config, registry) for make in SENSORS],
         schedules=[make(config, registry) for make in SCHEDULES],
         jobs=[make(config, registry) for make in JOBS],

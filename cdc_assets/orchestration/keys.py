@@ -18,6 +18,7 @@ from cdc_assets.registry import TableEntry
 CHECK_OFFSETS: Final = "offsets_contiguous"
 CHECK_SLO: Final = "replication_slo"
 CHECK_SCHEMA: Final = "schema_in_sync"
+CHECK_ASSESSED: Final = "assessed"
 
 SPARK: Final = "pyspark"
 """The resource of a replication without a name: dagster-pyspark's own key. See `spark_key`."""

@@ -265,6 +265,7 @@ class TableRun:
             if before.state is None and (yield from self._follow()):
                 self._turns.end()  # the tables are not those that were loaded any more
                 return True
+            self._require_assessed(before)
             self._known = Known(before.position, before.state.snapshot_id if before.state else None)
             until = before.marks.end if before.marks else None
         for batch in self._drain(self._windows[-1], until and self._shared.end(self.entry, until)):
@@ -313,6 +314,7 @@ class TableRun:
         before = self._as_called_now(self._survey())
         if before.state is None and (yield from self._follow()):
             return
+        self._require_assessed(before)
         batches = _HeldBack(self._tail(before))
         yield from (self._event(batch) for batch in batches)
         by_hand = intention is Intention.BY_HAND and batches.last is None
@@ -335,6 +337,13 @@ class TableRun:
         self.services.registry.rename(self.entry.table, renamed)
         self.entry = replace(self.entry, topic=renamed.topic, renamed=renamed)
         return self._survey()
+
+    def _require_assessed(self, before: TableSurvey) -> None:
+        """Refuse a first batch whose rows would be wrong unnoticed."""
+        if before.published is None and before.lag_changes:
+            from cdc_assets.operate.assess.gate import require_assessed
+
+            require_assessed(self.services, self.entry)
 
     def _follow(self) -> Generator[Event, None, bool]:
         """Go on with the rows of a table that is called as this one now, if there is one.

@@ -13,6 +13,7 @@ import pytest
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.source import ConnectConfig
 from cdc_assets.devstack.layout import Ports
+from cdc_assets.operate.assess.gather import Gathered
 from cdc_assets.operate.connectors import (
     GOOD_FOR_SECONDS,
     ConnectorView,
@@ -20,6 +21,7 @@ from cdc_assets.operate.connectors import (
     Working,
     connector_words,
 )
+from cdc_assets.operate.services import Services
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -185,3 +187,20 @@ def test_the_local_stacks_connect_counts_only_for_what_it_has(tmp_path: Path) ->
                           stack={"ports": {"connect": 1}})  # fmt: skip
     seen = Connects(config).view(entry_of("orders", config))
     assert (seen.is_configured, seen.trouble) == (False, "")
+
+
+def test_an_assessment_is_told_settings_and_no_secret(tmp_path: Path, serve: Serve) -> None:
+    config = write_config(tmp_path)
+    documents = {
+        "shop": connector("RUNNING", "FAILED"),
+        "other": connector("RUNNING", "RUNNING", prefix="shopping"),
+    }
+    connect = ConnectConfig.model_validate({"url": serve(documents)})
+    shop = config.sources["shop"].model_copy(update={"connect": connect})
+    config = config.model_copy(update={"sources": {"shop": shop}})
+
+    found = Gathered(Services(config), "shop", [entry_of("orders", config)]).connectors
+    assert found is not None
+    (mine,) = found.found
+    assert (mine.name, mine.bad) == ("shop", "task 0 is FAILED (DataException)")
+    assert mine.settings == {"topic.prefix": "shop"}

@@ -187,8 +187,8 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
         ConfigError: if the DSN cannot be parsed.
     """
     wanted = {(table.schema, table.name): table for table in tables}
-    asked = {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}
-    rows, settings = _asked(dsn, (_QUERY, asked), (_SETTINGS, {"names": _VARIABLES}))
+    about = {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}
+    rows, settings = asked(dsn, (_QUERY, about), (_SETTINGS, {"names": _VARIABLES}))
     binlog = _binlog(dict(settings))
     by_table = groupby(rows, key=lambda row: (row[0], row[1]))
     found = {name: _table([row[2:] for row in group], binlog) for name, group in by_table}
@@ -204,11 +204,16 @@ def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableNam
         CdcError: as `read_tables`.
     """
     wanted = {(table.schema, table.name): table for table in tables}
-    (rows,) = _asked(dsn, (_EXISTING, {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}))
+    (rows,) = asked(dsn, (_EXISTING, {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}))
     return frozenset(wanted[name] for name in rows if name in wanted)
 
 
-def _asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple[Any, ...], ...]]:
+def asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple[Any, ...], ...]]:
+    """The answers to some queries.
+
+    Raises:
+        CdcError: as `read_tables`.
+    """
     server = parse_dsn(dsn)
     arguments = server.tls.arguments()
     found: list[tuple[tuple[Any, ...], ...]] = []
@@ -273,7 +278,7 @@ def _table(rows: Sequence[Sequence[Any]], binlog: BinlogSettings) -> CatalogTabl
     table_type, comment = rows[0][0], rows[0][1]
     places = {row[2]: row[7] for row in rows if row[7] is not None}
     return CatalogTable(
-        tuple(_column(*row[2:7]) for row in rows),
+        tuple(_column(row[2:7], row[8]) for row in rows),
         tuple(sorted(places, key=places.__getitem__)),
         comment or "",
         table_type == "SYSTEM VERSIONED",
@@ -312,7 +317,8 @@ def _implies_another(type_: MysqlType) -> bool:
     return type_.name in {"enum", "json"} or is_long
 
 
-def _column(name: str, type_text: str, nullable: str, comment: str, extra: str) -> MysqlColumn:
+def _column(about: Sequence[Any], default: str | None) -> MysqlColumn:
+    name, type_text, nullable, comment, extra = about
     words = extra.upper()
     return MysqlColumn(
         name,
@@ -321,6 +327,7 @@ def _column(name: str, type_text: str, nullable: str, comment: str, extra: str) 
         comment or "",
         any(each in words for each in _GENERATED),
         "INVISIBLE" in words,
+        default is not None and default.upper() != "NULL",
     )
 
 

@@ -91,6 +91,7 @@ class MysqlColumn:
         comment: ``COLUMN_COMMENT``.
         is_generated: whether the database computes it, stored or virtual.
         is_invisible: ``SELECT *`` leaves it out.
+        has_default: whether rows that do not name it get a value.
     """
 
     name: str
@@ -99,6 +100,7 @@ class MysqlColumn:
     comment: str = ""
     is_generated: bool = False
     is_invisible: bool = False
+    has_default: bool = False
 
 
 _TEXT: Final = Mapped(Primitive.STRING, Encoding(Wire.STRING))

@@ -73,6 +73,7 @@ class CatalogTable:
         by_partition: publications that send its changes under the partitions' names.
         facts: of its columns.
         identity: its ``oid``, which a table that is made anew, or restored from a dump, has not.
+        is_unlogged: its changes are in no WAL.
     """
 
     columns: tuple[PostgresColumn, ...]
@@ -87,6 +88,7 @@ class CatalogTable:
     by_partition: tuple[str, ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     identity: str = ""
+    is_unlogged: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -205,13 +207,13 @@ def _parameters(wanted: Collection[tuple[str, str]]) -> dict[str, list[str]]:
 def _asked(
     dsn: str, query: LiteralString, parameters: Mapping[str, Sequence[str]]
 ) -> list[tuple[Any, ...]]:
-    address = _address(dsn)
+    address = address_of(dsn)
     try:
         with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
             connection.execute(_STYLE)
             return connection.execute(query, parameters).fetchall()
     except psycopg.Error as error:
-        raise _translated(error, address) from error
+        raise translated(error, address) from error
 
 
 _CALLED: Final = """
@@ -239,6 +241,7 @@ _STYLE: Final = (
 _QUERY: Final = """
 WITH RECURSIVE wanted AS (
     SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind, c.relispartition,
+           c.relpersistence,
            c.relkind = 'p' OR c.relfilenode NOT IN (0, c.oid) AS is_rewritten
     FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
     JOIN pg_namespace n ON n.nspname = w.nspname
@@ -264,6 +267,7 @@ WITH RECURSIVE wanted AS (
         'not_null', r.not_null,
         'comment', coalesce(col_description(a.attrelid, a.attnum), ''),
         'is_generated', a.attgenerated <> '',
+        'has_default', a.atthasdef AND a.attgenerated = '',
         'dimensions', r.dimensions,
         'may_be_toasted', a.attstorage <> 'p' AND w.relreplident IN ('d', 'n', 'i')
     ) ORDER BY a.attnum) AS columns
@@ -320,7 +324,7 @@ SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
        obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false),
        p.publications, l.leaves, b.names,
        CASE WHEN w.relispartition THEN jsonb_build_array(rn.nspname, root.relname) END,
-       f.facts, w.oid::text
+       f.facts, w.oid::text, w.relpersistence = 'u'
 FROM wanted w
 JOIN columns c ON c.attrelid = w.oid
 JOIN facts f ON f.attrelid = w.oid
@@ -336,7 +340,7 @@ LEFT JOIN keys r ON r.indrelid = w.oid AND r.indisreplident
 
 def _table(facts: Sequence[Any]) -> CatalogTable:
     columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
-    publications, partitions, by_partition, root, told, oid = publishing
+    publications, partitions, by_partition, root, told, oid, is_unlogged = publishing
     return CatalogTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
@@ -350,6 +354,7 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
         tuple(by_partition or ()),
         _facts({column["name"]: column["type_name"] for column in columns}, told),
         f"oid {oid}",
+        is_unlogged,
     )
 
 
@@ -368,7 +373,7 @@ def _publication(name: str, columns: list[str] | None, filters_rows: bool) -> Pu
     return Publication(name, None if columns is None else frozenset(columns), filters_rows)
 
 
-def _address(dsn: str) -> str:
+def address_of(dsn: str) -> str:
     """``host:port/database`` for messages."""
     try:
         parts = conninfo_to_dict(dsn)
@@ -380,7 +385,7 @@ def _address(dsn: str) -> str:
     return f"{host}:{port}/{parts.get('dbname') or ''}"
 
 
-def _translated(error: psycopg.Error, address: str) -> CdcError:
+def translated(error: psycopg.Error, address: str) -> CdcError:
     """Sorted by what to do. The server's own text is not repeated: it may quote statements.
 
     A refused login has no SQLSTATE in libpq, only its text.

@@ -145,6 +145,7 @@ class PostgresColumn:
         not_null: whether it is declared so.
         comment: from ``COMMENT ON COLUMN``.
         is_generated: whether PostgreSQL computes it (``GENERATED ALWAYS AS (…)``).
+        has_default: whether rows that do not name it get a value.
     """
 
     name: str
@@ -158,6 +159,7 @@ class PostgresColumn:
     is_generated: bool = False
     dimensions: int = 0
     may_be_toasted: bool = False
+    has_default: bool = False
 
 
 def describe_table(

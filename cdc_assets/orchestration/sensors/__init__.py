@@ -1,6 +1,7 @@
 """The sensors: what is new, due, altered at the source, in need of upkeep, and failing; the SLO."""
 
 from cdc_assets.orchestration.sensors.alerts import alert_sensor
+from cdc_assets.orchestration.sensors.assess import assess_sensor
 from cdc_assets.orchestration.sensors.ddl import ddl_sensor
 from cdc_assets.orchestration.sensors.discover import discover_sensor
 from cdc_assets.orchestration.sensors.maintain import maintain_sensor
@@ -10,6 +11,7 @@ from cdc_assets.orchestration.sensors.watch import watch_sensor
 
 __all__ = [
     "alert_sensor",
+    "assess_sensor",
     "ddl_sensor",
     "discover_sensor",
     "maintain_sensor",

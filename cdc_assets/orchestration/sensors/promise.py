@@ -87,7 +87,7 @@ def promise_sensor(
         evaluations = [
             verdict.evaluation()
             for verdict in judged
-            if _is_news(verdict, memory, seen.at, force=verdict.asset in changed)
+            if is_news(verdict, memory, seen.at, force=verdict.asset in changed)
         ]
         said = f"{len(evaluations)} checks written for {len(entries)} tables, without a run"
         return dg.SensorResult(
@@ -117,10 +117,18 @@ def _notices(verdict: Verdict, memory: Memory, now: datetime) -> Iterator[dg.Ass
         yield dg.AssetObservation(verdict.asset, description=OVER)
 
 
-def _is_news(verdict: Verdict, memory: Memory, now: datetime, *, force: bool) -> bool:
+def is_news(
+    verdict: Verdict,
+    memory: Memory,
+    now: datetime,
+    *,
+    force: bool = False,
+    repeat: timedelta = REPEAT_AFTER,
+) -> bool:
+    """Whether an outcome is to be written; then the memory knows it."""
     name = f"{verdict.asset.to_user_string()}:{verdict.check}"
     summary, at = memory.checks.get(name, ("", 0.0))
-    due = now.timestamp() - at >= REPEAT_AFTER.total_seconds()
+    due = now.timestamp() - at >= repeat.total_seconds()
     if not (force or due or summary != verdict.summary):
         return False
     memory.checks[name] = (verdict.summary, now.timestamp())

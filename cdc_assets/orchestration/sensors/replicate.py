@@ -22,6 +22,7 @@ from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.heartbeat import Listener
 from cdc_assets.orchestration.keys import (
     TAG_BACKLOG,
@@ -154,6 +155,9 @@ def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
     return dg.RunRequest(
         partition_key=plan.hour.key,
         asset_selection=[table_key(config, entry) for entry in plan.entries],
+        asset_check_keys=[
+            spec.key for entry in plan.entries for spec in check_specs(table_key(config, entry))
+        ],
         tags={
             **run_tags(config, TAIL, plan.entries),
             "dagster/max_runtime": str(int(seconds + config.runs.most_seconds) + GRACE_SECONDS),

@@ -1,0 +1,56 @@
+"""How replication is assessed before and while it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field, field_validator
+
+from cdc_assets.config.strict import Strict, did_you_mean, refuse
+
+FINDINGS: Final = frozenset({
+    "binlog_off", "binlog_retention", "binlog_rows", "binlog_row_metadata", "by_partition",
+    "catalog", "changes_skipped", "clock", "columns_left_out", "compacted", "connect",
+    "connector_missing", "connector_state", "connector_user", "conversion_failures",
+    "converter_differs", "database", "decimals_as_double", "deletes_dropped", "errors_tolerated",
+    "gtid", "heartbeat", "kafka", "log_begins_late", "modes_differ", "no_row_identity",
+    "no_transactions", "nulls_replaced", "placeholder_differs", "publication_autocreate",
+    "publication_missing", "publication_operations", "records_without_key", "refused_column",
+    "refused_table", "registry", "remembered_deletes", "retention", "retention_bytes",
+    "row_filter", "schema_changes_off", "server_id", "slot_dropped", "slot_holds_wal",
+    "slot_idle", "slot_lost", "slot_missing", "snapshot_mode", "spark", "stored_as_text",
+    "table_gone", "table_not_published", "times_cut", "topic_missing", "topic_settings",
+    "transformations", "truncates_skipped", "types_guessed", "unlogged", "unpublished_column",
+    "unsigned_as_long", "values_not_convertible", "values_out_of_range", "wal_level", "warehouse",
+    "years_moved",
+})  # fmt: skip
+"""The names of what may be found."""
+
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class AssessConfig(Strict):
+    """The look that the sensor `assess` takes at all parts.
+
+    Attributes:
+        every_minutes: so often; each part is asked once for all tables.
+        rows: so many rows of a table are searched for values that cannot arrive, by the command.
+    """
+
+    every_minutes: float = Field(default=15, ge=1)
+    rows: int = Field(default=100_000, ge=1)
+
+
+class SourceAssessConfig(Strict):
+    """What of a source is known and accepted: findings of these names count for nothing."""
+
+    accept: Names = ()
+
+    @field_validator("accept")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in FINDINGS:
+                what = f"{name!r} is no finding of assess"
+                raise refuse(what, did_you_mean(name, FINDINGS))
+        return names

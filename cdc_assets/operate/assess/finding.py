@@ -1,0 +1,184 @@
+"""What an assessment finds: where, how bad, what the problem is, what comes of it, what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from cdc_assets.changes.names import TableName
+
+
+class Verdict(StrEnum):
+    """Whether it can be replicated exactly, best first."""
+
+    YES = "YES"
+    PARTIAL = "PARTIAL"
+    NO = "NO"
+
+    @classmethod
+    def worst(cls, verdicts: Iterable[Verdict]) -> Verdict:
+        """The worst of some; YES of none."""
+        order = list(cls)
+        return max(verdicts, key=order.index, default=cls.YES)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A source, a table of it, or a column of that."""
+
+    source: str
+    table: TableName | None = None
+    column: str = ""
+
+    @property
+    def scope(self) -> str:
+        """``source``, ``table`` or ``column``."""
+        return "source" if self.table is None else "column" if self.column else "table"
+
+    def __str__(self) -> str:
+        whole = self.source if self.table is None else str(self.table)
+        return f"{whole}.{self.column}" if self.column else whole
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that keeps something from being replicated exactly.
+
+    Attributes:
+        name: of the kind of finding, as configurations accept it.
+        at: where.
+        verdict: PARTIAL or NO.
+        problem: what is so.
+        impact: what comes of it.
+        remedy: what to do.
+        stops: rows would be wrong, or missing, unnoticed: a table's first batch is refused. Only
+            of findings that say NO.
+    """
+
+    name: str
+    at: Place
+    verdict: Verdict
+    problem: str
+    impact: str
+    remedy: str
+    stops: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.verdict} {self.at}: {self.problem}: {self.impact} → {self.remedy}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        table = self.at.table
+        return {
+            "name": self.name,
+            "scope": self.at.scope,
+            "source": self.at.source,
+            "table": str(table) if table is not None else None,
+            "column": self.at.column or None,
+            "verdict": self.verdict.value,
+            "problem": self.problem,
+            "impact": self.impact,
+            "remedy": self.remedy,
+            "stops_first_batch": self.stops,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """All that was found of some sources and tables.
+
+    Attributes:
+        at: when it was looked.
+        sources: that were looked at.
+        tables: likewise.
+        findings: sorted: by place.
+        notes: what was not looked at, or in part only.
+    """
+
+    at: datetime
+    sources: tuple[str, ...]
+    tables: tuple[TableName, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    def of_source(self, source: str) -> tuple[Finding, ...]:
+        """The findings of a source as a whole."""
+        return tuple(f for f in self.findings if f.at.table is None and f.at.source == source)
+
+    def of_table(self, table: TableName) -> tuple[Finding, ...]:
+        """The findings of a table and its columns; not those of its source."""
+        return tuple(f for f in self.findings if f.at.table == table)
+
+    def lines(self) -> Iterator[tuple[Place, Verdict]]:
+        """Each source and table with its verdict; columns only where something was found."""
+        for source in self.sources:
+            yield Place(source), worst(self.of_source(source))
+            for table in (each for each in self.tables if each.source == source):
+                mine = self.of_table(table)
+                yield Place(source, table), worst(mine)
+                for column in dict.fromkeys(f.at.column for f in mine if f.at.column):
+                    at = Place(source, table, column)
+                    yield at, worst(f for f in mine if f.at == at)
+
+    @property
+    def failing(self) -> tuple[Place, ...]:
+        """The sources and tables that cannot be replicated exactly."""
+        return tuple(at for at, verdict in self.lines() if verdict is Verdict.NO and not at.column)
+
+    def to_json(self) -> str:
+        """One document."""
+        places = [
+            {
+                "scope": at.scope,
+                "source": at.source,
+                "table": str(at.table) if at.table is not None else None,
+                "column": at.column or None,
+                "verdict": verdict.value,
+            }
+            for at, verdict in self.lines()
+        ]
+        document = {
+            "at": self.at.isoformat(),
+            "places": places,
+            "findings": [each.to_dict() for each in self.findings],
+            "notes": list(self.notes),
+        }
+        return json.dumps(document, indent=1)
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    """Of all findings together."""
+    return Verdict.worst(each.verdict for each in findings)
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By place, worst first; each once."""
+    rank = list(Verdict)
+    return tuple(
+        sorted(
+            dict.fromkeys(findings),
+            key=lambda f: (f.at.source, str(f.at.table or ""), f.at.column,
+                           -rank.index(f.verdict), f.name, f.problem),
+        )
+    )  # fmt: skip
+
+
+def accepted(findings: Iterable[Finding], names: Sequence[str]) -> tuple[Finding, ...]:
+    """Without those that the configuration accepts."""
+    return tuple(each for each in findings if each.name not in names)
+
+
+def yes_but(name: str, at: Place, problem: str, impact: str, remedy: str) -> Finding:
+    """A finding that says PARTIAL."""
+    return Finding(name, at, Verdict.PARTIAL, problem, impact, remedy)
+
+
+def no(
+    name: str, at: Place, problem: str, impact: str, remedy: str, *, stops: bool = False
+) -> Finding:
+    """A finding that says NO."""
+    return Finding(name, at, Verdict.NO, problem, impact, remedy, stops)

@@ -1,0 +1,82 @@
+"""Before a table's first batch: whether its rows would be wrong, or missing, unnoticed.
+
+Only the database, Kafka and Kafka Connect are asked, and a part that does not answer stops nothing
+here: a table that can be merged without it is. What planning itself refuses is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from cdc_assets.databases.postgres.server import Server
+from cdc_assets.errors import CdcError, TerminalError
+from cdc_assets.operate.assess.connector import Expected, judge_connector
+from cdc_assets.operate.assess.database import judge_postgres
+from cdc_assets.operate.assess.finding import Finding, Place, accepted, ordered
+from cdc_assets.operate.assess.gather import Gathered, read_log
+from cdc_assets.operate.assess.tables import judge_table
+from cdc_assets.operate.assess.topics import judge_topic
+from cdc_assets.operate.services import Services
+from cdc_assets.registry import TableEntry
+
+T = TypeVar("T")
+
+BY_PLANNING: Final = frozenset({
+    "binlog_rows", "by_partition", "log_begins_late", "refused_column", "refused_table",
+    "row_filter",
+})  # fmt: skip
+"""Findings that the planning of a batch refuses in words of its own."""
+
+
+def require_assessed(services: Services, entry: TableEntry) -> None:
+    """Refuse the first batch of a table whose rows would be wrong unnoticed.
+
+    Raises:
+        TerminalError: with what was found, and what to do.
+    """
+    source = entry.table.source
+    found = accepted(_findings(services, entry), services.config.source(source).assess.accept)
+    stopping = [each for each in ordered(found) if each.stops and each.name not in BY_PLANNING]
+    if not stopping:
+        return
+    what = "; ".join(f"{each.problem}: {each.impact}" for each in stopping)
+    names = ", ".join(dict.fromkeys(each.name for each in stopping))
+    remedy = "; ".join(dict.fromkeys(each.remedy for each in stopping))
+    accept = f"or sources.{source}.assess.accept: [{names}], if that is known"
+    where, msg = (
+        f"table={entry.table} topic={entry.topic}",
+        f"assessed before its first batch: {what}",
+    )
+    raise TerminalError(msg, where=where, remedy=f"{remedy} ({accept})")
+
+
+def _findings(services: Services, entry: TableEntry) -> Iterator[Finding]:
+    known = Gathered(services, entry.table.source, [entry])
+    of_source, of_table = Place(known.name), Place(known.name, entry.table)
+    log = _unless_away(lambda: read_log(services, [entry.topic], with_records=False))
+    if log is not None:
+        yield from judge_topic(of_table, known.topic(entry, log, None))
+    connectors = _unless_away(lambda: known.connectors)
+    source, database = known.source, known.source.database
+    expected = Expected(of_source, source.format, source.connector, database is not None)
+    for connector in connectors.found if connectors else ():
+        yield from judge_connector(connector, expected)
+    if database is None:
+        return
+    asked = _unless_away(lambda: known.server(database))
+    server = asked[0] if asked else None
+    if isinstance(server, Server):
+        found = connectors.found if connectors else ()
+        yield from judge_postgres(of_source, server, found, database.publication)
+    table = _unless_away(lambda: known.table(entry, None, server))
+    if table is not None:
+        yield from judge_table(of_table, table)
+
+
+def _unless_away(ask: Callable[[], T]) -> T | None:
+    """The answer; None from a part that does not give one, which is no reason to stop here."""
+    try:
+        return ask()
+    except CdcError:
+        return None

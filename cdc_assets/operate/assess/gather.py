@@ -1,0 +1,284 @@
+"""Asks each part once, for all tables, and hands what it says to the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config.secret import reveal
+from cdc_assets.config.source import ConnectConfig, DatabaseConfig, SourceConfig
+from cdc_assets.databases.catalog import SourceTable, catalog_of
+from cdc_assets.databases.mysql.server import Server as BinlogServer
+from cdc_assets.databases.mysql.server import read_server as read_binlog_server
+from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.server import Odd, Server, odd_values, read_server
+from cdc_assets.errors import CdcError, UnreachableError
+from cdc_assets.log.connect import Connector as KnownConnector
+from cdc_assets.log.connect import ConnectRest, connect_of
+from cdc_assets.operate.assess.connector import Connector, configured_as
+from cdc_assets.operate.assess.database import Clock
+from cdc_assets.operate.assess.tables import Table
+from cdc_assets.operate.assess.topics import Topic
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.slo import slo_target
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import TableState
+    from cdc_assets.log.settings import TopicSettings
+    from cdc_assets.log.values import RawRecord, Watermarks
+
+_SEARCHED: Final = frozenset({"numeric", "date", "timestamp", "timestamptz"})
+_BIT_OF_SECOND: Final = 1.0
+"""An HTTP date has whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What Kafka says of all topics."""
+
+    marks: Mapping[str, Watermarks]
+    settings: Mapping[str, TopicSettings | None]
+    firsts: Mapping[str, Sequence[RawRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class Connectors:
+    """What Kafka Connect says of a source's connectors; ``at`` is where it was asked."""
+
+    at: str = ""
+    found: tuple[Connector, ...] = ()
+    clock: Clock | None = None
+
+    def of_topic(self, topic: str, named: str | None) -> Connector | None:
+        """The connector that writes a topic."""
+        return next((c for c in self.found if c.name == named or c.writes(topic)), None)
+
+
+def read_log(services: Services, topics: Sequence[str], *, with_records: bool) -> Log:
+    """Read bounds, settings and first records of topics.
+
+    Raises:
+        CdcError: if Kafka does not answer.
+    """
+    log = services.log
+    marks = log.watermarks(topics)
+    return Log(marks, log.settings(marks), log.firsts(marks) if with_records else {})
+
+
+@dataclass
+class Gathered:
+    """What is known of one source. Each part is asked when it is first needed, and once.
+
+    Attributes:
+        services: to ask.
+        name: of the source.
+        entries: its tables that are looked at.
+        answers: of Kafka Connects that were asked before, by URL.
+    """
+
+    services: Services
+    name: str
+    entries: Sequence[TableEntry]
+    answers: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @cached_property
+    def source(self) -> SourceConfig:
+        """Its configuration."""
+        return self.services.config.source(self.name)
+
+    @property
+    def connect(self) -> ConnectConfig | None:
+        """Where its connector can be asked about; None if nobody says."""
+        return connect_of(self.services.config, self.name)
+
+    @cached_property
+    def connectors(self) -> Connectors | None:
+        """Those that write its topics; None if nobody can be asked.
+
+        Raises:
+            UnreachableError: if Kafka Connect does not answer.
+        """
+        connect = self.connect
+        if connect is None or not self.source.format.startswith("debezium-"):
+            return None
+        rest, clock = ConnectRest(reveal(connect.url)), self.services.clock
+        if rest.shown not in self.answers:
+            before = clock()
+            try:
+                said, date = rest.described()
+            except UnreachableError as error:
+                self.answers[rest.shown] = error
+            else:
+                self.answers[rest.shown] = said, _http_clock(date, before, clock())
+        answer = self.answers[rest.shown]
+        if isinstance(answer, UnreachableError):
+            raise answer
+        said, at = answer
+        mine = (_connector(each, settings) for each, settings in said)
+        found = tuple(c for c in mine if self._is_mine(c, connect.connector))
+        return Connectors(rest.shown, found, at)
+
+    def _is_mine(self, connector: Connector, named: str | None) -> bool:
+        if named is not None:
+            return connector.name == named
+        if any(connector.writes(each.topic) for each in self.entries):
+            return True
+        guess = f"{connector.prefix}.schema.table"
+        return not self.entries and bool(connector.prefix) and self.source.topics.matches(guess)
+
+    def connector(self, entry: TableEntry) -> Connector | None:
+        """Of one table, if it is known; a Connect that is away counts as unknown."""
+        try:
+            found, connect = self.connectors, self.connect
+        except UnreachableError:
+            return None
+        return (
+            found.of_topic(entry.topic, connect.connector if connect else None) if found else None
+        )
+
+    @cached_property
+    def tables(self) -> Mapping[TableName, SourceTable] | None:
+        """As its database has them; None without ``database:``.
+
+        Raises:
+            CdcError: if the database does not answer, or refuses.
+        """
+        if self.source.database is None:
+            return None
+        return catalog_of(self.source.database).read([each.at_source for each in self.entries])
+
+    def server(self, database: DatabaseConfig) -> tuple[Server | BinlogServer, Clock | None]:
+        """What the database's server says.
+
+        Raises:
+            CdcError: if it does not answer, or refuses.
+        """
+        dsn, clock = database.dsn.reveal(), self.services.clock
+        before = clock()
+        if database.kind == "postgres":
+            users = {each.get("database.user") for each in self._known} - {""}
+            found = read_server(dsn, [each.at_source for each in self.entries], users)
+        else:
+            found = read_binlog_server(dsn)
+        now = found.now
+        return found, Clock.of("the database", now, before, clock()) if now else None
+
+    @property
+    def _known(self) -> tuple[Connector, ...]:
+        try:
+            return self.connectors.found if self.connectors else ()
+        except UnreachableError:
+            return ()
+
+    def odd(self, database: DatabaseConfig, rows: int) -> Mapping[TableName, Odd]:
+        """Values of PostgreSQL's tables that cannot arrive as they are.
+
+        Raises:
+            CdcError: if it does not answer, or refuses.
+        """
+        tables = self.tables or {}
+        if database.kind != "postgres":
+            return {}
+        wanted = {
+            name: {
+                c.name: c.type_name for c in table.columns
+                if c.type_name in _SEARCHED and not c.is_array
+            }
+            for name, table in tables.items()
+            if isinstance(table, PostgresTable)
+        }  # fmt: skip
+        return odd_values(database.dsn.reveal(), wanted, rows)
+
+    def publication(self, entry: TableEntry) -> tuple[str | None, bool]:
+        """The publication that a table's changes come through, and whether there has to be one."""
+        database, connector = self.source.database, self.connector(entry)
+        named = database.publication if database else None
+        if connector is None or connector.kind != "postgres":
+            return named, named is not None
+        if connector.get("plugin.name") != "pgoutput":
+            return named, named is not None
+        return named or connector.get("publication.name", "dbz_publication"), True
+
+    def table(self, entry: TableEntry, odd: Odd | None, server: object) -> Table:
+        """One table, for the rules.
+
+        Raises:
+            CdcError: if the database does not answer, or refuses.
+        """
+        found = (self.tables or {}).get(entry.at_source)
+        connector, source = self.connector(entry), self.source
+        publication, has_to = self.publication(entry)
+        overrides = source.overrides(entry.table)
+        described = None
+        if found is not None:
+            if connector is not None:
+                really = configured_as(connector, source.connector)
+                source = source.model_copy(update={"connector": really})
+            described = _format(source).of_catalog(found)
+            described = described.without(dict.fromkeys(overrides.excluded, ""))
+            described = source.laid_over(entry.table, described, whole=False)
+        return Table(
+            found, described, publication, has_to, overrides, connector, odd,
+            self.source.bad_records == "fail", _unreadable(server, connector, entry),
+        )  # fmt: skip
+
+    def topic(self, entry: TableEntry, log: Log, state: TableState | None) -> Topic:
+        """A table's topic, for the rules."""
+        from cdc_assets.merge.intake.planning import begin_of
+
+        records = log.firsts.get(entry.topic, ())
+        try:
+            table = (self.tables or {}).get(entry.at_source)
+        except CdcError:
+            table = None
+        overrides = self.source.overrides(entry.table)
+        key = overrides.primary_key or (table.primary_key if table is not None else ())
+        dropped = entry.dropped.end if entry.dropped else None
+        return Topic(
+            name=entry.topic,
+            marks=log.marks.get(entry.topic),
+            settings=log.settings.get(entry.topic),
+            target=slo_target(self.services, entry.table),
+            keys=tuple(each.key is not None for each in records),
+            expects_keys=self.source.format.startswith("debezium-") and bool(key),
+            is_new=state is None or state.published is None,
+            accepts_lost_start=self.source.lost_start == "accept",
+            begin=begin_of(state) or dropped,
+        )
+
+
+def _format(source: SourceConfig) -> Any:
+    from cdc_assets.formats.registered import format_of
+
+    return format_of(source)
+
+
+def _unreadable(server: object, connector: Connector | None, entry: TableEntry) -> str:
+    if connector is None or not isinstance(server, Server):
+        return ""
+    user = connector.get("database.user")
+    role = server.roles.get(user)
+    name = entry.at_source
+    return user if role and (name.schema, name.name) in role.unreadable else ""
+
+
+def _connector(known: KnownConnector, settings: Mapping[str, str]) -> Connector:
+    bad = ", ".join(part.words for part in known.down)
+    return Connector(known.name, bad or ("" if known.is_up else "it has no task"), settings)
+
+
+def _http_clock(date: str, before: Any, after: Any) -> Clock | None:
+    if not date:
+        return None
+    clock = Clock.of("Kafka Connect", parsedate_to_datetime(date), before, after)
+    return clock if abs(clock.by) > _BIT_OF_SECOND else None
+
+
+def dated(clocks: Sequence[Clock | None]) -> Iterator[Clock]:
+    """Those that are known."""
+    yield from (each for each in clocks if each is not None)

@@ -1,0 +1,263 @@
+"""The whole assessment: each part once, then the rules for every source and table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.databases.postgres.server import Odd, Role, Server
+from cdc_assets.errors import CdcError
+from cdc_assets.formats.registry_http import RegistryHttp
+from cdc_assets.operate.assess.connector import Expected, judge_connector
+from cdc_assets.operate.assess.database import (
+    Clock,
+    judge_binlog,
+    judge_clocks,
+    judge_postgres,
+)
+from cdc_assets.operate.assess.finding import (
+    Assessment,
+    Finding,
+    Place,
+    accepted,
+    no,
+    ordered,
+    yes_but,
+)
+from cdc_assets.operate.assess.gather import Connectors, Gathered, Log, dated, read_log
+from cdc_assets.operate.assess.parts import (
+    Session,
+    SparkFacts,
+    away,
+    judge_spark,
+    look_at_spark,
+    probe_warehouse,
+)
+from cdc_assets.operate.assess.tables import judge_table
+from cdc_assets.operate.assess.topics import judge_topic
+from cdc_assets.operate.services import Services
+from cdc_assets.registry import TableEntry
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """What is looked at beside what the parts say of themselves.
+
+    Attributes:
+        values: tables of PostgreSQL are searched for values that cannot arrive.
+        warehouse: a small file is written to it and deleted.
+        session: makes a Spark session; None to leave Spark alone.
+        say: told what is asked now.
+    """
+
+    values: bool = False
+    warehouse: bool = False
+    session: Session | None = None
+    say: Say = lambda _: None
+
+
+@dataclass
+class _Look:
+    """One assessment, while it is made."""
+
+    services: Services
+    depth: Depth
+    findings: list[Finding] = field(default_factory=list[Finding])
+    notes: list[str] = field(default_factory=list[str])
+
+    def add(self, found: Iterator[Finding]) -> None:
+        self.findings += found
+
+
+def assess(
+    services: Services, sources: Sequence[str], entries: Sequence[TableEntry], depth: Depth
+) -> Assessment:
+    """Look at some sources and tables. Changes nothing that stays.
+
+    A part that does not answer is a finding, and what needs it is not judged.
+    """
+    look, at = _Look(services, depth), services.clock()
+    by_source: dict[str, list[TableEntry]] = defaultdict(list)
+    for entry in entries:
+        by_source[entry.table.source].append(entry)
+    log, states = _log(look, sources, entries), _states(look, sources, entries)
+    spark = _spark(look, sources)
+    answers: dict[str, object] = {}
+    for name in sources:
+        mine = by_source.get(name, [])
+        depth.say(f"source {name}: {len(mine)} tables")
+        found: list[Finding] = []
+        before, look.findings = look.findings, found
+        _source(look, Gathered(services, name, mine, answers), log, (states, spark))
+        kept = accepted(
+            [*(f for f in before if f.at.source == name), *found],
+            services.config.source(name).assess.accept,
+        )
+        look.findings = [*(f for f in before if f.at.source != name), *kept]
+    tables = tuple(each.table for each in entries)
+    return Assessment(at, tuple(sources), tables, ordered(look.findings), tuple(look.notes))
+
+
+def _log(look: _Look, sources: Sequence[str], entries: Sequence[TableEntry]) -> Log | None:
+    look.depth.say("Kafka")
+    topics = sorted({each.topic for each in entries})
+    try:
+        look.services.log.topics()
+        return read_log(look.services, topics, with_records=True)
+    except CdcError as error:
+        impact = "nothing can be read, and topics are not judged"
+        look.findings += [away("kafka", Place(name), error, impact) for name in sources]
+        return None
+
+
+def _states(
+    look: _Look, sources: Sequence[str], entries: Sequence[TableEntry]
+) -> Mapping[TableName, object]:
+    look.depth.say("the catalog")
+    lake, nothing = look.services.lake, "no batch can be planned or published"
+    try:
+        lake.require_open()
+        states = lake.states([(each.target, each.shard_value) for each in entries])
+    except CdcError as error:
+        look.findings += [away("catalog", Place(name), error, nothing) for name in sources]
+        return {}
+    if look.depth.warehouse:
+        look.depth.say("the warehouse")
+        for name in sources:
+            warehouse = look.services.config.lake.warehouse
+            look.findings += probe_warehouse(Place(name), lake, warehouse)
+    return {each.table: state for each, state in zip(entries, states, strict=True)}
+
+
+def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | None:
+    if look.depth.session is None:
+        look.notes.append("Spark was not asked")
+        return None
+    look.depth.say("Spark")
+    try:
+        return look_at_spark(look.services.config, look.depth.session, look.services.clock)
+    except CdcError as error:
+        nothing = "no batch can be merged"
+        look.findings += [away("spark", Place(name), error, nothing) for name in sources]
+        return None
+
+
+def _source(
+    look: _Look,
+    known: Gathered,
+    log: Log | None,
+    shared: tuple[Mapping[TableName, object], tuple[SparkFacts, Clock] | None],
+) -> None:
+    at, (states, spark) = Place(known.name), shared
+    clocks: list[Clock | None] = []
+    connectors = _connectors(look, at, known)
+    clocks.append(connectors.clock if connectors else None)
+    clocks.append(_tables(look, at, known, connectors))
+    _registry(look, at, known)
+    if spark is not None:
+        facts, clock = spark
+        clocks.append(clock)
+        look.add(judge_spark(at, facts, needs_avro="avro" in known.source.format))
+    look.add(judge_clocks(at, [*dated(clocks)]))
+    for entry in known.entries if log is not None else ():
+        if log is not None:
+            place = Place(known.name, entry.table)
+            state = states.get(entry.table)
+            look.add(judge_topic(place, known.topic(entry, log, state)))  # pyright: ignore[reportArgumentType]
+
+
+def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
+    try:
+        found = known.connectors
+    except CdcError as error:
+        impact = "how the connector is, and how it is set, is not known"
+        look.findings.append(away("connect", at, error, impact))
+        return None
+    if found is None:
+        look.notes.append(f"{known.name}: no Kafka Connect is configured (connect.url)")
+        return None
+    if not found.found:
+        look.findings.append(
+            yes_but(
+                "connector_missing", at, f"Kafka Connect at {found.at} has no connector for it",
+                "nothing is known of how its records are written",
+                "register it, or name it (connect.connector)",
+            )
+        )  # fmt: skip
+    source = known.source
+    expected = Expected(at, source.format, source.connector, source.database is not None)
+    for connector in found.found:
+        look.add(judge_connector(connector, expected))
+    return found
+
+
+def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | None) -> Clock | None:
+    """The database's server, and the tables in it."""
+    database = known.source.database
+    if database is None:
+        look.notes.append(f"{known.name}: no database: is configured; its tables are not judged")
+        return None
+    try:
+        server, clock = known.server(database)
+        odd: Mapping[TableName, Odd] = {}
+        if look.depth.values:
+            odd = known.odd(database, look.services.config.assess.rows)
+        if isinstance(server, Server):
+            found = connectors.found if connectors else ()
+            look.add(judge_postgres(at, server, found, database.publication))
+            look.add(_users(at, server, known, connectors))
+        else:
+            look.add(judge_binlog(at, server))
+        for entry in known.entries:
+            values = odd.get(entry.at_source)
+            place = Place(known.name, entry.table)
+            look.add(judge_table(place, known.table(entry, values, server)))
+            _note(look, entry, values)
+    except CdcError as error:
+        impact = "types, keys and what is published of its tables are not known"
+        look.findings.append(away("database", at, error, impact))
+        return None
+    return clock
+
+
+def _users(
+    at: Place, server: Server, known: Gathered, connectors: Connectors | None
+) -> Iterator[Finding]:
+    for connector in connectors.found if connectors else ():
+        user = connector.get("database.user")
+        if connector.kind == "postgres" and not server.roles.get(user, Role(True)).may_replicate:
+            yield no(
+                "connector_user", at, f"the connector's user {user} may not replicate",
+                "the connector cannot read changes", f'ALTER ROLE "{user}" REPLICATION',
+            )  # fmt: skip
+
+
+def _note(look: _Look, entry: TableEntry, odd: Odd | None) -> None:
+    """Say where values were not searched to the end."""
+    if not look.depth.values:
+        return
+    database = look.services.config.source(entry.table.source).database
+    if database is None or database.kind != "postgres":
+        return
+    if odd is None:
+        look.notes.append(f"{entry.table}: its values were not searched: no right, or no time")
+    elif odd.is_sample:
+        rows = look.services.config.assess.rows
+        look.notes.append(f"{entry.table}: {rows:,} of its rows were searched for odd values")
+
+
+def _registry(look: _Look, at: Place, known: Gathered) -> None:
+    config = known.source.schema_registry
+    if config is None:
+        return
+    path = "/schemas/ids/1" if config.api == "confluent" else "/ids/globalIds/1"
+    http = RegistryHttp(config, 1)
+    try:
+        http.get(path, f"registry {http.shown}")
+    except CdcError as error:
+        impact = "records with schemas that were not seen before cannot be read"
+        look.findings.append(away("registry", at, error, impact))

@@ -1,0 +1,150 @@
+"""The parts that every table needs: whether they answer, and allow what has to be done.
+
+Each probe gives findings and raises nothing: a part that is away is a finding.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import CdcError
+from cdc_assets.operate.assess.database import Clock
+from cdc_assets.operate.assess.finding import Finding, Place, no
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_assets.lake import Lake
+
+Session = Callable[[], "SparkSession"]
+
+LEAST_SPARK: Final = (4, 1)
+EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_CATALOGS: Final = (
+    "org.apache.iceberg.spark.SparkCatalog",
+    "org.apache.iceberg.spark.SparkSessionCatalog",
+)
+_REMEDY: Final = "docs/production.md says what a Spark server of your own needs"
+
+
+def away(name: str, at: Place, error: CdcError, impact: str) -> Finding:
+    """The finding of a part that does not answer, or refuses."""
+    where = f" [{error.where}]" if error.where else ""
+    return no(name, at, f"{error.what}{where}", impact, error.remedy or "look at its log")
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFacts:
+    """What a Spark server says of itself.
+
+    Attributes:
+        version: of Spark.
+        extensions: ``spark.sql.extensions``.
+        catalog: the class of the lake's catalog; empty if there is none of its name.
+        opens_catalog: its namespaces can be listed.
+        reads_kafka: it has the reader of Kafka.
+        reads_avro: it has ``from_avro``.
+    """
+
+    version: str
+    extensions: str
+    catalog: str
+    opens_catalog: bool
+    reads_kafka: bool
+    reads_avro: bool
+
+
+def judge_spark(at: Place, spark: SparkFacts, *, needs_avro: bool) -> Iterator[Finding]:
+    """What is missing of a server."""
+    numbers = tuple(int(part) for part in spark.version.split(".")[:2] if part.isdigit())
+    nothing = "no batch can be merged"
+    if numbers < LEAST_SPARK:
+        least = ".".join(map(str, LEAST_SPARK))
+        problem = f"Spark is {spark.version}, older than {least}"
+        yield no("spark", at, problem, nothing, f"use Spark {least}; {_REMEDY}")
+    if EXTENSIONS not in spark.extensions:
+        problem = "Spark is without Iceberg's SQL extensions (spark.sql.extensions)"
+        yield no("spark", at, problem, nothing, f"set it to {EXTENSIONS}; {_REMEDY}")
+    if spark.catalog not in _CATALOGS:
+        problem = "Spark has no Iceberg catalog of the configured name"
+        yield no("spark", at, problem, nothing, f"define spark.sql.catalog.…; {_REMEDY}")
+    elif not spark.opens_catalog:
+        problem = "Spark cannot list the namespaces of the catalog"
+        remedy = "check that iceberg-spark-runtime is on the server, and its catalog's settings"
+        yield no("spark", at, problem, nothing, f"{remedy}; {_REMEDY}")
+    if not spark.reads_kafka:
+        problem = "Spark is without its reader of Kafka"
+        yield no("spark", at, problem, nothing, f"add spark-sql-kafka-0-10; {_REMEDY}")
+    if needs_avro and not spark.reads_avro:
+        problem = "Spark is without spark-avro"
+        yield no("spark", at, problem, "no Avro record can be read", f"add it; {_REMEDY}")
+
+
+def look_at_spark(
+    config: ReplicationConfig, session: Session, clock: Callable[[], datetime]
+) -> tuple[SparkFacts, Clock]:
+    """Ask Spark what it has. Reads no record and writes nothing.
+
+    Raises:
+        CdcError: if it does not answer.
+    """
+    from pyspark.errors import PySparkException
+
+    spark, name = session(), config.lake.catalog.name
+
+    def works(statement: Callable[[], object]) -> bool:
+        try:
+            statement()
+        except PySparkException:
+            return False
+        return True
+
+    before = clock()
+    (row,) = spark.sql("SELECT unix_micros(current_timestamp()) AS now").collect()
+    now = datetime.fromtimestamp(row["now"] / 1e6, tz=before.tzinfo)
+    facts = SparkFacts(
+        version=spark.version,
+        extensions=spark.conf.get("spark.sql.extensions", None) or "",
+        catalog=spark.conf.get(f"spark.sql.catalog.{name}", None) or "",
+        opens_catalog=works(lambda: spark.sql(f"SHOW NAMESPACES IN {name}").collect()),
+        reads_kafka=works(lambda: _kafka(spark)),
+        reads_avro=works(lambda: _avro(spark)),
+    )
+    return facts, Clock.of("Spark", now, before, clock())
+
+
+def _kafka(spark: SparkSession) -> object:
+    """The schema of Kafka's reader: nobody is connected to."""
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1")
+    return reader.option("subscribe", "none").load().schema
+
+
+def _avro(spark: SparkSession) -> object:
+    from pyspark.sql import functions
+    from pyspark.sql.avro.functions import from_avro
+
+    return spark.range(0).select(from_avro(functions.lit(b"").cast("binary"), '"int"')).schema
+
+
+def probe_warehouse(at: Place, lake: Lake, warehouse: str) -> Iterator[Finding]:
+    """Write a small file beside the tables, read it and delete it again."""
+    place = f"{warehouse.rstrip('/')}/.cdc-assets-assess-{uuid.uuid4().hex}"
+    nothing = "no batch can be written"
+    try:
+        left = lake.write_and_delete(place)
+    except CdcError as error:
+        yield away("warehouse", at, error, nothing)
+        return
+    if left:
+        yield no(
+            "warehouse",
+            at,
+            f"what is written into the warehouse cannot be deleted ({left})",
+            "upkeep fails, and files of tables that were dropped or compacted stay",
+            "allow deleting below the warehouse, and remove this file",
+        )

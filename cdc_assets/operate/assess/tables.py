@@ -1,0 +1,241 @@
+"""What a database's catalog says of a table and its columns: rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from cdc_assets.config.source import TableOverrides
+from cdc_assets.databases.catalog import SourceTable
+from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
+from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.catalog import ReplicaIdentity
+from cdc_assets.databases.postgres.server import Odd
+from cdc_assets.errors import TerminalError
+from cdc_assets.operate.assess.connector import Connector
+from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.types import Column, Primitive, UnmappedColumn
+
+_SENDS: Final = "PostgreSQL sends no change of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as its database has it, and what is wanted of it.
+
+    Attributes:
+        found: None if the database does not have it.
+        described: its columns, by the modes that the connector really has.
+        publication: the connector's; None for all that the table has.
+        needs_publication: the connector reads publications (``pgoutput``).
+        overrides: what is configured of it.
+        connector: that sends it, if that is known.
+        odd: values that were found in it; None if nobody looked.
+        rejects_stop: a record that cannot be merged stops the table.
+        unreadable_by: the connector's user, if that may not read it.
+    """
+
+    found: SourceTable | None
+    described: Described | None = None
+    publication: str | None = None
+    needs_publication: bool = False
+    overrides: TableOverrides = field(default_factory=TableOverrides)
+    connector: Connector | None = None
+    odd: Odd | None = None
+    rejects_stop: bool = True
+    unreadable_by: str = ""
+
+
+def judge_table(at: Place, table: Table) -> Iterator[Finding]:
+    """All findings of a table and its columns."""
+    found = table.found
+    if found is None:
+        yield yes_but(
+            "table_gone", at, "the database does not have the table, or does not show it",
+            "nothing but its records tells its columns",
+            "grant a right on it to the user of database.dsn; if it was dropped, see "
+            "dropped_table",
+        )  # fmt: skip
+        return
+    match found:
+        case PostgresTable():
+            yield from _published(at, found, table)
+            yield from _identity(at, found, table)
+        case MysqlTable():
+            yield from _binlog(at, found)
+        case _:
+            pass
+    yield from _told(at, found, table)
+    yield from _columns(at, found, table)
+    yield from _values(at, table)
+
+
+def _published(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding]:
+    if found.is_unlogged:
+        yield no(
+            "unlogged", at, "it is UNLOGGED: its changes are in no WAL",
+            f"{_SENDS}, and it is empty after a crash",
+            "ALTER TABLE … SET LOGGED, then take a new snapshot",
+            stops=True,
+        )  # fmt: skip
+        return
+    if found.sent_by_partition(table.publication):
+        yield no(
+            "by_partition", at, "its changes come under the names of its partitions",
+            "its topic holds a snapshot at most, and stands still",
+            "ALTER PUBLICATION … SET (publish_via_partition_root = true), and leave the partitions "
+            "out of the connector",
+            stops=True,
+        )  # fmt: skip
+        return
+    mine = [each for each in found.publications if table.publication in (None, each.name)]
+    if not mine and found.root is None and table.needs_publication:
+        which = f"publication {table.publication}" if table.publication else "any publication"
+        yield no(
+            "table_not_published", at, f"it is not in {which}",
+            f"{_SENDS}: a snapshot of it stands still",
+            "ALTER PUBLICATION … ADD TABLE, or make one FOR ALL TABLES",
+            stops=True,
+        )  # fmt: skip
+    if found.filters_rows(table.publication) and table.overrides.row_filter == "fail":
+        yield no(
+            "row_filter", at, "its publication leaves rows out (WHERE)",
+            "those of a snapshot would never change",
+            "drop the row filter, or set row_filter: accept if the snapshot leaves them out too",
+            stops=True,
+        )  # fmt: skip
+
+
+def _identity(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding]:
+    if found.replica_identity is ReplicaIdentity.NOTHING or (
+        found.replica_identity is ReplicaIdentity.DEFAULT and not found.primary_key
+    ):
+        key = "" if found.primary_key else " and no primary key"
+        identity = found.replica_identity.name
+        yield yes_but(
+            "no_row_identity", at, f"it has replica identity {identity}{key}",
+            "PostgreSQL refuses updates and deletes while it is published",
+            "ALTER TABLE … REPLICA IDENTITY FULL"
+            + (", or DEFAULT" if found.primary_key else ", or give it a primary key"),
+        )  # fmt: skip
+    is_keyless = not (found.primary_key or table.overrides.primary_key)
+    sends_key = table.connector is not None and table.connector.get("message.key.columns")
+    if is_keyless and table.connector is not None and not sends_key:
+        if not table.connector.is_on("provide.transaction.metadata", default=False):
+            yield yes_but(
+                "no_transactions", at,
+                "it has no key, and the connector sends no transaction metadata",
+                "a row that is delivered twice cannot be told from two rows: the table stops then",
+                "set provide.transaction.metadata=true, or give it a key",
+            )  # fmt: skip
+
+
+def _binlog(at: Place, found: MysqlTable) -> Iterator[Finding]:
+    if (fault := found.binlog.fault()) is not None:
+        what, statement = fault
+        yield no(
+            "binlog_rows", at, what, "its changes do not hold whole rows",
+            f"{statement} for all sessions, then take a new snapshot of the table",
+            stops=True,
+        )  # fmt: skip
+
+
+def _told(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
+    if isinstance(found, MysqlTable) and found.binlog.fault() is not None:
+        return
+    key = table.overrides.primary_key or found.primary_key
+    try:
+        found.require_told(key, str(at))
+    except TerminalError as error:
+        yield no(
+            "refused_table", at, error.what, "its events do not tell which row they mean",
+            error.remedy, stops=True,
+        )  # fmt: skip
+    if table.unreadable_by:
+        yield no(
+            "connector_user", at, f"the connector's user {table.unreadable_by} may not read it",
+            "its snapshot fails, and the connector with it", "GRANT SELECT on it to that user",
+        )  # fmt: skip
+
+
+def _columns(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
+    unpublished = found.unpublished(table.publication)
+    skipped = {*unpublished, *table.overrides.excluded}
+    for name, why in unpublished.items():
+        if name not in table.overrides.excluded:
+            yield yes_but(
+                "unpublished_column", _column(at, name), why, "the lake is without the column",
+                "publish it (publish_generated_columns = stored, or the publication's column "
+                "list), or exclude it in the configuration",
+            )  # fmt: skip
+    comments = {each.name: each.comment for each in found.columns}
+    for column in table.described.columns if table.described is not None else ():
+        if column.name not in skipped:
+            is_named = column.name in table.overrides.column_types
+            yield from _type(at, column, comments.get(column.name, ""), is_named=is_named)
+    yield from _defaults(at, found, table, skipped)
+
+
+def _type(
+    at: Place, column: Column | UnmappedColumn, comment: str, *, is_named: bool
+) -> Iterator[Finding]:
+    place = _column(at, column.name)
+    if isinstance(column, UnmappedColumn):
+        yield no(
+            "refused_column", place, f"{column.source_type} cannot be stored exactly",
+            column.reason,
+            "configure a type for the column, exclude it, or change it at the source",
+            stops=True,
+        )  # fmt: skip
+    elif column.type is Primitive.STRING and column.comment != comment and not is_named:
+        told = column.comment.removeprefix(comment).removeprefix("; ")
+        yield yes_but(
+            "stored_as_text", place, f"its type has no counterpart in the lake: {told}",
+            "it is stored as text, which is exact and which numbers cannot be reckoned with",
+            "configure a type for the column if its values fit one",
+        )  # fmt: skip
+
+
+def _defaults(at: Place, found: SourceTable, table: Table, skipped: set[str]) -> Iterator[Finding]:
+    connector = table.connector
+    if connector is None or not connector.replaces_nulls:
+        return
+    for column in found.columns:
+        if column.has_default and not column.not_null and column.name not in skipped:
+            problem = "it may be NULL and has a default, which the connector's converter writes"
+            impact = "rows have the default in the place of NULL, and nobody downstream can tell"
+            if connector.writes_json:
+                remedy = "set value.converter.replace.null.with.default=false, for keys too"
+                yield no(
+                    "nulls_replaced", _column(at, column.name), problem, impact, remedy, stops=True
+                )
+            else:
+                remedy = "drop the default, or use a converter that keeps NULL"
+                yield yes_but("nulls_replaced", _column(at, column.name), problem, impact, remedy)
+
+
+def _values(at: Place, table: Table) -> Iterator[Finding]:
+    odd = table.odd
+    if odd is None:
+        return
+    mode = "warn"
+    if table.connector is not None:
+        mode = table.connector.get("event.converting.failure.handling.mode", mode)
+    for name in odd.not_numbers:
+        impact = "the connector stops at it" if mode == "fail" else "it arrives as NULL, unnoticed"
+        yield no(
+            "values_not_convertible", _column(at, name), "it has NaN or infinity", impact,
+            "store such values otherwise at the source, or set decimal.handling.mode=string",
+        )  # fmt: skip
+    for name in odd.out_of_range:
+        problem = "it has infinity, or a year before 1 or after 9999"
+        impact = "no table of Iceberg can hold it for every reader: its records are refused"
+        remedy = "store such values otherwise at the source, or set bad_records: quarantine"
+        make = no if table.rejects_stop else yes_but
+        yield make("values_out_of_range", _column(at, name), problem, impact, remedy)
+
+
+def _column(at: Place, name: str) -> Place:
+    return Place(at.source, at.table, name)

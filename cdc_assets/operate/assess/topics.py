@@ -1,0 +1,134 @@
+"""What a table's topic says: rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.slo import SloTarget
+from cdc_assets.log.settings import TopicSettings
+from cdc_assets.log.values import Watermarks
+from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
+
+_KEPT: Final = "a record that leaves the log before it is merged stops the table"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A table's topic, and what the table needs of it.
+
+    Attributes:
+        marks: None if the topic is not there.
+        settings: None if they may not be read.
+        keys: whether the first records of its partitions have keys; empty without records.
+        expects_keys: its format writes them, and the table has a primary key.
+        is_new: the lake does not have the table.
+        accepts_lost_start: ``lost_start: accept``.
+        begin: where the table begins, if not with the log's beginning.
+    """
+
+    name: str
+    marks: Watermarks | None
+    settings: TopicSettings | None
+    target: SloTarget
+    keys: tuple[bool, ...] = ()
+    expects_keys: bool = False
+    is_new: bool = True
+    accepts_lost_start: bool = False
+    begin: OffsetVector | None = None
+
+
+def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
+    """All findings of a topic."""
+    if topic.marks is None:
+        yield no(
+            "topic_missing", at, f"topic {topic.name} does not exist",
+            "there is nothing to merge", "let the connector make it, or remove the table",
+        )  # fmt: skip
+        return
+    if topic.settings is None:
+        yield yes_but(
+            "topic_settings", at, f"the settings of topic {topic.name} may not be read",
+            "whether it is compacted, or kept for long enough, is not known",
+            "allow the user DescribeConfigs on the topics",
+        )  # fmt: skip
+    else:
+        yield from _policy(at, topic, topic.settings)
+        yield from _kept(at, topic, topic.settings)
+    yield from _keys(at, topic)
+    yield from _start(at, topic, topic.marks)
+
+
+def _policy(at: Place, topic: Topic, settings: TopicSettings) -> Iterator[Finding]:
+    if "compact" in settings.policies:
+        yield no(
+            "compacted", at,
+            f"topic {topic.name} is compacted (cleanup.policy)",
+            "a change, a delete included, may be removed before it is merged, and nobody can tell",
+            "set cleanup.policy=delete",
+            stops=True,
+        )  # fmt: skip
+
+
+def _kept(at: Place, topic: Topic, settings: TopicSettings) -> Iterator[Finding]:
+    if "delete" not in settings.policies:
+        return
+    if settings.retention_ms is None:
+        if settings.retention_bytes is None:
+            yield yes_but(
+                "remembered_deletes", at,
+                f"topic {topic.name} is kept for ever (retention.ms=-1)",
+                "no delete can be forgotten, since the log may still undo it: what is remembered "
+                "of deletes only grows",
+                "set a retention that is longer than any outage, such as 7 days",
+            )  # fmt: skip
+    else:
+        yield from _retention(at, topic, settings.retention_ms)
+    if settings.retention_bytes is not None:
+        yield yes_but(
+            "retention_bytes", at,
+            f"topic {topic.name} is cut by size (retention.bytes={settings.retention_bytes})",
+            f"how long changes are kept depends on the load: {_KEPT}",
+            "set retention.bytes=-1 and a retention.ms",
+        )  # fmt: skip
+
+
+def _retention(at: Place, topic: Topic, retention_ms: int) -> Iterator[Finding]:
+    kept, window = timedelta(milliseconds=retention_ms), timedelta(hours=topic.target.over_hours)
+    problem = f"topic {topic.name} is kept for {kept} only (retention.ms)"
+    remedy = "make it longer than the longest time in which nobody merges, such as 7 days"
+    if kept < timedelta(seconds=topic.target.within_seconds):
+        impact = f"that is less than the SLO gives a change ({topic.target}): {_KEPT}"
+        yield no("retention", at, problem, impact, remedy)
+    elif kept < window:
+        impact = f"that is less than the {topic.target.over_hours} h that the SLO looks at: {_KEPT}"
+        yield yes_but("retention", at, problem, impact, remedy)
+
+
+def _keys(at: Place, topic: Topic) -> Iterator[Finding]:
+    if topic.expects_keys and topic.keys and not any(topic.keys):
+        partitions = len(topic.marks.end.offsets) if topic.marks else 0
+        problem = f"records of topic {topic.name} have no key, and the table has one"
+        impact = f"changes of one row may lie in any of its {partitions} partitions"
+        yield yes_but(
+            "records_without_key", at, problem,
+            f"{impact}: batches cost more, and a record without a value deletes nothing",
+            "let the connector write keys (message.key.columns; no transformation of keys)",
+        )  # fmt: skip
+
+
+def _start(at: Place, topic: Topic, marks: Watermarks) -> Iterator[Finding]:
+    if not topic.is_new or topic.accepts_lost_start or topic.begin is not None:
+        return
+    lost = [f"{partition}:[0,{offset})" for partition, offset in marks.begin if offset]
+    if lost:
+        yield no(
+            "log_begins_late", at,
+            f"topic {topic.name} no longer holds its first records: {' '.join(lost)} is gone",
+            "the table would lack the rows that have not changed since",
+            "take a new snapshot, or set lost_start: accept if the rest is complete",
+            stops=True,
+        )  # fmt: skip

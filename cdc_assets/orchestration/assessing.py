@@ -1,0 +1,131 @@
+"""The check `assessed` of each table: by a sensor without runs, by hand, and for the command."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import CdcError
+from cdc_assets.operate.assess.finding import Assessment, Finding, Verdict, worst
+from cdc_assets.operate.assess.look import Depth, assess
+from cdc_assets.operate.discovery import discover, find_table, replicated
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration import checks
+from cdc_assets.orchestration.keys import CHECK_ASSESSED, named, table_key
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.registry import Registry, TableEntry
+
+LISTED = 50
+"""So many findings are written with a check at most."""
+
+
+def assessed_checks(
+    config: ReplicationConfig, entries: Sequence[TableEntry]
+) -> Sequence[dg.AssetChecksDefinition]:
+    """The check of all tables: one step, which looks at those that were chosen."""
+    if not entries:
+        return ()
+    specs = [
+        dg.AssetCheckSpec(
+            CHECK_ASSESSED,
+            asset=table_key(config, entry),
+            description="Database, connector, topic and types allow it to be replicated exactly.",
+        )
+        for entry in entries
+    ]
+
+    @dg.multi_asset_check(name=named(config, "assess"), specs=specs, can_subset=True)
+    def look(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        chosen = {key.asset_key for key in context.selected_asset_check_keys}
+        mine = [each for each in entries if table_key(config, each) in chosen]
+        yield from (
+            each.result() for each in verdicts(config, mine, look_now(Services(config), mine))
+        )
+
+    return (look,)
+
+
+def verdicts(
+    config: ReplicationConfig, entries: Sequence[TableEntry], found: Assessment
+) -> Iterator[checks.Verdict]:
+    """The check of each table, by what was found of it and of its source."""
+    for entry in entries:
+        table = entry.table
+        mine = (*found.of_source(table.source), *found.of_table(table))
+        verdict = worst(mine)
+        words = [_words(each) for each in mine]
+        description = "; ".join(str(each) for each in mine[:LISTED]) or "it can be replicated"
+        yield checks.Verdict(
+            asset=table_key(config, entry),
+            check=CHECK_ASSESSED,
+            passed=verdict is Verdict.YES,
+            severity=checks.ERROR if verdict is Verdict.NO else checks.WARN,
+            description=description,
+            reason=" ".join(f"{each.verdict} {each.at} {each.name}" for each in mine),
+            metadata=_metadata(verdict, mine, words),
+        )
+
+
+def look_now(services: Services, entries: Sequence[TableEntry]) -> Assessment:
+    """What the sensor looks at: neither Spark, nor rows, nor whether files can be written."""
+    return assess(services, sorted({each.table.source for each in entries}), entries, Depth())
+
+
+def _metadata(verdict: Verdict, found: Sequence[Finding], words: Sequence[str]) -> dict[str, Any]:
+    listed = dg.MetadataValue.md("\n".join(words[:LISTED]) or "nothing")
+    return {"verdict": verdict.value, "findings": len(found), "found": listed}
+
+
+def _words(each: Finding) -> str:
+    where = f" `{each.at.column}`" if each.at.column else ""
+    said = f"{each.problem}: {each.impact}. {each.remedy}"
+    return f"- **{each.verdict}**{where} {said} (`{each.name}`)"
+
+
+def run_assess(
+    config: ReplicationConfig,
+    source: str | None,
+    table: str | None,
+    *,
+    read_only: bool,
+    say: Callable[[str], None],
+) -> Assessment:
+    """The command: everything, Spark, rows and the warehouse included.
+
+    Args:
+        config: the configuration.
+        source: only this one.
+        table: only this one, and its source.
+        read_only: no file is written to the warehouse, not even one that is deleted again.
+        say: told what is asked now.
+
+    Raises:
+        ConfigError: if there is no such source.
+        TerminalError: if there is no such table.
+    """
+    if source is not None:
+        config.source(source)
+    services = Services(config)
+    entries = replicated(config, _known(services))
+    if table is not None:
+        entries = (find_table(config, Registry.of(entries), table),)
+        source = entries[0].table.source
+    sources = [name for name in config.sources if source in (None, name)]
+    mine = [each for each in entries if each.table.source in sources]
+    resource = spark_resource(config)
+    depth = Depth(values=True, warehouse=not read_only, session=resource.session, say=say)
+    try:
+        return assess(services, sources, mine, depth)
+    finally:
+        resource.forget()
+
+
+def _known(services: Services) -> Registry:
+    """With tables that are new; as they were known if Kafka is away, which is found later."""
+    try:
+        return discover(services).registry
+    except CdcError:
+        return services.registry.load()

@@ -1,0 +1,401 @@
+"""The rules of `assess`: facts in, findings out. Good facts give none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.slo import SloTarget
+from cdc_assets.config.assess import FINDINGS
+from cdc_assets.config.source import ConnectorConfig
+from cdc_assets.databases.mysql.catalog import BinlogSettings
+from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
+from cdc_assets.databases.mysql.server import Server as BinlogServer
+from cdc_assets.databases.mysql.types import MysqlColumn
+from cdc_assets.databases.postgres.server import Published, Server
+from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.log.settings import settings_of
+from cdc_assets.log.values import Watermarks
+from cdc_assets.operate.assess.connector import (
+    Connector,
+    Expected,
+    configured_as,
+    judge_connector,
+)
+from cdc_assets.operate.assess.database import (
+    Clock,
+    judge_binlog,
+    judge_clocks,
+    judge_postgres,
+)
+from cdc_assets.operate.assess.finding import (
+    Assessment,
+    Finding,
+    Place,
+    Verdict,
+    accepted,
+    no,
+    ordered,
+    yes_but,
+)
+from cdc_assets.operate.assess.parts import EXTENSIONS, SparkFacts, judge_spark
+from cdc_assets.operate.assess.tables import Table, judge_table
+from cdc_assets.operate.assess.topics import Topic, judge_topic
+
+pytestmark = pytest.mark.unit
+
+SOURCE = Place("shop")
+TABLE = Place("shop", TableName("shop", "public", "orders"))
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+POSTGRES = {
+    "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+    "plugin.name": "pgoutput",
+    "topic.prefix": "shop",
+    "slot.name": "cdc_shop",
+    "publication.name": "cdc",
+    "publication.autocreate.mode": "disabled",
+    "heartbeat.interval.ms": "5000",
+    "event.converting.failure.handling.mode": "fail",
+    "skipped.operations": "none",
+    "key.converter": JSON,
+    "value.converter": JSON,
+    "value.converter.schemas.enable": "true",
+    "value.converter.replace.null.with.default": "false",
+}
+MARIADB = {
+    **{k: v for k, v in POSTGRES.items() if not k.startswith(("slot", "publication", "plugin"))},
+    "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+    "enable.time.adjuster": "false",
+    "bigint.unsigned.handling.mode": "precise",
+}
+UNWRAP = {
+    "transforms": "flat",
+    "transforms.flat.type": "io.debezium.transforms.ExtractNewRecordState",
+}
+FIELDS = {"transforms.flat.add.fields": "op,source.ts_ms,source.lsn"}
+BARE = {"value.converter.schemas.enable": "false"}
+
+
+def said(
+    settings: Mapping[str, str], bad: str = "", *, database: bool = True, form: str = "json",
+    modes: ConnectorConfig | None = None,
+) -> dict[str, Verdict]:  # fmt: skip
+    expected = Expected(SOURCE, f"debezium-{form}", modes or ConnectorConfig(), database)
+    return verdicts(judge_connector(Connector("shop", bad, settings), expected))
+
+
+def verdicts(found: Iterable[Finding]) -> dict[str, Verdict]:
+    named = [*found]
+    assert {each.name for each in named} <= FINDINGS
+    assert all(each.verdict is Verdict.NO for each in named if each.stops)
+    return {each.name: each.verdict for each in named}
+
+
+@pytest.mark.parametrize("settings", [POSTGRES, MARIADB], ids=["postgres", "mariadb"])
+def test_a_connector_as_it_is_documented_has_no_finding(settings: dict[str, str]) -> None:
+    assert said(settings) == {}
+    assert said(settings, database=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("base", "changed", "name", "verdict"),
+    [
+        (
+            POSTGRES,
+            {"event.converting.failure.handling.mode": "warn"},
+            "conversion_failures",
+            "PARTIAL",
+        ),
+        (POSTGRES, {"errors.tolerance": "all"}, "errors_tolerated", "NO"),
+        (POSTGRES, {"decimal.handling.mode": "double"}, "decimals_as_double", "PARTIAL"),
+        (POSTGRES, {"time.precision.mode": "connect"}, "times_cut", "PARTIAL"),
+        (POSTGRES, {**BARE, "binary.handling.mode": "hex"}, "modes_differ", "NO"),
+        (POSTGRES, {**BARE, "include.unknown.datatypes": "true"}, "modes_differ", "NO"),
+        (POSTGRES, {"unavailable.value.placeholder": "…"}, "placeholder_differs", "NO"),
+        (POSTGRES, {"skipped.operations": "t"}, "truncates_skipped", "PARTIAL"),
+        (POSTGRES, {"skipped.operations": "t,d"}, "changes_skipped", "NO"),
+        (POSTGRES, {"snapshot.mode": "never"}, "snapshot_mode", "PARTIAL"),
+        (
+            POSTGRES,
+            {"transforms": "r", "transforms.r.type": "x.RegexRouter"},
+            "transformations",
+            "PARTIAL",
+        ),
+        (POSTGRES, UNWRAP, "transformations", "PARTIAL"),
+        (
+            POSTGRES,
+            {**UNWRAP, **FIELDS, "transforms.flat.delete.tombstone.handling.mode": "drop"},
+            "deletes_dropped",
+            "NO",
+        ),
+        (
+            POSTGRES,
+            {"column.mask.hash.SHA-256.with.salt.x": "a.b.c"},
+            "columns_left_out",
+            "PARTIAL",
+        ),
+        (
+            POSTGRES,
+            {"value.converter": "io.confluent.connect.avro.AvroConverter"},
+            "converter_differs",
+            "NO",
+        ),
+        (POSTGRES, {"slot.drop.on.stop": "true"}, "slot_dropped", "NO"),
+        (
+            POSTGRES,
+            {"publication.autocreate.mode": "filtered"},
+            "publication_autocreate",
+            "PARTIAL",
+        ),
+        (POSTGRES, {"heartbeat.interval.ms": "0"}, "heartbeat", "PARTIAL"),
+        (MARIADB, {"enable.time.adjuster": "true"}, "years_moved", "PARTIAL"),
+        (MARIADB, {"include.schema.changes": "false"}, "schema_changes_off", "PARTIAL"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_setting_that_exactness_needs_otherwise_is_named(
+    base: dict[str, str], changed: dict[str, str], name: str, verdict: str
+) -> None:
+    assert said({**base, **changed}) == {name: Verdict(verdict)}
+
+
+def test_settings_that_matter_without_a_database_only() -> None:
+    nulls = {**POSTGRES, "value.converter.replace.null.with.default": "true"}
+    assert said(nulls) == {}
+    assert said(nulls, database=False) == {"nulls_replaced": Verdict.PARTIAL}
+    assert said({**POSTGRES, **BARE}, database=False) == {"types_guessed": Verdict.PARTIAL}
+    unsigned = {**MARIADB, "bigint.unsigned.handling.mode": "long"}
+    assert said(unsigned, database=False) == {"unsigned_as_long": Verdict.PARTIAL}
+
+
+def test_modes_that_are_repeated_in_the_configuration_are_right() -> None:
+    modes = ConnectorConfig(binary_handling_mode="hex")
+    assert said({**POSTGRES, **BARE, "binary.handling.mode": "hex"}, modes=modes) == {}
+
+
+def test_a_worker_s_converter_is_not_judged() -> None:
+    without = {k: v for k, v in POSTGRES.items() if not k.startswith(("key.", "value."))}
+    assert said(without, database=False) == {}
+
+
+def test_a_connector_that_does_not_run_is_named() -> None:
+    assert said(POSTGRES, "task 0 is FAILED") == {"connector_state": Verdict.NO}
+
+
+def test_modes_of_a_newer_connector_leave_the_configured_ones() -> None:
+    connector = Connector("shop", "", {**POSTGRES, "decimal.handling.mode": "of tomorrow"})
+    assert configured_as(connector, ConnectorConfig()) == ConnectorConfig()
+
+
+SERVER = Server(
+    wal_level="logical",
+    keep_bytes=10 << 30,
+    slots={"cdc_shop": Slot("cdc_shop", True, 1 << 20, 0, "reserved", None)},
+    publications={"cdc": Published("cdc")},
+)
+
+
+def slots(**changed: object) -> dict[str, Slot]:
+    return {"cdc_shop": replace(SERVER.slots["cdc_shop"], **changed)}
+
+
+def on_server(server: Server) -> dict[str, Verdict]:
+    return verdicts(judge_postgres(SOURCE, server, [Connector("shop", "", POSTGRES)], None))
+
+
+def test_a_server_as_it_is_documented_has_no_finding() -> None:
+    assert on_server(SERVER) == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "verdict"),
+    [
+        ({"wal_level": "replica"}, "wal_level", "NO"),
+        ({"slots": {}}, "slot_missing", "NO"),
+        ({"slots": slots(active=False)}, "slot_idle", "PARTIAL"),
+        ({"slots": slots(wal_status="lost")}, "slot_lost", "NO"),
+        ({"slots": slots(retained_bytes=6 << 30)}, "slot_holds_wal", "PARTIAL"),
+        ({"slots": slots(wal_status="unreserved")}, "slot_holds_wal", "PARTIAL"),
+        (
+            {"slots": slots(retained_bytes=11 << 30), "keep_bytes": None},
+            "slot_holds_wal",
+            "PARTIAL",
+        ),
+        ({"publications": {}}, "publication_missing", "NO"),
+        ({"publications": {"cdc": Published("cdc", delete=False)}}, "publication_operations", "NO"),
+        (
+            {"publications": {"cdc": Published("cdc", truncate=False)}},
+            "publication_operations",
+            "PARTIAL",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_a_server_is_named(
+    changed: dict[str, object], name: str, verdict: str
+) -> None:
+    assert on_server(replace(SERVER, **changed)) == {name: Verdict(verdict)}
+
+
+def test_somebody_else_s_slot_counts_only_if_it_holds_wal_back() -> None:
+    other = Slot("other", False, 0, 0, "lost", None)
+    assert on_server(replace(SERVER, slots={**SERVER.slots, "other": other})) == {}
+    full = replace(other, wal_status="extended", retained_bytes=9 << 30)
+    found = on_server(replace(SERVER, slots={**SERVER.slots, "other": full}))
+    assert found == {"slot_holds_wal": Verdict.PARTIAL}
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "verdict"),
+    [
+        ({"has_binlog": False}, "binlog_off", "PARTIAL"),
+        ({"server_id": 0}, "server_id", "NO"),
+        ({"row_metadata": "minimal"}, "binlog_row_metadata", "PARTIAL"),
+        ({"has_gtids": False}, "gtid", "PARTIAL"),
+        ({"kept_seconds": 3600}, "binlog_retention", "PARTIAL"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_a_binlog_is_named(
+    changed: dict[str, object], name: str, verdict: str
+) -> None:
+    assert verdicts(judge_binlog(SOURCE, BinlogServer())) == {}
+    found = verdicts(judge_binlog(SOURCE, replace(BinlogServer(), **changed)))
+    assert found == {name: Verdict(verdict)}
+
+
+def test_a_table_of_mysql_needs_whole_rows_and_no_versions() -> None:
+    columns = (MysqlColumn("id", "bigint", not_null=True), MysqlColumn("name", "text"))
+    table = MysqlTable(columns, ("id",))
+    assert verdicts(judge_table(TABLE, Table(table))) == {}
+    minimal = replace(table, binlog=BinlogSettings(row_image="minimal"))
+    assert verdicts(judge_table(TABLE, Table(minimal))) == {"binlog_rows": Verdict.NO}
+    versioned = replace(table, is_versioned=True)
+    assert verdicts(judge_table(TABLE, Table(versioned))) == {"refused_table": Verdict.NO}
+
+
+def test_a_column_whose_null_becomes_its_default_is_named() -> None:
+    table = MysqlTable((MysqlColumn("name", "text", has_default=True),), ())
+    replacing = {**MARIADB, "value.converter.replace.null.with.default": "true",
+                 "provide.transaction.metadata": "true"}  # fmt: skip
+    connector = Connector("shop", "", replacing)
+    (found,) = judge_table(TABLE, Table(table, connector=connector))
+    assert (found.name, found.at.column, found.stops) == ("nulls_replaced", "name", True)
+    keeping = Connector("shop", "", MARIADB)
+    assert [*judge_table(TABLE, Table(table, connector=keeping))] == []
+    avro = {**replacing, "value.converter": "io.apicurio.registry.utils.converter.AvroConverter"}
+    (found,) = judge_table(TABLE, Table(table, connector=Connector("shop", "", avro)))
+    assert (found.verdict, found.stops) == (Verdict.PARTIAL, False)
+
+
+WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
+MARKS = Watermarks(OffsetVector.of({0: 0, 1: 0}), OffsetVector.of({0: 5, 1: 5}))
+TOPIC = Topic("shop.public.orders", MARKS, settings_of(WEEK), SloTarget(95, 300, 24), (True,), True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "verdict"),
+    [
+        ({"marks": None}, "topic_missing", "NO"),
+        ({"settings": None}, "topic_settings", "PARTIAL"),
+        (
+            {"settings": settings_of({**WEEK, "cleanup.policy": "compact,delete"})},
+            "compacted",
+            "NO",
+        ),
+        ({"settings": settings_of({**WEEK, "retention.ms": "299000"})}, "retention", "NO"),
+        ({"settings": settings_of({**WEEK, "retention.ms": "3600000"})}, "retention", "PARTIAL"),
+        (
+            {"settings": settings_of({**WEEK, "retention.ms": "-1"})},
+            "remembered_deletes",
+            "PARTIAL",
+        ),
+        ({"settings": settings_of({**WEEK, "retention.bytes": "9"})}, "retention_bytes", "PARTIAL"),
+        ({"keys": (False, False)}, "records_without_key", "PARTIAL"),
+        (
+            {"marks": Watermarks(OffsetVector.of({0: 3, 1: 0}), MARKS.end)},
+            "log_begins_late",
+            "NO",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_a_topic_is_named(
+    changed: dict[str, object], name: str, verdict: str
+) -> None:
+    assert verdicts(judge_topic(TABLE, TOPIC)) == {}
+    found = verdicts(judge_topic(TABLE, replace(TOPIC, **changed)))
+    assert found == {name: Verdict(verdict)}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"is_new": False}, {"accepts_lost_start": True}, {"begin": OffsetVector.of({0: 3})}],
+    ids=["not new", "accepted", "begun anew"],
+)
+def test_a_log_that_begins_late_is_right_where_nothing_is_missed(
+    changed: dict[str, object],
+) -> None:
+    late = replace(TOPIC, marks=Watermarks(OffsetVector.of({0: 3, 1: 0}), MARKS.end))
+    assert verdicts(judge_topic(TABLE, replace(late, **changed))) == {}
+
+
+def test_clocks_that_differ_by_seconds_are_named() -> None:
+    now = datetime(2026, 3, 4, tzinfo=UTC)
+    second = timedelta(seconds=1)
+    right = Clock.of("a", now + second, now, now + 2 * second)
+    late = Clock.of("b", now - 60 * second, now, now + second)
+    early = Clock.of("c", now + 61 * second, now, now + second)
+    found = [*judge_clocks(SOURCE, [right, late, early])]
+    assert [each.problem for each in found] == [
+        "the clock of b is 60 s behind this machine's",
+        "the clock of c is 60 s ahead of this machine's",
+    ]
+
+
+SPARK = SparkFacts(
+    version="4.1.1",
+    extensions=EXTENSIONS,
+    catalog="org.apache.iceberg.spark.SparkCatalog",
+    opens_catalog=True,
+    reads_kafka=True,
+    reads_avro=True,
+)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"version": "3.5.4"}, {"extensions": ""}, {"catalog": ""}, {"opens_catalog": False},
+        {"reads_kafka": False}, {"reads_avro": False},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_spark_server_lacks_is_named(changed: dict[str, object]) -> None:
+    assert [*judge_spark(SOURCE, SPARK, needs_avro=True)] == []
+    (found,) = judge_spark(SOURCE, replace(SPARK, **changed), needs_avro=True)
+    assert (found.name, found.verdict) == ("spark", Verdict.NO)
+
+
+def test_avro_is_needed_for_avro_only() -> None:
+    assert [*judge_spark(SOURCE, replace(SPARK, reads_avro=False), needs_avro=False)] == []
+
+
+def test_a_table_is_as_good_as_its_worst_column() -> None:
+    column = Place("shop", TABLE.table, "price")
+    found = ordered([yes_but("stored_as_text", column, "p", "i", "r"),
+                     no("compacted", TABLE, "p", "i", "r", stops=True)])  # fmt: skip
+    assert TABLE.table is not None
+    whole = Assessment(datetime.now(UTC), ("shop",), (TABLE.table,), found)
+    assert [(at.scope, verdict.value) for at, verdict in whole.lines()] == [
+        ("source", "YES"), ("table", "NO"), ("column", "PARTIAL"),
+    ]  # fmt: skip
+    assert whole.failing == (TABLE,)
+    assert '"stops_first_batch": true' in whole.to_json()
+    assert accepted(found, ["compacted", "stored_as_text"]) == ()
