@@ -22,15 +22,3 @@ def orders_report() -> dg.MaterializeResult:
     where = {"type": lake.catalog.type, "warehouse": lake.warehouse, **lake.catalog.resolved()}
     table = load_catalog(lake.catalog.name, **where).load_table("east_public.orders")
     return dg.MaterializeResult(metadata={"orders": table.scan().count()})
-
-
-@dg.definitions
-def automation() -> dg.Definitions:
-    """Conditions are looked at by a sensor, which is stopped unless somebody says otherwise."""
-    sensor = dg.AutomationConditionSensorDefinition(
-        "conditions",
-        target=dg.AssetSelection.groups("reports"),
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=5,
-    )
-    return dg.Definitions(sensors=[sensor])
