@@ -41,6 +41,10 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "Take a table back to an earlier publish; it goes on from there.",
     ),
     "demo": ("cdc_assets.devstack.demo", "A shop database under load, replicated live."),
+    "verify": (
+        "cdc_assets.orchestration.verify_command",
+        "Whether lake tables equal their sources.",
+    ),
 }
 
 

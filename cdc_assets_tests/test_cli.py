@@ -29,7 +29,8 @@ def process(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_names_every_command() -> None:
     shown = CliRunner().invoke(cli, ["--help"]).output
-    for name in ("accept-restart", "demo", "quarantine", "replay", "replicate", "stack", "status"):
+    for name in ("accept-restart", "demo", "quarantine", "replay", "replicate", "stack", "status",
+                 "verify"):  # fmt: skip
         assert f"\n  {name} " in shown
 
 

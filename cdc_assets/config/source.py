@@ -20,6 +20,7 @@ from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, fields_of, require_fields
 from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse, require_pattern
+from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.evolution import Policy, Reaction
@@ -426,6 +427,7 @@ class SourceConfig(Strict):
     batch: BatchConfig = BatchConfig()
     transactions: TransactionsConfig = TransactionsConfig()
     maintenance: MaintenanceConfig = MaintenanceConfig()
+    verify: VerifyConfig = VerifyConfig()
     connect: ConnectConfig | None = None
     schema_registry: SchemaRegistryConfig | None = None
     assess: SourceAssessConfig = SourceAssessConfig()

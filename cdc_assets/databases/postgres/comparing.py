@@ -1,0 +1,279 @@
+"""PostgreSQL's values as canonical text, by SQL: see `cdc_assets.schema.comparing`.
+
+A pair of a source's and a lake's type that is not listed here is not compared, and named.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdc_assets.databases.postgres.types import ENUM, PostgresColumn
+from cdc_assets.schema.comparing import Compared, Form
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire
+
+_INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
+_TEXTS: Final = frozenset({
+    "text", "varchar", "char", "name", "citext", "json", "jsonb", "xml", "uuid", "inet", "cidr",
+    "macaddr", "macaddr8", "ltree", "tsvector", "int4range", "int8range", "numrange", "tsrange",
+    "daterange",
+})  # fmt: skip
+"""Types of which the lake has the text that PostgreSQL writes."""
+
+_NUMBERS: Final = _INTEGERS | {"numeric", "money"}
+_FORMS: Final[dict[Primitive, dict[Form, frozenset[str]]]] = {
+    Primitive.BOOLEAN: {Form.BOOLEAN: frozenset({"bool", "bit"})},
+    Primitive.INT: {Form.INTEGER: _INTEGERS},
+    Primitive.LONG: {Form.INTEGER: _INTEGERS | {"time", "bits"}},
+    Primitive.FLOAT: {Form.FLOATING: frozenset({"float4"})},
+    Primitive.DOUBLE: {Form.FLOATING: frozenset({"float4", "float8"})},
+    Primitive.BINARY: {Form.BYTES: frozenset({"bytea", "uuid"})},
+    Primitive.DATE: {Form.DAYS: frozenset({"date"})},
+    Primitive.TIMESTAMP: {Form.MICROS: frozenset({"timestamp"})},
+    Primitive.TIMESTAMPTZ: {Form.MICROS: frozenset({"timestamptz"})},
+}
+"""By the lake's type: forms, and the types of the source that they are of."""
+
+_ORDERED_TEXTS: Final = frozenset({"text", "varchar", "uuid", "citext", "name"})
+_WIRES_OF_DIGESTS: Final = {Wire.STRING: _TEXTS, Wire.INT: _INTEGERS, Wire.LONG: _INTEGERS}
+_LONG_BITS: Final = 64
+
+
+def quote(name: str) -> str:
+    """An identifier, in a statement that has parameters."""
+    return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+
+
+def form_of(source: PostgresColumn, lake: Column) -> Form | str:
+    """How a column is compared, or why it is not."""
+    if lake.detail is not None and lake.detail.mask:
+        return _form_of_digest(source, lake)
+    if source.is_array != isinstance(lake.type, ListOf):
+        return _odd(source, lake)
+    of = lake.type.element if isinstance(lake.type, ListOf) else lake.type
+    if isinstance(of, StructOf):
+        return _odd(source, lake)
+    form = _form(source, of)
+    return _odd(source, lake) if form is None else form
+
+
+def _form_of_digest(source: PostgresColumn, lake: Column) -> Form | str:
+    types = _WIRES_OF_DIGESTS.get(lake.wire, frozenset())
+    is_text = lake.wire is Wire.STRING and source.kind == ENUM
+    if not source.is_array and (source.type_name in types or is_text):
+        return Form.DIGEST
+    return f"it is masked, and {source.type_text} is not sent as its text"
+
+
+def _odd(source: PostgresColumn, lake: Column) -> str:
+    return f"{source.type_text}, stored as {lake.type}, has no text that both sides write alike"
+
+
+def _form(source: PostgresColumn, of: Primitive | Decimal) -> Form | None:
+    if isinstance(of, Decimal):
+        is_known = source.type_name in _NUMBERS or _is_bits(source, _LONG_BITS)
+        return Form.DECIMAL if is_known else None
+    if of is Primitive.STRING:
+        return _form_of_text(source)
+    return next(
+        (form for form, names in _FORMS.get(of, {}).items() if _is_one(source, names)), None
+    )
+
+
+def _form_of_text(source: PostgresColumn) -> Form | None:
+    name = source.type_name
+    if name == "bpchar" and source.kind == "b":
+        return Form.PADDED
+    if name == "numeric":
+        return Form.NUMBER
+    is_long = name == "bit" and source.modifier > _LONG_BITS
+    return Form.TEXT if name in _TEXTS or source.kind == ENUM or is_long else None
+
+
+def _is_one(source: PostgresColumn, names: frozenset[str]) -> bool:
+    if source.type_name != "bit":
+        return source.type_name in names
+    is_number = _is_bits(source, _LONG_BITS - 1)
+    return ("bits" in names and is_number) or ("bit" in names and source.modifier <= 1)
+
+
+def _is_bits(source: PostgresColumn, most: int) -> bool:
+    return source.type_name == "bit" and 1 < source.modifier <= most
+
+
+# ── as text ───────────────────────────────────────────────────────────────────────────────
+
+
+def canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
+    """SQL that writes a value, or each of a list's, as canonical text; NULL for NULL."""
+    if not compared.is_list:
+        return _canonical(source, compared, value)
+    element = framed(_canonical(source, compared, "u.v"))
+    listed = f"(SELECT string_agg({element}, '' ORDER BY u.o) FROM unnest({value})"  # noqa: S608
+    return (
+        f"CASE WHEN {value} IS NOT NULL THEN coalesce({listed} WITH ORDINALITY AS u(v, o)), '') END"
+    )
+
+
+def told(source: PostgresColumn, compared: Compared, value: str) -> str:
+    """SQL that writes a value so that the lake's can be made of it; of a list JSON of such."""
+    if not compared.is_list:
+        return _told(source, compared, value)
+    elements = f"ARRAY(SELECT {_told(source, compared, 'u.v')} FROM unnest({value})"  # noqa: S608
+    listed = f"{elements} WITH ORDINALITY AS u(v, o) ORDER BY u.o)"
+    return f"CASE WHEN {value} IS NOT NULL THEN array_to_json({listed})::text END"
+
+
+def framed(text: str) -> str:
+    """A text with its length, so that texts that follow each other can be told apart."""
+    return f"coalesce(length({text}) || ':' || ({text}), '-')"
+
+
+def _canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
+    match compared.form:
+        case Form.DIGEST:
+            return f"encode(sha256(convert_to({_written(source, value)}, 'UTF8')), 'hex')"
+        case Form.PADDED:
+            return f"rtrim({value}::text, ' ')"
+        case Form.NUMBER:
+            return f"trim_scale({value})::text"
+        case Form.FLOATING:
+            return f"encode(float8send({value}::float8), 'hex')"
+        case Form.DECIMAL:
+            return _scaled(_number(source, value), compared)
+        case Form.BYTES:
+            is_uuid = source.type_name == "uuid"
+            return f"replace({value}::text, '-', '')" if is_uuid else f"encode({value}, 'hex')"
+        case Form.INTEGER:
+            return f"{_number(source, value)}::text"
+        case Form.BOOLEAN:
+            is_bit = source.type_name == "bit"
+            return f"({value} = B'1')::text" if is_bit else f"{value}::text"
+        case Form.DAYS:
+            days = f"({value} - DATE '1970-01-01')::text"
+            return f"CASE WHEN isfinite({value}) THEN {days} ELSE {value}::text END"
+        case Form.MICROS:
+            return _micros(value)
+        case Form.TEXT:
+            return _written(source, value)
+
+
+def _told(source: PostgresColumn, compared: Compared, value: str) -> str:
+    match compared.form:
+        case Form.PADDED:
+            return _output(value)
+        case Form.NUMBER | Form.FLOATING:
+            return f"{value}::text"
+        case _:
+            return _canonical(source, compared, value)
+
+
+def _written(source: PostgresColumn, value: str) -> str:
+    """As the type's output function writes it; what a cast writes is another text of some."""
+    return _output(value) if source.type_name in {"inet", "char"} else f"{value}::text"
+
+
+def _output(value: str) -> str:
+    return f"CASE WHEN {value} IS NOT NULL THEN concat({value}) END"
+
+
+def _number(source: PostgresColumn, value: str) -> str:
+    match source.type_name:
+        case "time":
+            return f"(extract(epoch FROM {value}) * 1000000)::bigint"
+        case "money":
+            return f"{value}::numeric"
+        case "bit":
+            padded = f"lpad({value}::text, 64, '0')"
+            high, low = (f"substr({padded}, {at}, 32)::bit(32)" for at in (1, 33))
+            return f"(lpad({high}::text, 64, '0')::bit(64)::bigint * 4294967296::numeric" \
+                   f" + lpad({low}::text, 64, '0')::bit(64)::bigint)"  # fmt: skip
+        case "oid":
+            return f"{value}::bigint"
+        case _:
+            return value
+
+
+def _scaled(number: str, compared: Compared) -> str:
+    """With the digits after the point that the lake has; with its own if it has more."""
+    of = compared.column.type
+    of = of.element if isinstance(of, ListOf) else of
+    scale = of.scale if isinstance(of, Decimal) else 0
+    number = f"({number})::numeric"
+    rounded = f"round({number}, {scale})"
+    return f"(CASE WHEN {number} = {rounded} THEN {rounded} ELSE {number} END)::text"
+
+
+def _micros(value: str) -> str:
+    seconds = f"extract(epoch FROM date_trunc('second', {value}))::bigint * 1000000"
+    micros = f"extract(microseconds FROM {value})::bigint %% 1000000"
+    return f"CASE WHEN isfinite({value}) THEN ({seconds} + {micros})::text ELSE {value}::text END"
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────
+
+
+def may_be_key(source: PostgresColumn, compared: Compared) -> bool:
+    """Whether rows can be found by the column, and are ordered by it alike on both sides."""
+    if compared.is_list or source.type_name in {"time", "bit", "money"}:
+        return False
+    match compared.form:
+        case Form.TEXT:
+            return source.type_name in _ORDERED_TEXTS or source.kind == ENUM
+        case Form.BOOLEAN | Form.INTEGER | Form.DECIMAL | Form.PADDED:
+            return True
+        case Form.BYTES | Form.DAYS | Form.MICROS:
+            return True
+        case _:
+            return False
+
+
+def ordered(source: PostgresColumn, value: str) -> str:
+    """A key's column as it is put in order: texts by their bytes."""
+    match source.type_name:
+        case "text" | "varchar":
+            return f'{value} COLLATE "C"'
+        case "bpchar":
+            return f"rtrim({value}::text, ' ') COLLATE \"C\""
+        case "oid":
+            return f"{value}::bigint"
+        case name if name in {"citext", "name"} or source.kind == ENUM:
+            return f'{value}::text COLLATE "C"'
+        case _:
+            return value
+
+
+def is_indexed(source: PostgresColumn) -> bool:
+    """Whether an index on the column follows that order, whatever its collation is."""
+    is_text = source.type_name in {"text", "varchar", "bpchar", "citext", "name", "oid"}
+    return not is_text and source.kind != ENUM
+
+
+def of_text(source: PostgresColumn, form: Form, text: str) -> str:
+    """SQL that makes of canonical text what `ordered` has."""
+    match form:
+        case Form.TEXT if source.type_name == "uuid":
+            return f"{text}::text::uuid"
+        case Form.TEXT | Form.PADDED:
+            return f'{text}::text COLLATE "C"'
+        case Form.BYTES if source.type_name == "uuid":
+            return f"{text}::text::uuid"
+        case Form.BYTES:
+            return f"decode({text}::text, 'hex')"
+        case Form.INTEGER:
+            return f"{text}::text::bigint"
+        case Form.DECIMAL:
+            return f"{text}::text::numeric"
+        case Form.BOOLEAN:
+            return f"{text}::text::boolean"
+        case Form.DAYS:
+            return f"(DATE '1970-01-01' + {text}::text::int)"
+        case Form.MICROS:
+            zone = "tz" if source.type_name == "timestamptz" else ""
+            number = f"{text}::text::bigint"
+            return (
+                f"(timestamp{zone} '1970-01-01 00:00:00' + ({number} / 1000000) * interval '1 s'"
+                f" + ({number} %% 1000000) * interval '1 microsecond')"
+            )
+        case _:
+            msg = f"no key has the form {form}"
+            raise ValueError(msg)

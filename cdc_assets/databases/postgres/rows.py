@@ -1,0 +1,358 @@
+"""Rows of a PostgreSQL table, counted, digested and read: see `cdc_assets.databases.rows`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.databases.postgres.catalog import (
+    CONNECT_SECONDS,
+    CatalogTable,
+    address_of,
+    read_tables,
+    translated,
+)
+from cdc_assets.databases.postgres.comparing import (
+    canonical,
+    form_of,
+    framed,
+    is_indexed,
+    may_be_key,
+    of_text,
+    ordered,
+    quote,
+    told,
+)
+from cdc_assets.databases.postgres.types import PostgresColumn
+from cdc_assets.databases.rows import Access, Delivery, Found, Range
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.comparing import (
+    BucketTree,
+    Compared,
+    Comparison,
+    Form,
+    Key,
+    Sum,
+    Uncompared,
+    tree,
+)
+from cdc_assets.schema.types import TableSchema
+
+_PAGE: Final = 10_000
+_SETTINGS: Final = {
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "row_security": "off",
+    "search_path": "pg_catalog",
+    "default_transaction_isolation": "repeatable read",
+    "default_transaction_read_only": "on",
+}
+"""As the connector's values are written. With row security a part of the rows would be hidden."""
+
+_DELIVERED: Final = """
+SELECT slot_name::text, coalesce(confirmed_flush_lsn >= %(until)s::pg_lsn, false)
+FROM pg_replication_slots
+WHERE slot_type = 'logical' AND database = current_database()
+  AND (%(slot)s::text IS NULL OR slot_name = %(slot)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """SQL for each column, by the lake's names.
+
+    ``in_order`` has the key's.
+    """
+
+    canonical: Mapping[str, str]
+    told: Mapping[str, str]
+    in_order: tuple[str, ...]
+    from_text: tuple[str, ...]
+
+
+class PostgresRows:
+    """See `SourceRows`. Make one by `of`."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        access: Access,
+        comparison: Comparison,
+        sources: Mapping[str, PostgresColumn],
+    ) -> None:
+        self.comparison = comparison
+        self._connection = connection
+        self._access = access
+        self._address = address_of(access.dsn)
+        self._key = tuple(sources[each.name] for each in comparison.key)
+        self._texts = _texts(comparison, sources)
+        self._table = ".".join(quote(part) for part in access.table)
+
+    @classmethod
+    def of(cls, access: Access) -> PostgresRows:
+        """Look the table up, and open a connection that reads it.
+
+        Raises:
+            UnreachableError: if the database does not answer.
+            TerminalError: if it refuses, or is none whose rows can be compared.
+        """
+        name = TableName("", *access.table)
+        table = read_tables(access.dsn, [name]).get(name)
+        if table is None:
+            what = "the source's database has no such table"
+            raise TerminalError(what, where=access.where, remedy="was it dropped, or renamed?")
+        if table.filters_rows(access.publication):
+            what = "the publication leaves rows out: source and lake differ by intention"
+            raise TerminalError(what, where=access.where, remedy="there is nothing to compare with")
+        sources, comparison = _compared(table, access.schema)
+        connection = _connected(access)
+        return cls(connection, access, comparison, sources)
+
+    @property
+    def is_ordered(self) -> bool:
+        """See `SourceRows`."""
+        return bool(self._key) and is_indexed(self._key[0])
+
+    def sums(self, within: Range) -> Mapping[int, Sum]:
+        """See `SourceRows`."""
+        given: list[str] = []
+        bucket = self._bucket(tree(within.bounds), given)
+        condition, more = self._within(within.start, within.end)
+        rows = self._asked(_SUMS.format(bucket=bucket, rows=self._hashed(condition)), given + more)
+        return {int(number): Sum(count, int(a), int(b)) for number, count, a, b in rows}
+
+    def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
+        """See `SourceRows`; through a cursor, so that the server sends some rows at a time."""
+        keys = ", ".join(self._texts.canonical[each.name] for each in self.comparison.key)
+        conditions: list[str] = []
+        given: list[str] = []
+        for each in within:
+            condition, more = self._within(each.start, each.end)
+            conditions.append(f"({condition})")
+            given += more
+        statement = (
+            f"SELECT {keys}, md5({self._row}) FROM {self._table} AS t"  # noqa: S608 - quoted names
+            f" WHERE {' OR '.join(conditions)}"
+        )
+        try:
+            with self._connection.transaction(), self._connection.cursor("cdc_assets") as cursor:
+                cursor.itersize = _PAGE
+                cursor.execute(statement.encode(), given)
+                for row in cursor:
+                    yield tuple(row[:-1]), row[-1]
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def moment(self) -> str:
+        """See `SourceRows`: the first transaction id that was not given out yet."""
+        return str(self._asked("SELECT txid_snapshot_xmax(txid_current_snapshot())", [])[0][0])
+
+    def is_over(self, moment: str) -> bool:
+        """See `SourceRows`."""
+        oldest = self._asked("SELECT txid_snapshot_xmin(txid_current_snapshot())", [])[0][0]
+        return int(oldest) >= int(moment)
+
+    def found(self, keys: Sequence[Key]) -> Found:
+        """See `SourceRows`: one transaction, whose snapshot is older than the place."""
+        names = [each.name for each in self.comparison.columns]
+        columns = [self._texts.canonical[n] for n in names] + [self._texts.told[n] for n in names]
+        own = [self._texts.canonical[each.name] for each in self.comparison.key]
+        places = range(len(self.comparison.key))
+        made = (self._texts.from_text[n].replace("{}", f"k.k{n}") for n in places)
+        same = " AND ".join(
+            f"{mine} = {theirs}" for mine, theirs in zip(self._texts.in_order, made, strict=True)
+        )
+        wanted = ", ".join("%s::text[]" for _ in places)
+        aliases = ", ".join(f"k{n}" for n in places)
+        statement = (
+            f"SELECT {', '.join([*own, *columns])} FROM unnest({wanted}) AS k ({aliases})"  # noqa: S608 - quoted names
+            f" JOIN {self._table} AS t ON {same}"
+        )
+        given = [[key[n] for key in keys] for n in places]
+        until, rows = self._asked_at_once(statement, given)
+        width, asked = len(own), frozenset(keys)
+        found: dict[Key, tuple[str | None, ...]] = {}
+        tells: dict[Key, tuple[str | None, ...]] = {}
+        for row in rows:
+            key = tuple(row[:width])
+            if key in asked:  # an equality of the database may find others, too
+                found[key] = tuple(row[width : width + len(names)])
+                tells[key] = tuple(row[width + len(names) :])
+        return Found(until, found, tells)
+
+    def total(self) -> tuple[str, Sum]:
+        """See `SourceRows`."""
+        statement = _SUMS.format(bucket="0", rows=self._hashed("true"))
+        until, rows = self._asked_at_once(statement, [])
+        return until, next((Sum(n, int(a), int(b)) for _, n, a, b in rows), Sum())
+
+    def delivery(self, until: str) -> Delivery:
+        """See `SourceRows`: a connector confirms to its slot what Kafka has acknowledged."""
+        rows = self._asked(_DELIVERED, {"until": until, "slot": self._access.slot})
+        behind = [name for name, is_done in rows if not is_done]
+        if not rows:
+            return Delivery(False, f"slot {self._access.slot or '(none in the database)'}")
+        return Delivery(not behind, f"slot {', '.join(behind or [name for name, _ in rows])}")
+
+    def nudge(self) -> None:
+        """See `SourceRows`: a message that only connectors see; no row is written."""
+        with psycopg.connect(self._access.dsn, connect_timeout=CONNECT_SECONDS) as connection:
+            connection.execute("SELECT pg_logical_emit_message(true, 'cdc_assets', 'verify')")
+
+    def close(self) -> None:
+        """See `SourceRows`."""
+        self._connection.close()
+
+    # ── parts of statements ──────────────────────────────────────────────────────────────
+
+    @property
+    def _row(self) -> str:
+        """All columns of a row, as one text."""
+        texts = (framed(self._texts.canonical[each.name]) for each in self.comparison.columns)
+        return f"array_to_string(ARRAY[{', '.join(texts)}]::text[], '')"
+
+    def _hashed(self, condition: str) -> str:
+        # OFFSET keeps the digest from being written into both of its uses.
+        return (
+            f"SELECT t.*, md5({self._row}) AS cdc_md5 FROM {self._table} AS t"  # noqa: S608 - quoted names
+            f" WHERE {condition} OFFSET 0"
+        )
+
+    def _bucket(self, of: BucketTree, given: list[str]) -> str:
+        if isinstance(of, int):
+            return str(of)
+        given += self._given(of.bound)
+        condition = self._compares("<")
+        below, above = self._bucket(of.below, given), self._bucket(of.above, given)
+        return f"CASE WHEN {condition} THEN {below} ELSE {above} END"
+
+    def _within(self, start: Key | None, end: Key | None) -> tuple[str, list[str]]:
+        conditions: list[str] = []
+        given: list[str] = []
+        for bound, operator in ((start, ">="), (end, "<")):
+            if bound is not None:
+                conditions.append(self._compares(operator))
+                given += self._given(bound)
+        return " AND ".join(conditions) or "true", given
+
+    def _compares(self, operator: str) -> str:
+        bound = ", ".join(text.replace("{}", "%s") for text in self._texts.from_text)
+        return f"({', '.join(self._texts.in_order)}) {operator} ({bound})"
+
+    def _given(self, bound: Key) -> list[str]:
+        """A bound's texts, each as often as the statement has it."""
+        pairs = zip(self._texts.from_text, bound, strict=True)
+        return [text for sql, text in pairs for _ in range(sql.count("{}"))]
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────
+
+    def _asked(self, statement: str, given: Any) -> list[tuple[Any, ...]]:
+        try:
+            with self._connection.transaction():
+                return self._connection.execute(statement.encode(), given).fetchall()
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def _asked_at_once(self, statement: str, given: Any) -> tuple[str, list[tuple[Any, ...]]]:
+        """And a place after all commits that the transaction's snapshot shows."""
+        try:
+            with self._connection.transaction():
+                here = self._connection.execute(
+                    "SELECT pg_current_wal_insert_lsn()::text"
+                ).fetchone()
+                rows = self._connection.execute(statement.encode(), given).fetchall()
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+        return (here or ("",))[0], rows
+
+    def _failure(self, error: psycopg.Error) -> Exception:
+        return failure(error, self._address, self._access)
+
+
+def failure(error: psycopg.Error, address: str, access: Access) -> Exception:
+    """What a person is told."""
+    if error.sqlstate == "57014":
+        what = f"a statement took longer than {access.statement_seconds:g} s"
+        remedy = "compare fewer rows at once (verify.chunk_rows), or raise verify.statement_seconds"
+        return TerminalError(what, where=f"database {address} {access.where}", remedy=remedy)
+    return translated(error, address)
+
+
+_SUMS: Final = """
+SELECT {bucket}, count(*),
+       sum(('x' || substr(t.cdc_md5, 1, 15))::bit(60)::bigint)::text,
+       sum(('x' || substr(t.cdc_md5, 16, 15))::bit(60)::bigint)::text
+FROM ({rows}) AS t GROUP BY 1
+"""
+
+
+def _connected(access: Access) -> psycopg.Connection[Any]:
+    address = address_of(access.dsn)
+    try:
+        connection = psycopg.connect(
+            access.dsn, connect_timeout=CONNECT_SECONDS, autocommit=True, client_encoding="utf8"
+        )
+        settings = {**_SETTINGS, "statement_timeout": f"{access.statement_seconds * 1000:.0f}"}
+        for name, value in settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        row = connection.execute(
+            "SELECT pg_is_in_recovery(), current_setting('server_encoding')"
+        ).fetchone()
+    except psycopg.Error as error:
+        raise translated(error, address) from None
+    is_standby, encoding = row or (False, "")
+    if is_standby:
+        connection.close()
+        what = "the database is a standby, which says nothing about how far the connector is"
+        raise TerminalError(what, where=f"database {address}", remedy="name the primary")
+    if encoding != "UTF8":
+        connection.close()
+        what = f"the database's encoding is {encoding}: its texts have other bytes than the lake's"
+        raise TerminalError(what, where=f"database {address}", remedy="only UTF8 is compared")
+    return connection
+
+
+def _compared(
+    table: CatalogTable, schema: TableSchema
+) -> tuple[dict[str, PostgresColumn], Comparison]:
+    """Which columns are compared, each with its source."""
+    known = {each.name: each for each in table.columns}
+    sources: dict[str, PostgresColumn] = {}
+    compared: list[Compared] = []
+    left_out: list[Uncompared] = []
+    for column in schema.columns:
+        source = known.get(column.sent_as)
+        if source is None:
+            why = "the source does not have it"
+            left_out.append(Uncompared(column.name, why, is_at_source=False))
+            continue
+        form = form_of(source, column)
+        if not isinstance(form, Form):
+            left_out.append(Uncompared(column.name, form))
+        else:
+            compared.append(Compared(column, form))
+            sources[column.name] = source
+    by_name = {each.name: each for each in compared}
+    key = tuple(by_name[name] for name in schema.key if name in by_name)
+    is_usable = len(key) == len(schema.key) and all(
+        may_be_key(sources[each.name], each) for each in key
+    )
+    is_keyed = bool(schema.key)
+    columns = tuple(compared)
+    return sources, Comparison(columns, key if is_usable else (), tuple(left_out), is_keyed)
+
+
+def _texts(comparison: Comparison, sources: Mapping[str, PostgresColumn]) -> _Texts:
+    places = {name: f"t.{quote(source.name)}" for name, source in sources.items()}
+    return _Texts(
+        {c.name: canonical(sources[c.name], c, places[c.name]) for c in comparison.columns},
+        {c.name: told(sources[c.name], c, places[c.name]) for c in comparison.columns},
+        tuple(ordered(sources[c.name], places[c.name]) for c in comparison.key),
+        tuple(of_text(sources[c.name], c.form, "{}") for c in comparison.key),
+    )

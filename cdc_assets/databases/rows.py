@@ -1,0 +1,136 @@
+"""Rows of a source's tables, read to be compared with the lake: what each database does for it.
+
+Every statement is one of a read-only transaction with a time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cdc_assets.errors import ConfigError
+from cdc_assets.schema.comparing import Comparison, Key, Sum
+from cdc_assets.schema.types import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Keys from one on, below another; None for no bound. ``bounds`` cut it into buckets."""
+
+    start: Key | None
+    end: Key | None
+    bounds: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows of some keys at one moment.
+
+    Attributes:
+        until: a place in the database's log that everything they show lies before.
+        rows: by key, the texts of all compared columns; of a key that is not there, nothing.
+        told: likewise, what the lake's values can be made of.
+    """
+
+    until: str
+    rows: Mapping[Key, tuple[str | None, ...]]
+    told: Mapping[Key, tuple[str | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Whether a connector has delivered everything up to a place; ``who`` it is, for people."""
+
+    is_done: bool
+    who: str
+
+
+class SourceRows(Protocol):
+    """The rows of one table."""
+
+    @property
+    def comparison(self) -> Comparison:
+        """What of them is compared."""
+        ...
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the database finds a range of keys without reading the whole table."""
+        ...
+
+    def sums(self, within: Range) -> Mapping[int, Sum]:
+        """Count and checksum of each bucket that has rows."""
+        ...
+
+    def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
+        """Key and digest of each row of some ranges."""
+        ...
+
+    def moment(self) -> str:
+        """Now: by it `is_over` tells whether what was committed before is seen by all readers."""
+        ...
+
+    def is_over(self, moment: str) -> bool:
+        """Whether no transaction is open any more that was at a moment.
+
+        A connector may see a commit before readers do, which PostgreSQL lets wait for standbys.
+        """
+        ...
+
+    def found(self, keys: Sequence[Key]) -> Found:
+        """The rows of some keys."""
+        ...
+
+    def total(self) -> tuple[str, Sum]:
+        """Count and checksum of all rows, and the place that they lie before."""
+        ...
+
+    def delivery(self, until: str) -> Delivery:
+        """Whether Kafka has everything up to a place."""
+        ...
+
+    def nudge(self) -> None:
+        """Write something to the log that makes a connector at rest say how far it is."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a table is read.
+
+    Attributes:
+        dsn: of its database.
+        table: schema and name there.
+        schema: the lake's columns, without that of a shard.
+        where: for errors.
+        publication: of the connector.
+        slot: likewise; None for any of the database.
+        statement_seconds: a statement may take.
+    """
+
+    dsn: str
+    table: tuple[str, str]
+    schema: TableSchema
+    where: str
+    publication: str | None = None
+    slot: str | None = None
+    statement_seconds: float = 60.0
+
+
+def rows_of(kind: str, access: Access) -> SourceRows:
+    """The rows of a table.
+
+    Raises:
+        CdcError: if the database does not answer, or the table cannot be compared at all.
+    """
+    if kind == "postgres":
+        from cdc_assets.databases.postgres.rows import PostgresRows
+
+        return PostgresRows.of(access)
+    what = f"rows of {kind} are not compared with the lake"
+    raise ConfigError(what, where=access.where, remedy="only PostgreSQL's are")

@@ -1,0 +1,114 @@
+"""The lake's values as canonical text, and back: see `cdc_assets.schema.comparing`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+
+from cdc_assets.merge.statements import sql
+from cdc_assets.schema.comparing import Compared, Form
+from cdc_assets.schema.types import ListOf, Primitive
+
+_HEX_FLOAT: Final = r"^-?0x([01])\.([0-9a-f]+)p(-?[0-9]+)$"
+_BIAS: Final = 1023
+_SIGN: Final = 2048
+
+
+def canonical(compared: Compared) -> Expression:
+    """A column's value as text; NULL for NULL."""
+    value = F.col(sql.quote(compared.name))
+    if not compared.is_list:
+        return _text(value, compared)
+    texts = F.transform(value, lambda each: framed(_text(each, compared)))
+    return F.array_join(texts, "")
+
+
+def framed(text: Expression) -> Expression:
+    """A text with its length, so that texts that follow each other can be told apart."""
+    return F.coalesce(F.concat(F.length(text).cast("string"), F.lit(":"), text), F.lit("-"))
+
+
+def digest(columns: Sequence[Compared]) -> Expression:
+    """Of a whole row: the same as the source's for equal rows."""
+    return F.md5(F.concat(F.lit(""), *(framed(canonical(each)) for each in columns)))
+
+
+def in_order(compared: Compared) -> Expression:
+    """A column of the key as it is put in order: texts by their bytes."""
+    value = F.col(sql.quote(compared.name))
+    return F.rtrim(value) if compared.form is Form.PADDED else value
+
+
+def of_canonical(text: Expression, compared: Compared) -> Expression:
+    """What `in_order` has, of canonical text."""
+    if compared.form is Form.PADDED:
+        return text
+    return of_told(text, compared)
+
+
+def of_told(text: Expression, compared: Compared) -> Expression:
+    """The lake's value of what a source has told of it."""
+    column = compared.column
+    if not isinstance(column.type, ListOf):
+        return _value(text, compared.form, str(column.type))
+    element = str(column.type.element)
+    texts = F.from_json(text, "array<string>")
+    return F.transform(texts, lambda each: _value(each, compared.form, element))
+
+
+def _value(text: Expression, form: Form, type_: str) -> Expression:
+    match form:
+        case Form.BYTES:
+            return F.unhex(text)
+        case Form.DAYS:
+            return F.date_from_unix_date(text.cast("int"))
+        case Form.MICROS:
+            return F.timestamp_micros(text.cast("bigint")).cast(type_)
+        case _:
+            return text.cast(type_)
+
+
+def _text(value: Expression, compared: Compared) -> Expression:
+    match compared.form:
+        case Form.PADDED:
+            return F.rtrim(value)
+        case Form.NUMBER:
+            trimmed = F.regexp_replace(value, r"(\.[0-9]*?)0+$", "$1")
+            return F.regexp_replace(trimmed, r"\.$", "")
+        case Form.FLOATING:
+            return _bits(value.cast("double"))
+        case Form.BYTES:
+            return F.lower(F.hex(value))
+        case Form.DAYS:
+            return F.unix_date(value).cast("string")
+        case Form.MICROS:
+            return F.unix_micros(value.cast("timestamp")).cast("string")
+        case _:
+            return value.cast("string")
+
+
+def _bits(value: Expression) -> Expression:
+    """Java writes a double's bits as hexadecimal digits, a sign, and a power of two."""
+    written = F.format_string("%a", value)
+    lead, power = (F.regexp_extract(written, _HEX_FLOAT, n) for n in (1, 3))
+    exponent = F.when(lead == "1", F.try_add(power.try_cast("int"), F.lit(_BIAS))).otherwise(0)
+    sign = F.when(written.startswith("-"), _SIGN).otherwise(0)
+    head = F.lpad(F.lower(F.hex((sign + exponent).cast("bigint"))), 3, "0")
+    fraction = F.rpad(F.regexp_extract(written, _HEX_FLOAT, 2), 13, "0")
+    return (
+        F.when(value.isNull(), F.lit(None).cast("string"))
+        .when(F.isnan(value), F.lit("7ff8000000000000"))
+        .when(value == float("inf"), F.lit("7ff0000000000000"))
+        .when(value == float("-inf"), F.lit("fff0000000000000"))
+        .otherwise(F.concat(head, fraction))
+    )
+
+
+def as_text(compared: Compared) -> Compared:
+    """The same column where only its canonical text is at hand."""
+    column = replace(compared.column, type=Primitive.STRING)
+    return Compared(column, Form.TEXT)

@@ -1,0 +1,99 @@
+"""Whether a row of the source and what the lake has of its key are the same, and what differs.
+
+A key is judged where three looks are of one version of its row:
+
+1. the lake is looked at;
+2. the source is read, with a place in its log that everything it shows lies before;
+3. the lake is looked at again, once it has merged everything up to that place.
+
+If the lake has merged no change of the key from 1 to 3, the newest change that it knows of is from
+before 2, and none came between that change and what 2 has read. So what 2 has read is what 3 has to
+show. Otherwise the key has changed meanwhile, and says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdc_assets.databases.rows import Found
+from cdc_assets.merge.verifying.lake_rows import LakeRow, Look
+from cdc_assets.schema.comparing import Comparison, Key
+
+
+class Kind(StrEnum):
+    """How a key differs."""
+
+    MISSING = "missing in the lake"
+    ONLY_IN_LAKE = "only in the lake"
+    TWICE = "more than once in the lake"
+    DIFFERENT = "different columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key that differs.
+
+    Attributes:
+        key: its texts.
+        kind: how.
+        columns: of ``DIFFERENT``: those that do.
+        version: of the lake's rows, by which a change of the key is noticed.
+        told: what the source has, to put it right; None if it has no such row.
+    """
+
+    key: Key
+    kind: Kind
+    columns: tuple[str, ...]
+    version: object
+    told: tuple[str | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What has become of some keys: those that differ, and those that changed meanwhile."""
+
+    differences: tuple[Difference, ...]
+    changing: tuple[Key, ...]
+
+
+def judge(
+    keys: Sequence[Key], before: Look, found: Found, after: Look, comparison: Comparison
+) -> Judged:
+    """Compare some keys, as the module has it."""
+    differences: list[Difference] = []
+    changing: list[Key] = []
+    for key in keys:
+        version = after.version(key)
+        if before.version(key) != version:
+            changing.append(key)
+            continue
+        difference = _difference(found.rows.get(key), after.living(key), comparison)
+        if difference is not None:
+            kind, columns = difference
+            differences.append(Difference(key, kind, columns, version, found.told.get(key)))
+    return Judged(tuple(differences), tuple(changing))
+
+
+def _difference(
+    row: tuple[str | None, ...] | None, rows: Sequence[LakeRow], comparison: Comparison
+) -> tuple[Kind, tuple[str, ...]] | None:
+    if row is None:
+        return (Kind.ONLY_IN_LAKE, ()) if rows else None
+    if not rows:
+        return Kind.MISSING, ()
+    if len(rows) > 1:
+        return Kind.TWICE, ()
+    here, there = map(_digest, row), rows[0].columns
+    triples = zip(comparison.columns, here, there, strict=True)
+    columns = tuple(column.name for column, one, other in triples if one != other)
+    return (Kind.DIFFERENT, columns) if columns else None
+
+
+def _digest(text: str | None) -> str | None:
+    """The same as Spark's ``md5``."""
+    if text is None:
+        return None
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

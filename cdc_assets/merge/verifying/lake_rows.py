@@ -1,0 +1,241 @@
+"""Rows of a lake table, counted, digested and looked up by Spark, to be compared with its source's.
+
+What is read is one snapshot: the head that a plan was made on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.lake import Lake
+from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.verifying.canonical import canonical, digest, in_order, of_canonical
+from cdc_assets.schema.comparing import Compared, Comparison, Key, Sum
+
+_FIRST: Final = (1, 15)
+_SECOND: Final = (16, 15)
+"""Hexadecimal digits of a digest: 60 bits each, which all databases add up exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeRow:
+    """A row of a key: the digest of each compared column; None for NULL."""
+
+    position: str
+    is_deleted: bool
+    columns: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the lake has of some keys at one snapshot.
+
+    Attributes:
+        rows: of each key that has any.
+        deletes: the remembered position of those that were deleted, hexadecimal.
+        carried: what the newest publish says.
+    """
+
+    rows: Mapping[Key, tuple[LakeRow, ...]]
+    deletes: Mapping[Key, str]
+    carried: Carried
+
+    def version(self, key: Key) -> object:
+        """Another one, if the lake has merged a change of the key."""
+        positions = tuple(sorted(row.position for row in self.rows.get(key, ())))
+        everywhere = (self.carried.max_truncate, self.carried.generation)
+        return positions, self.deletes.get(key, ""), everywhere
+
+    def living(self, key: Key) -> tuple[LakeRow, ...]:
+        """Its rows that are not marked as deleted."""
+        return tuple(row for row in self.rows.get(key, ()) if not row.is_deleted)
+
+
+class LakeRows:
+    """The rows of one table at the head of a plan.
+
+    Args:
+        spark: the session.
+        catalog: name of the lake's catalog.
+        lake: where side tables are looked at.
+        plan: made on the head.
+        comparison: what is compared.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        lake: Lake,
+        plan: BatchPlan,
+        comparison: Comparison,
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._lake = lake
+        self._plan = plan
+        self._of = comparison
+
+    def bounds(self, every: int) -> tuple[Key, ...]:
+        """Rising keys, about one of so many rows; the same ones each time that they are there."""
+        keys = [in_order(each) for each in self._of.key]
+        chosen = self._living().where(F.pmod(F.xxhash64(*keys), F.lit(every)) == 0)
+        texts = [canonical(each).alias(f"k{n}") for n, each in enumerate(self._of.key)]
+        with translated("choose ranges of keys", self._where):
+            found = chosen.orderBy(*keys).select(*texts).collect()
+        return tuple(dict.fromkeys(tuple(row) for row in found))
+
+    def total(self) -> Sum:
+        """Count and checksum of all rows."""
+        return next(iter(self._sums(self._hashed().withColumn("bucket", F.lit(0))).values()), Sum())
+
+    def sums(self, bounds: Sequence[Key]) -> Mapping[int, Sum]:
+        """Count and checksum of each bucket that has rows."""
+        return self._sums(self._bucketed(self._hashed(), bounds))
+
+    def digests(
+        self, bounds: Sequence[Key], buckets: Collection[int]
+    ) -> Mapping[Key, tuple[str, ...]]:
+        """The digests of the rows of these buckets, by key."""
+        rows = self._bucketed(self._hashed(), bounds).where(F.col("bucket").isin(*buckets))
+        found: dict[Key, tuple[str, ...]] = {}
+        with translated("read digests", self._where):
+            for *key, text in rows.select(*self._key_texts, "md5").collect():
+                found[tuple(key)] = (*found.get(tuple(key), ()), text)
+        return found
+
+    def look(self, keys: Sequence[Key]) -> Look:
+        """What is known of some keys."""
+        published = self._plan.published
+        carried = published.carried if published else Carried()
+        rows: dict[Key, tuple[LakeRow, ...]] = {}
+        with translated("look up keys", self._where):
+            for *key, position, is_deleted, columns in self.of_keys(keys).collect():
+                row = LakeRow(position, is_deleted, tuple(columns))
+                rows[tuple(key)] = (*rows.get(tuple(key), ()), row)
+            deletes = self._deletes(keys, carried)
+        return Look(rows, deletes, carried)
+
+    def of_keys(self, keys: Sequence[Key]) -> DataFrame:
+        """Key, position, whether it is deleted and digests of columns, of the rows of keys."""
+        digests = (
+            F.md5(canonical(each).cast("binary")).alias(f"c{n}")
+            for n, each in enumerate(self._of.columns)
+        )
+        position = F.coalesce(F.hex(F.col(sql.POSITION)), F.lit(""))
+        is_deleted = (
+            F.coalesce(F.col(sql.DELETED), F.lit(False)) if self._plan.soft else F.lit(False)
+        )
+        return self.joined(keys).select(
+            *self._key_texts,
+            position.alias("position"),
+            is_deleted.alias("is_deleted"),
+            F.array(*digests).alias("columns"),
+        )
+
+    def joined(self, keys: Sequence[Key]) -> DataFrame:
+        """The rows of keys, as the lake has them."""
+        return _with_keys(self._all(), self.keys_frame(keys), self._of.key)
+
+    def keys_frame(self, keys: Sequence[Key]) -> DataFrame:
+        """``cdc_w0``, ``cdc_w1``, …: the texts of keys."""
+        names = ", ".join(f"cdc_w{n} string" for n in range(len(self._of.key)))
+        return self._spark.createDataFrame([*keys], names)
+
+    # ── parts ────────────────────────────────────────────────────────────────────────────
+
+    def _all(self) -> DataFrame:
+        return lake_table(self._spark, self._catalog, self._plan, None)
+
+    def _living(self) -> DataFrame:
+        rows = self._all()
+        return (
+            rows.where(~F.coalesce(F.col(sql.DELETED), F.lit(False))) if self._plan.soft else rows
+        )
+
+    def _hashed(self) -> DataFrame:
+        texts = (canonical(each).alias(f"cdc_text_{n}") for n, each in enumerate(self._of.key))
+        places = (in_order(each).alias(f"cdc_key_{n}") for n, each in enumerate(self._of.key))
+        return self._living().select(*texts, *places, digest(self._of.columns).alias("md5"))
+
+    def _bucketed(self, rows: DataFrame, bounds: Sequence[Key]) -> DataFrame:
+        """With the number of bounds that are not above the key, by bisection."""
+        if not bounds:
+            return rows.withColumn("bucket", F.lit(0))
+        own = F.struct(
+            *(
+                of_canonical(F.col(f"cdc_w{n}"), each).alias(f"cdc_key_{n}")
+                for n, each in enumerate(self._of.key)
+            )
+        )
+        listed = F.array_sort(F.collect_list(own)).alias("cdc_bounds")
+        mine = rows.crossJoin(F.broadcast(self.keys_frame(bounds).agg(listed)))
+        return mine.withColumn("bucket", _bisected(len(bounds), len(self._of.key)))
+
+    def _sums(self, rows: DataFrame) -> dict[int, Sum]:
+        def part(at: int, count: int) -> Expression:
+            number = F.conv(F.substring("md5", at, count), 16, 10).cast("decimal(20,0)")
+            return F.sum(number).cast("string")
+
+        counted = rows.groupBy("bucket").agg(F.count("*"), part(*_FIRST), part(*_SECOND))
+        with translated("add up checksums", self._where):
+            return {n: Sum(count, int(a), int(b)) for n, count, a, b in counted.collect()}
+
+    @property
+    def _key_texts(self) -> list[Expression]:
+        return [F.col(f"cdc_text_{n}") for n in range(len(self._of.key))]
+
+    def _deletes(self, keys: Sequence[Key], carried: Carried) -> dict[Key, str]:
+        """Remembered deletes; where rows are kept their own positions tell of them."""
+        plan = self._plan
+        if plan.soft or not carried.max_tombstone:
+            return {}
+        side = SideTable(self._spark, self._catalog, self._lake, plan.entry.stem, plan.published)
+        entries = side.entries()
+        if entries is None:
+            return {}
+        first = tuple(_as_remembered(each) for each in self._of.key)
+        found = _with_keys(entries, self.keys_frame(keys), first)
+        newest = found.groupBy(*self._key_texts).agg(F.max(F.hex(F.col(sql.POSITION))))
+        return {tuple(key): position for *key, position in newest.collect()}
+
+    @property
+    def _where(self) -> str:
+        return self._plan.where
+
+
+def _with_keys(rows: DataFrame, keys: DataFrame, of: Sequence[Compared]) -> DataFrame:
+    """Those rows whose keys are among some, with the texts of their keys."""
+    named = rows.withColumns({f"cdc_text_{n}": canonical(each) for n, each in enumerate(of)})
+    same = [named[f"cdc_text_{n}"] == keys[f"cdc_w{n}"] for n in range(len(of))]
+    condition = same[0]
+    for each in same[1:]:
+        condition = condition & each
+    return named.join(F.broadcast(keys), condition, "left_semi")
+
+
+def _as_remembered(compared: Compared) -> Compared:
+    """A column of the key by the name that it had when its side table was made."""
+    column = compared.column
+    first = (column.name, *column.identity.was)[-1]
+    return Compared(replace(column, name=first), compared.form)
+
+
+def _bisected(bounds: int, key: int) -> Expression:
+    """SQL that halves what is left with each step."""
+    steps = [1 << n for n in reversed(range(bounds.bit_length()))]
+    own = ", ".join(f"'cdc_key_{n}', cdc_key_{n}" for n in range(key))
+    inside = f"at + step <= {bounds} AND cdc_bounds[at + step - 1] <= named_struct({own})"
+    listed = ", ".join(map(str, steps))
+    return F.expr(f"aggregate(array({listed}), 0, (at, step) -> IF({inside}, at + step, at))")

@@ -1,0 +1,133 @@
+"""What comparing a table has shown: names, keys and counts, never another value of a row."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.merge.verifying.judging import Difference
+from cdc_assets.schema.comparing import Sum, Uncompared
+
+NAMED: Final = 1_000
+"""So many keys are named at most; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of one table.
+
+    Attributes:
+        table: which.
+        key: names of its key columns; empty if its rows were only counted and added up.
+        rows: of the source, as they were counted.
+        differences: keys that differ.
+        sums: of source and lake, where they differ and there is no key to tell rows by.
+        not_judged: keys in doubt that nothing could be said of; ``why`` not.
+        has_more: there are more keys in doubt than are looked at.
+        left_out: columns that were not compared.
+        repaired: how many keys were put right; ``unrepaired`` are differences that cannot be.
+        seconds: by step.
+    """
+
+    table: TableName
+    key: tuple[str, ...]
+    rows: int
+    differences: tuple[Difference, ...] = ()
+    sums: tuple[Sum, Sum] | None = None
+    not_judged: int = 0
+    why: str = ""
+    has_more: bool = False
+    left_out: tuple[Uncompared, ...] = ()
+    repaired: int = 0
+    unrepaired: int = 0
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def differs(self) -> bool:
+        """Whether something does, and was not put right."""
+        return self.sums is not None or len(self.differences) > self.repaired
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether everything that is compared was judged, and is equal."""
+        return not (self.differs or self.not_judged or self.has_more)
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many keys differ in which way."""
+        return dict(Counter(each.kind.value for each in self.differences))
+
+    def words(self) -> list[str]:
+        """For people, most important first."""
+        said = [self._verdict()]
+        said += [self._named(each) for each in self.differences[:NAMED]]
+        if len(self.differences) > NAMED:
+            said.append(f"{len(self.differences) - NAMED} keys more")
+        if self.sums is not None:
+            said.append(
+                f"{self.sums[0].count} rows in the source, {self.sums[1].count} in the lake; a "
+                "table without a key that can be compared tells no more: cdc-assets rebuild "
+                f"{self.table}"
+            )
+        if self.not_judged:
+            said.append(f"{self.not_judged} keys not judged: {self.why}")
+        if self.has_more:
+            said.append("more keys are in doubt than are looked at (verify.most_keys): "
+                        "repair and compare once more, or build the table anew")  # fmt: skip
+        if self.repaired:
+            said.append(f"{self.repaired} keys put right")
+        if self.unrepaired:
+            columns = ", ".join(each.name for each in self.left_out if each.is_at_source)
+            said.append(f"{self.unrepaired} keys not put right: nothing tells their {columns} "
+
+                        f"exactly; take a new snapshot: cdc-assets rebuild "
+                        f"{self.table}")  # fmt: skip
+        said += [f"column {each.name} not compared: {each.why}" for each in self.left_out]
+        return said
+
+    def _verdict(self) -> str:
+        took = f"{self.rows} rows of the source, {sum(self.seconds.values()):.1f} s"
+        if self.differs:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
+            return f"differs from its source: {kinds or 'count or checksum'} ({took})"
+        if self.not_judged or self.has_more:
+            return f"no difference found ({took})"
+        return f"equal to its source ({took})"
+
+    def _named(self, each: Difference) -> str:
+        key = ", ".join(f"{name}={text}" for name, text in zip(self.key, each.key, strict=True))
+        columns = f": {', '.join(each.columns)}" if each.columns else ""
+        return f"({key}) {each.kind}{columns}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "table": str(self.table),
+            "equal": self.is_proven,
+            "rows": self.rows,
+            "key": list(self.key),
+            "differences": [
+                {"key": list(each.key), "kind": each.kind.name.lower(),
+                 "columns": list(each.columns)}
+                for each in self.differences[:NAMED]
+            ],
+            "differing": len(self.differences),
+            "sums": self.sums and [
+                {"count": each.count, "checksum": f"{each.first:x}-{each.second:x}"}
+                for each in self.sums
+            ],
+            "not_judged": self.not_judged,
+            "why_not_judged": self.why,
+            "has_more": self.has_more,
+            "columns_not_compared": {each.name: each.why for each in self.left_out},
+            "repaired": self.repaired,
+            "not_repaired": self.unrepaired,
+            "seconds": {name: round(spent, 3) for name, spent in self.seconds.items()},
+        }  # fmt: skip
+
+    def to_json(self) -> str:
+        """The same, as a document."""
+        return json.dumps(self.to_dict())

@@ -1,0 +1,328 @@
+"""Comparing one table with its source, while both change.
+
+1. Checksums of ranges of keys, on both sides; the rows of those that differ
+   (`cdc_assets.merge.verifying.narrowing`). This gives keys in doubt.
+2. Each key in doubt is judged once both sides stand at one position
+   (`cdc_assets.merge.verifying.judging`); one that keeps changing is looked at again, and counted
+   as not judged in the end.
+3. What differs is put right, if that is wanted (`cdc_assets.merge.verifying.repair`).
+
+A table without a key is one multiset: its rows are counted and their digests added up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.verify import VerifyConfig
+from cdc_assets.databases.rows import Access, SourceRows, rows_of
+from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.merge.attempt import Attempts, Connections
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.replicate import utc_now
+from cdc_assets.merge.verifying.judging import Difference, judge
+from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
+from cdc_assets.merge.verifying.narrowing import Say, Sizes, doubts
+from cdc_assets.merge.verifying.pace import Pace
+from cdc_assets.merge.verifying.repair import Lakes, Repair, Wanted, highest_of
+from cdc_assets.merge.verifying.report import Report
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.comparing import Comparison, Key, Sum
+
+KEYS_AT_ONCE: Final = 1_000
+_POLL_SECONDS: Final = 1.0
+_CHANGING: Final = "they changed each time that they were looked at"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What has become of keys in doubt."""
+
+    wanted: tuple[Wanted, ...]
+    not_judged: int
+    why: str
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Those that differ."""
+        return tuple(each.difference for each in self.wanted)
+
+
+class Verification:
+    """Compares tables of one configuration, with one Spark session.
+
+    Args:
+        config: the configuration.
+        spark: gives the session.
+        run_id: recorded with what is put right.
+        say: told of progress.
+        clock: wall clock.
+    """
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        spark: Callable[[], SparkSession],
+        run_id: str,
+        *,
+        say: Say = lambda _: None,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        connections = Connections.of(config)
+        self._config = config
+        self._lake = connections.lake
+        self._attempts = Attempts(config, connections, spark, clock)
+        self._run_id = run_id
+        self._say = say
+        self._clock = clock
+
+    def of(self, entry: TableEntry, *, repair: bool = False) -> Report:
+        """Compare a table, and put right what differs if that is wanted.
+
+        Raises:
+            CdcError: if a part does not answer, or the table cannot be compared at all.
+        """
+        source = self._source(entry, self._plan(entry))
+        try:
+            table = _Table(self, entry, source, self._said(entry))
+            return table.keyed(repair=repair) if source.comparison.key else table.counted()
+        finally:
+            source.close()
+
+    def _said(self, entry: TableEntry) -> VerifyConfig:
+        return self._config.source(entry.table.source).verify
+
+    def _plan(self, entry: TableEntry) -> BatchPlan:
+        if self._lake.state(entry.target, entry.shard_value) is None:
+            what = "there is nothing to compare: the table was not replicated yet"
+            raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
+        return self._attempts.planner.again(entry, (), self._run_id).plan
+
+    def _source(self, entry: TableEntry, plan: BatchPlan) -> SourceRows:
+        where = f"table={entry.table}"
+        database = self._config.source(entry.table.source).database
+        if database is None:
+            what = "the source has no database: that could be asked for its rows"
+            remedy = f"name it: sources.{entry.table.source}.database"
+            raise ConfigError(what, where=where, remedy=remedy)
+        said, name = self._said(entry), entry.at_source
+        access = Access(
+            dsn=database.dsn.reveal(),
+            table=(name.schema, name.name),
+            schema=plan.schema.of_source,
+            where=where,
+            publication=database.publication,
+            slot=said.slot,
+            statement_seconds=said.statement_seconds,
+        )
+        return rows_of(database.kind, access)
+
+    def rows_at(self, plan: BatchPlan, comparison: Comparison) -> LakeRows:
+        """The lake's rows at the head of a plan."""
+        catalog = self._config.lake.catalog.name
+        return LakeRows(self._attempts.session(), catalog, self._lake, plan, comparison)
+
+    def plan(self, entry: TableEntry) -> BatchPlan:
+        """A plan on the table's head of now."""
+        return self._plan(entry)
+
+    def repair(self, entry: TableEntry, comparison: Comparison) -> Repair:
+        """What puts right what differs."""
+        catalog, planner = self._config.lake.catalog.name, self._attempts.planner
+        lakes = Lakes(self._attempts.session, catalog, self._lake, planner)
+        return Repair(lakes, entry, comparison, self._run_id, self._clock)
+
+    def say(self, words: str) -> None:
+        """Tell of progress."""
+        self._say(words)
+
+    def is_over(self, entry: TableEntry, source: SourceRows, moment: str) -> str:
+        """Wait until readers see all that was committed before a moment.
+
+        Returns:
+            Why they do not, in the end; empty if they do.
+        """
+        said = self._said(entry)
+        ends = time.monotonic() + said.wait_seconds
+        while not source.is_over(moment):
+            if time.monotonic() >= ends:
+                return (
+                    f"a transaction that writes was open for more than {said.wait_seconds:g} s: "
+                    "compare once it has ended"
+                )
+            time.sleep(_POLL_SECONDS / 10)
+        return ""
+
+    def caught_up(self, entry: TableEntry, source: SourceRows, until: str) -> str:
+        """Wait until the lake has everything up to a place in the source's log.
+
+        Returns:
+            Why it has not, in the end; empty if it has.
+        """
+        said = self._said(entry)
+        ends = time.monotonic() + said.wait_seconds
+        if said.nudge and not source.delivery(until).is_done:
+            source.nudge()
+        while not (delivery := source.delivery(until)).is_done:
+            if time.monotonic() >= ends:
+                return (
+                    f"{delivery.who} had not confirmed {until} after {said.wait_seconds:g} s (at "
+                    "rest a connector confirms nothing: set heartbeat.interval.ms and "
+                    "heartbeat.action.query, or verify.nudge)"
+                )
+            time.sleep(_POLL_SECONDS)
+        log = self._attempts.planner.marks(entry).end
+        while True:
+            state = self._lake.state(entry.target, entry.shard_value)
+            left = state.published.offsets.ranges_to(log) if state and state.published else None
+            if left is not None and not sum(each.length for each in left):
+                return ""
+            if time.monotonic() >= ends:
+                unmerged = " ".join(map(str, left or ()))
+                return (
+                    f"the lake had not merged {unmerged} after {said.wait_seconds:g} s: run "
+                    "cdc-assets replicate, or the daemon, beside it"
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+class _Table:
+    """One table at work."""
+
+    def __init__(
+        self, of: Verification, entry: TableEntry, source: SourceRows, said: VerifyConfig
+    ) -> None:
+        self._of = of
+        self._entry = entry
+        self._source = source
+        self._said = said
+        self._pace = Pace(said.rows_per_second)
+
+    # ── with a key ───────────────────────────────────────────────────────────────────────
+
+    def keyed(self, *, repair: bool) -> Report:
+        said, comparison = self._said, self._source.comparison
+        sizes = Sizes(said.bucket_rows, said.chunk_rows, said.most_keys)
+        found = doubts(self._source, self._head, sizes, self._pace, self._of.say)
+        settled = self._settled(found.keys) if found.keys else Settled((), 0, "")
+        repaired = unrepaired = 0
+        not_judged, why = settled.not_judged, settled.why
+        if repair and settled.wanted:
+            with self._pace.step("put right"):
+                done = self._of.repair(self._entry, comparison).apply(settled.wanted)
+            repaired, unrepaired = done.repaired, done.unrepaired
+        return Report(
+            table=self._entry.table,
+            key=tuple(each.name for each in comparison.key),
+            rows=found.rows,
+            differences=settled.differences,
+            not_judged=not_judged,
+            why=why,
+            has_more=found.has_more,
+            left_out=comparison.left_out,
+            repaired=repaired,
+            unrepaired=unrepaired,
+            seconds=self._pace.seconds,
+        )
+
+    def _settled(self, keys: Sequence[Key]) -> Settled:
+        """Judge keys, again and again as long as they change."""
+        self._of.say(f"{len(keys)} keys in doubt")
+        wanted: list[Wanted] = []
+        left, why = list(keys), ""
+        for _ in range(self._said.looks):
+            plan = self._of.plan(self._entry)
+            before = self._looks(plan, left)
+            with self._pace.step("wait for transactions"):
+                why = self._of.is_over(self._entry, self._source, self._source.moment())
+            if why:
+                return Settled(tuple(wanted), len(left), why)
+            with self._pace.step("source: keys"):
+                found = [self._source.found(some) for some in _some(left)]
+            with self._pace.step("wait for the lake"):
+                why = self._of.caught_up(self._entry, self._source, found[-1].until)
+            if why:
+                return Settled(tuple(wanted), len(left), why)
+            after = self._looks(self._of.plan(self._entry), left)
+            position = highest_of(plan)
+            changing: list[Key] = []
+            for some, was, rows, now in zip(_some(left), before, found, after, strict=True):
+                judged = judge(some, was, rows, now, self._source.comparison)
+                wanted += (Wanted(each, position) for each in judged.differences)
+                changing += judged.changing
+            left = changing
+            if not left:
+                break
+            self._of.say(f"{len(left)} keys changed meanwhile: looking again")
+        return Settled(tuple(wanted), len(left), _CHANGING if left else "")
+
+    def _looks(self, plan: BatchPlan, keys: Sequence[Key]) -> list[Look]:
+        rows = self._of.rows_at(plan, self._source.comparison)
+        with self._pace.step("lake: keys"):
+            return [rows.look(some) for some in _some(keys)]
+
+    def _head(self) -> LakeRows:
+        return self._of.rows_at(self._of.plan(self._entry), self._source.comparison)
+
+    # ── without a key ────────────────────────────────────────────────────────────────────
+
+    def counted(self) -> Report:
+        """Equal at any moment is equal; different only where the lake had no publish meanwhile."""
+        here, there, why = Sum(), Sum(), ""
+        for _ in range(self._said.looks):
+            plan = self._of.plan(self._entry)
+            with self._pace.step("wait for transactions"):
+                why = self._of.is_over(self._entry, self._source, self._source.moment())
+            with self._pace.step("source: checksums"):
+                until, here = self._source.total()
+            with self._pace.step("lake: checksums"):
+                there = self._of.rows_at(plan, self._source.comparison).total()
+            if here == there:
+                return self._of_counts(here)
+            with self._pace.step("wait for the lake"):
+                why = why or self._of.caught_up(self._entry, self._source, until)
+            if why:
+                return self._of_counts(here, not_judged=1, why=why)
+            after = self._of.plan(self._entry)
+            with self._pace.step("lake: checksums"):
+                there = self._of.rows_at(after, self._source.comparison).total()
+            if here == there:
+                return self._of_counts(here)
+            if _offsets(plan) == _offsets(after):
+                return self._of_counts(here, sums=(here, there))
+            self._of.say("rows changed meanwhile: looking again")
+        return self._of_counts(here, not_judged=1, why=_CHANGING)
+
+    def _of_counts(
+        self,
+        here: Sum,
+        *,
+        sums: tuple[Sum, Sum] | None = None,
+        not_judged: int = 0,
+        why: str = "",
+    ) -> Report:
+        return Report(
+            table=self._entry.table,
+            key=(),
+            rows=here.count,
+            sums=sums,
+            not_judged=max(here.count, 1) if not_judged else 0,
+            why=why,
+            left_out=self._source.comparison.left_out,
+            seconds=self._pace.seconds,
+        )
+
+
+def _some(keys: Sequence[Key]) -> list[Sequence[Key]]:
+    return [keys[n : n + KEYS_AT_ONCE] for n in range(0, len(keys), KEYS_AT_ONCE)]
+
+
+def _offsets(plan: BatchPlan) -> object:
+    return (plan.published.offsets, plan.published.carried.generation) if plan.published else None

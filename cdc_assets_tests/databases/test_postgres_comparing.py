@@ -1,0 +1,85 @@
+"""Which columns of PostgreSQL are compared, by what, and what is said of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_assets.databases.postgres.comparing import (
+    canonical,
+    form_of,
+    is_indexed,
+    may_be_key,
+    ordered,
+    quote,
+)
+from cdc_assets.databases.postgres.types import PostgresColumn
+from cdc_assets.schema.comparing import Compared, Form
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire, WireDetail
+
+pytestmark = pytest.mark.unit
+
+
+def lake(type_: Primitive | Decimal | ListOf, wire: Wire = Wire.STRING) -> Column:
+    return Column("c", type_, wire)
+
+
+def postgres(name: str, **more: object) -> PostgresColumn:
+    return PostgresColumn("c", name, name, **more)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("source", "column", "form"),
+    [
+        (postgres("int4"), lake(Primitive.INT), Form.INTEGER),
+        (postgres("int4"), lake(Primitive.LONG), Form.INTEGER),
+        (postgres("numeric"), lake(Decimal(10, 2)), Form.DECIMAL),
+        (postgres("numeric"), lake(Primitive.STRING), Form.NUMBER),
+        (postgres("bpchar"), lake(Primitive.STRING), Form.PADDED),
+        (postgres("mood", kind="e"), lake(Primitive.STRING), Form.TEXT),
+        (postgres("bit", modifier=1), lake(Primitive.BOOLEAN), Form.BOOLEAN),
+        (postgres("bit", modifier=12), lake(Primitive.LONG), Form.INTEGER),
+        (postgres("bit", modifier=64), lake(Decimal(20, 0)), Form.DECIMAL),
+        (postgres("bit", modifier=100), lake(Primitive.STRING), Form.TEXT),
+        (postgres("timestamptz"), lake(Primitive.TIMESTAMPTZ), Form.MICROS),
+        (postgres("int4", is_array=True), lake(ListOf(Primitive.INT)), Form.INTEGER),
+    ],
+)
+def test_a_pair_of_types_has_a_form(source: PostgresColumn, column: Column, form: Form) -> None:
+    assert form_of(source, column) is form
+
+
+@pytest.mark.parametrize(
+    ("source", "column"),
+    [
+        (postgres("interval"), lake(Primitive.STRING)),
+        (postgres("timestamptz"), lake(Primitive.TIMESTAMP)),
+        (postgres("int4", is_array=True), lake(Primitive.STRING)),
+        (postgres("hstore"), lake(Primitive.STRING)),
+        (postgres("bit", modifier=64), lake(Primitive.LONG)),
+    ],
+)
+def test_others_are_named_and_not_guessed(source: PostgresColumn, column: Column) -> None:
+    why = form_of(source, column)
+    assert not isinstance(why, Form)
+    assert "no text that both sides write alike" in why
+
+
+def test_of_masked_columns_digests_are_compared_where_they_are_of_a_text() -> None:
+    masked = Column("c", Primitive.STRING, Wire.STRING, detail=WireDetail(mask=True))
+    assert form_of(postgres("text"), masked) is Form.DIGEST
+    assert not isinstance(form_of(postgres("numeric"), masked), Form)
+    sent = canonical(postgres("text"), Compared(masked, Form.DIGEST), "t.c")
+    assert sent.startswith("encode(sha256(")
+
+
+def test_texts_are_put_in_order_by_their_bytes() -> None:
+    assert ordered(postgres("text"), "t.c") == 't.c COLLATE "C"'
+    assert not is_indexed(postgres("text"))
+    assert ordered(postgres("uuid"), "t.c") == "t.c"
+    assert is_indexed(postgres("uuid"))
+    floating = Compared(lake(Primitive.DOUBLE), Form.FLOATING)
+    assert not may_be_key(postgres("float8"), floating)
+
+
+def test_a_hostile_name_stays_a_name() -> None:
+    assert quote('a"; DROP TABLE x; --%s') == '"a""; DROP TABLE x; --%%s"'

@@ -1,0 +1,60 @@
+"""`cdc-assets verify` where it does not get as far as a database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.merge.verifying.judging import Difference, Kind
+from cdc_assets.merge.verifying.report import Report
+from cdc_assets.orchestration.verifying import Outcome
+from cdc_assets_tests.command import run_command
+from cdc_assets_tests.world import write_config
+
+pytestmark = pytest.mark.unit
+
+TABLE = TableName("shop", "public", "orders")
+
+
+def report(**more: object) -> Report:
+    return Report(TABLE, ("id",), 7, **more)  # pyright: ignore[reportArgumentType]
+
+
+def test_without_tables_it_says_so(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    done = run_command(tmp_path, "verify")
+    assert done.returncode == 2
+    assert "no table is known yet" in done.stderr
+
+
+def test_an_unknown_source_is_named(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    done = run_command(tmp_path, "verify", "--source", "elsewhere")
+    assert done.returncode != 0
+    assert "elsewhere" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("found", "is_bad"),
+    [
+        (report(), False),
+        (report(not_judged=1), True),
+        (report(has_more=True), True),
+        (report(differences=(Difference(("1",), Kind.MISSING, (), 0, None),)), True),
+        (report(differences=(Difference(("1",), Kind.MISSING, (), 0, None),), repaired=1), False),
+    ],
+    ids=["equal", "not judged", "more", "different", "put right"],
+)
+def test_it_is_well_only_where_all_is_proven_or_put_right(found: Report, is_bad: bool) -> None:
+    outcome = Outcome([found])
+    assert outcome.is_bad is is_bad
+    assert json.loads(outcome.to_json())["tables"][0]["table"] == "shop.public.orders"
+
+
+def test_a_table_that_failed_is_named() -> None:
+    outcome = Outcome(failed={TABLE: "the database does not answer"})
+    assert outcome.is_bad
+    assert json.loads(outcome.to_json())["failed"] == {str(TABLE): "the database does not answer"}

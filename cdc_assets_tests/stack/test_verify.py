@@ -1,0 +1,256 @@
+"""`cdc-assets verify` against real parts: what it finds, what it does not invent, what it mends."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.verifying.judging import Kind
+from cdc_assets.merge.verifying.report import Report
+from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets_tests.faults import Death, Fault, How, faults
+from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.stack.corrupting import Corruption, corrupt, merging
+from cdc_assets_tests.stack.given_back import require_given_back
+from cdc_assets_tests.stack.kinds import (
+    POSTGRES,
+    POSTGRES_SETTINGS,
+    POSTGRES_TOLD,
+    POSTGRES_TYPES,
+    create,
+    rows,
+)
+from cdc_assets_tests.stack.replicated import (
+    Replicated,
+    new_database,
+    record_settings,
+    replicated,
+)
+from cdc_assets_tests.toy.profiles import is_soak
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+VERIFY = {"nudge": True, "bucket_rows": 100, "chunk_rows": 1_000, "wait_seconds": 120}
+ROWS = 4_000
+HOT = 10
+"""Keys that change many times a second: no look finds them at rest."""
+LEDGER = (
+    "CREATE TABLE ledger (id int PRIMARY KEY, n int NOT NULL, note text)",
+    f"INSERT INTO ledger SELECT n, n, 'row ' || n FROM generate_series(0, {ROWS - 1}) AS n",
+)
+NOT_COMPARED = frozenset({
+    "a_timetz", "an_interval", "a_point", "a_multirange", "a_lsn", "a_box", "a_line", "a_segment",
+    "a_path", "a_polygon", "a_circle", "a_query", "a_jsonpath", "a_vector", "a_half", "a_sparse",
+    "lsns", "labels", "a_pair",
+})  # fmt: skip
+
+
+def verified(database: Replicated, spark: Session, table: str, *, repair: bool = False) -> Report:
+    verification = Verification(database.config, spark, "verify-test", say=print)
+    return verification.of(database.entry(table), repair=repair)
+
+
+def found(report: Report) -> set[Corruption]:
+    return {Corruption(each.key[0], each.kind) for each in report.differences}
+
+
+def test_values_of_all_types_are_equal_or_named_and_are_put_back(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+) -> None:
+    name = "verifytypes"
+    dsn = new_database(stack, name, *POSTGRES_TYPES, create(POSTGRES), *rows(POSTGRES, 0))
+    settings = {**POSTGRES_SETTINGS, **record_settings(stack, "schemas")}
+    with replicated(
+        stack, stack_config, name, dsn, debezium=settings, connector=POSTGRES_TOLD, verify=VERIFY
+    ) as database:
+        database.wait_until_delivered()
+        database.replicate()
+        report = verified(database, spark, "kinds")
+        assert report.is_proven, report.words()
+        left_out = {each.name: each.why for each in report.left_out}
+        assert left_out.keys() == NOT_COMPARED, left_out
+        compared = [each for each in POSTGRES if each not in NOT_COMPARED]
+        table = sql.table(database.config.lake.catalog.name, database.entry("kinds").target)
+        empty = ", ".join(f"{sql.quote(each)} = NULL" for each in compared)
+        spark().sql(f"UPDATE {table} SET {empty} WHERE id IN (1, 2)")
+        report = verified(database, spark, "kinds", repair=True)
+        assert {each.key for each in report.differences} == {("1",), ("2",)}
+        assert all(set(each.columns) == set(compared) for each in report.differences)
+        assert report.repaired == 2
+        assert verified(database, spark, "kinds").is_proven
+        require_given_back(database, spark, POSTGRES)
+
+
+def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
+    stack: LocalStack,
+    stack_config: ReplicationConfig,
+    spark: Session,
+    beside: SparkSession,
+) -> None:
+    name, count = "verifyload", 400 if is_soak() else 80
+    dsn = new_database(stack, name, *LEDGER)
+    with replicated(stack, stack_config, name, dsn, verify=VERIFY) as database:
+        database.wait_until_delivered()
+        database.replicate()
+        quiet = random.Random(7).sample(range(4, ROWS, 4), count)
+        with writing(dsn), merging(database, beside, "ledger"):
+            untouched = verified(database, spark, "ledger")
+            assert not untouched.differences, untouched.words()
+            assert untouched.not_judged <= HOT, untouched.words()
+        done = corrupt(database, spark, "ledger", quiet, new=10 * ROWS, seed=7)
+        assert len(done) == count + count // 4
+        # With a publish each second, a repair would be beaten as often as it is tried.
+        with writing(dsn), merging(database, beside, "ledger", pause=8):
+            report = verified(database, spark, "ledger", repair=True)
+            assert found(report) == done, report.words()
+            assert report.not_judged <= HOT, report.words()
+            assert report.repaired == len(done)
+        database.wait_until_delivered()
+        database.replicate()
+        assert database.differences("ledger") == []
+        database.run("verify", "--table", "ledger")
+        require_equal_after_deaths(database, spark, dsn)
+        for kind in Kind:
+            assert any(each.kind is kind for each in done), f"no row was made {kind}"
+
+
+@pytest.fixture
+def beside(spark_endpoint: SparkEndpoint) -> Iterator[SparkSession]:
+    """The session of what merges beside a test."""
+    session = SparkSession.builder.remote(spark_endpoint.url).create()
+    yield session
+    session.stop()
+
+
+KEYS = (
+    "CREATE TABLE keys (name text {collation}, code uuid, at timestamptz, amount numeric(20,3),"
+    " day date, short char(5), raw bytea, flag boolean, big bigint, secret text, note text,"
+    " PRIMARY KEY (name, code, at, amount, day, short, raw, flag, big))",
+    "INSERT INTO keys SELECT (ARRAY['a', 'B', 'ä', 'Z', '', ' a', '中'])[n % 7 + 1] || n % 5,"
+    " md5(n::text)::uuid, '1969-12-25 23:59:59.999999+00'::timestamptz + n * interval '1 hour',"
+    " n / 8.0 - 3, DATE '1969-12-20' + n, chr(97 + n % 3), decode(lpad(to_hex(n), 8, '0'), 'hex'),"
+    " n % 2 = 0, -9000000000000000000 + n, 'secret ' || n, NULL FROM generate_series(1, 300) AS n",
+    "CREATE TABLE kept (id int PRIMARY KEY, note text)",
+    "INSERT INTO kept SELECT n, 'n' FROM generate_series(1, 50) AS n",
+    "CREATE TABLE bag (n int, word text)",
+    "ALTER TABLE bag REPLICA IDENTITY FULL",
+    "INSERT INTO bag SELECT n % 7, 'w' FROM generate_series(1, 50) AS n",
+)
+TOLD = {
+    "public.keys": {"columns": {"secret": {"mask": "sha256"}, "note": {"exclude": True}}},
+    "public.kept": {"deletes": "soft"},
+}
+
+
+def test_keys_of_all_kinds_masks_soft_deletes_and_rows_without_key(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+) -> None:
+    name, other = "verifykeys", 'COLLATE "und-x-icu"'
+    dsn = new_database(stack, name)
+    with psycopg.connect(dsn) as connection:
+        has = connection.execute("SELECT 1 FROM pg_collation WHERE collname = 'und-x-icu'")
+        collation = other if has.fetchone() else 'COLLATE "C"'
+        for statement in KEYS:
+            connection.execute(statement.replace("{collation}", collation).encode())
+    said = {**VERIFY, "bucket_rows": 10, "chunk_rows": 50}
+    with replicated(stack, stack_config, name, dsn, verify=said, tables=TOLD) as database:
+        database.execute("DELETE FROM kept WHERE id < 10")
+        database.wait_until_delivered()
+        database.replicate()
+        database.execute("DELETE FROM kept WHERE id < 20")
+        database.wait_until_delivered()
+        database.replicate()
+        for each in ("keys", "kept", "bag"):
+            report = verified(database, spark, each)
+            assert report.is_proven, report.words()
+            assert not report.left_out
+        catalog = database.config.lake.catalog.name
+        keys, kept, bag = (
+            sql.table(catalog, database.entry(each).target) for each in ("keys", "kept", "bag")
+        )
+        for statement in (
+            f"DELETE FROM {keys} WHERE big % 100 = 0",
+            f"UPDATE {keys} SET secret = sha2('secret', 256) WHERE big % 100 = -1",
+            f"INSERT INTO {keys} SELECT * FROM {keys} WHERE big % 100 = -2",
+            f"UPDATE {keys} SET short = 'zzz  ' WHERE big % 100 = -3",
+            f"UPDATE {kept} SET _cdc_deleted = false WHERE id = 15",
+            f"UPDATE {kept} SET _cdc_deleted = true WHERE id = 25",
+            f"DELETE FROM {kept} WHERE id = 26",
+        ):
+            spark().sql(statement)
+        report = verified(database, spark, "keys", repair=True)
+        assert report.kinds == {Kind.MISSING: 6, Kind.DIFFERENT: 3, Kind.TWICE: 3,
+                                Kind.ONLY_IN_LAKE: 3}  # fmt: skip
+        assert {each.columns for each in report.differences} == {(), ("secret",)}
+        report = verified(database, spark, "kept", repair=True)
+        missing = {Corruption("25", Kind.MISSING), Corruption("26", Kind.MISSING)}
+        assert found(report) == {Corruption("15", Kind.ONLY_IN_LAKE), *missing}
+        for each in ("keys", "kept"):
+            assert verified(database, spark, each).is_proven
+        spark().sql(f"DELETE FROM {bag} WHERE _row_id = (SELECT min(_row_id) FROM {bag})")
+        report = verified(database, spark, "bag", repair=True)
+        assert report.sums is not None
+        assert [each.count for each in report.sums] == [50, 49]
+
+
+def require_equal_after_deaths(database: Replicated, spark: Session, dsn: str) -> None:
+    """A repair that is killed and run again: killed at each effect that it has, in a soak."""
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute(
+            "SELECT id FROM ledger WHERE id % 4 = 0 AND id > 0 ORDER BY id LIMIT 12"
+        )
+        keys = [key for (key,) in found.fetchall()]
+    points = ("spark: delete rows", "spark: append to side table", "spark: append rows",
+              "spark: create branch", "spark: fast-forward main")  # fmt: skip
+    for n, point in enumerate(points if is_soak() else points[1:3]):
+        done = corrupt(database, spark, "ledger", keys, new=(20 + n) * ROWS, seed=n)
+        with faults(Fault(point, How.DEATH)), pytest.raises(Death):
+            verified(database, spark, "ledger", repair=True)
+        again = verified(database, spark, "ledger", repair=True)
+        is_done = point == "spark: fast-forward main"
+        assert found_or_done(again, done, is_done=is_done), again.words()
+        database.replicate()
+        assert database.differences("ledger") == []
+
+
+def found_or_done(report: Report, done: set[Corruption], *, is_done: bool) -> bool:
+    """What was killed after it was published is put right already."""
+    return report.is_proven if is_done else found(report) == done
+
+
+@contextmanager
+def writing(dsn: str) -> Iterator[None]:
+    """Change, delete and insert rows whose key is no multiple of four, until the block ends."""
+    stop = threading.Event()
+
+    def run() -> None:
+        rng = random.Random(3)
+        with psycopg.connect(dsn) as connection:
+            while not stop.wait(0.02):
+                key = rng.randrange(ROWS) // 4 * 4 + rng.randrange(1, 4)
+                statement = rng.choice((
+                    "UPDATE ledger SET n = n + 1, note = 'changed' WHERE id = %(key)s",
+                    "DELETE FROM ledger WHERE id = %(key)s",
+                    "INSERT INTO ledger VALUES (%(key)s, 0, 'new') ON CONFLICT DO NOTHING",
+                    "UPDATE ledger SET n = n + 1 WHERE id % 4 = 1 AND id < 40",
+                ))  # fmt: skip
+                connection.execute(statement.replace("% ", "%% ").encode(), {"key": key})
+                connection.commit()
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        worker.join(60)
