@@ -161,7 +161,9 @@ def _told(source: PostgresColumn, compared: Compared, value: str) -> str:
     match compared.form:
         case Form.PADDED:
             return _output(value)
-        case Form.NUMBER | Form.FLOATING:
+        case Form.NUMBER if source.modifier >= 0:  # with the zeros of its scale, as it is sent
+            return f"{value}::text"
+        case Form.FLOATING:
             return f"{value}::text"
         case _:
             return _canonical(source, compared, value)
