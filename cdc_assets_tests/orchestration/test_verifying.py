@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.errors import TerminalError
 from cdc_assets.merge.verifying.judging import Difference, Kind
 from cdc_assets.merge.verifying.report import Report
+from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.orchestration.verifying import Outcome
 from cdc_assets_tests.command import run_command
-from cdc_assets_tests.world import write_config
+from cdc_assets_tests.configuration import platform, source, write
+from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
 
@@ -28,6 +32,17 @@ def test_without_tables_it_says_so(tmp_path: Path) -> None:
     done = run_command(tmp_path, "verify")
     assert done.returncode == 2
     assert "no table is known yet" in done.stderr
+
+
+def test_a_changelog_is_not_compared_with_rows(tmp_path: Path) -> None:
+    shop = {**source("shop"), "mode": "changelog"}
+    config = write(tmp_path / "replication.yaml", platform(sources={"shop": shop}))
+    with pytest.raises(TerminalError, match="nothing to compare"):
+        Verification(config, _no_session, "run").of(entry_of("orders", config), repair=True)
+
+
+def _no_session() -> Any:
+    pytest.fail("a session was asked for")
 
 
 def test_an_unknown_source_is_named(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.databases.rows import Access, SourceRows, rows_of
@@ -100,6 +101,11 @@ class Verification:
         return self._config.source(entry.table.source).verify
 
     def _plan(self, entry: TableEntry) -> BatchPlan:
+        if self._config.source(entry.table.source).mode_of(entry.table) is not Mode.MIRROR:
+            what = (
+                "its lake table has the source's changes, not its rows: there is nothing to compare"
+            )
+            raise TerminalError(what, where=f"table={entry.table}", remedy="leave it out")
         if self._lake.state(entry.target, entry.shard_value) is None:
             what = "there is nothing to compare: the table was not replicated yet"
             raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
