@@ -19,7 +19,7 @@ from cdc_assets.config.platform import (
     StackConfig,
 )
 from cdc_assets.config.secret import Url
-from cdc_assets.config.source import SourceConfig
+from cdc_assets.config.source import BatchConfig, SourceConfig
 from cdc_assets.config.strict import BASE_DIRECTORY, Strict, did_you_mean, refuse
 from cdc_assets.errors import ConfigError
 
@@ -111,11 +111,13 @@ class ReplicationConfig(Strict):
     def max_record_bytes(self, topic: str) -> int:
         """How large a record may be that is read of a topic: as the most generous source says.
 
-        Of one that no source includes, such as some transaction topics, as any source says.
+        Of one that no source includes, such as some transaction topics, as any source says; without
+        any source, as one would that says nothing.
         """
         sources = self.sources.values()
         mine = [each for each in sources if each.topics.matches(topic)] or sources
-        return max((each.batch.max_record_bytes for each in mine), default=0)
+        usual = BatchConfig().max_record_bytes
+        return max((each.batch.max_record_bytes for each in mine), default=usual)
 
     def source(self, name: str) -> SourceConfig:
         """The source of this name.

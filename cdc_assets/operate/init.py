@@ -1,0 +1,178 @@
+"""``cdc-assets init``: writes a commented `replication.yaml` from what it finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cdc_assets.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cdc_assets.config.starter import Starter, StarterSource
+    from cdc_assets.operate.starting import Found
+
+_KAFKA: Final = "127.0.0.1:9092"
+
+
+@click.command()
+@click.option("--kafka", help="Brokers, host:port, separated by commas.")
+@click.option(
+    "--property", "properties", multiple=True, metavar="NAME=VALUE",
+    help="A setting of librdkafka; a secret as NAME=env:VARIABLE.",
+)  # fmt: skip
+@click.option(
+    "--database", "databases", multiple=True, metavar="KIND=VARIABLE",
+    help="postgres, mysql or mariadb, and the environment variable with its DSN.",
+)  # fmt: skip
+@click.option("--source", "wanted", multiple=True, help="Only topics with this prefix.")
+@click.option("--name", default="", help="The replication's name, if a project has several.")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("replication.yaml"))
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--dry-run", is_flag=True, help="Print the file and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document about what was found.")
+def init(  # noqa: PLR0913 (one for each option)
+    kafka: str | None, properties: Sequence[str], databases: Sequence[str],
+    wanted: Sequence[str], name: str, output: Path, *, force: bool, dry_run: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Write a commented replication.yaml from what is found in Kafka; asks if a flag is missing.
+
+    Kafka is only read. The file loads as it is; databases' DSNs are named, never written.
+    """
+    is_asking = kafka is None and sys.stdin.isatty()
+    if output.exists() and not (force or dry_run):
+        what = f"{output} is there already"
+        raise ConfigError(what, remedy="give --force to replace it, or --output FILE")
+    brokers = kafka or (click.prompt("Kafka brokers", default=_KAFKA) if is_asking else _KAFKA)
+    said, dsns = dict(map(_pair, properties)), _dsns(databases)
+    found = _found(brokers, said, wanted)
+    if is_asking:
+        for each in found.sources:
+            click.echo(f"{each.name}: {each.format}, {len(each.tables)} tables", err=True)
+    sources = tuple(_with_database(each, dsns, is_asking=is_asking) for each in found.sources)
+    text = _starter(brokers, said, name, sources).text()
+    _require_loads(text, output)
+    if not dry_run:
+        _write(output, text)
+    if as_json:
+        click.echo(json.dumps(_document(found, sources, output, text if dry_run else None)))
+    else:
+        _tell(found, sources, output, text if dry_run else None)
+
+
+def _write(output: Path, text: str) -> None:
+    from cdc_assets.files import files_at, replace_file
+
+    try:
+        replace_file(*files_at(str(output.absolute())), text.encode())
+    except OSError as error:
+        what = f"{output} cannot be written ({type(error).__name__})"
+        raise ConfigError(what, remedy="give --output FILE") from None
+
+
+def _found(brokers: str, said: dict[str, str], wanted: Sequence[str]) -> Found:
+    from pydantic import ValidationError
+
+    from cdc_assets.operate.services import Services
+    from cdc_assets.operate.starting import look_around, provisional
+
+    try:
+        config = provisional(brokers, {name: _value(value) for name, value in said.items()})
+    except ValidationError as error:
+        what = str(error.errors(include_url=False, include_input=False)[0]["msg"])
+        raise ConfigError(what, where="--kafka, --property") from None
+    return look_around(Services(config), wanted)
+
+
+def _value(text: str) -> object:
+    variable = text.removeprefix("env:")
+    return {"env": variable} if variable != text else text
+
+
+def _starter(
+    brokers: str, said: dict[str, str], name: str, sources: tuple[StarterSource, ...]
+) -> Starter:
+    from cdc_assets.config.starter import Starter
+
+    properties = tuple((key, _value(value)) for key, value in said.items())
+    return Starter(kafka=brokers, properties=properties, name=name, sources=sources)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        msg = "an option that is not NAME=VALUE"
+        raise ConfigError(msg, where="--property, --database", remedy="write NAME=VALUE")
+    return name, value
+
+
+def _dsns(databases: Sequence[str]) -> dict[str, str]:
+    from cdc_assets.operate.starting import KINDS
+
+    found = dict(map(_pair, databases))
+    for kind in found.keys() - {*KINDS.values()}:
+        what = f"{kind!r} is no kind of database whose catalog is read"
+        raise ConfigError(what, where="--database", remedy=f"one of {', '.join(KINDS.values())}")
+    for variable in found.values():
+        if not variable.isidentifier():
+            what = "--database takes the name of an environment variable, not a DSN"
+            raise ConfigError(what, remedy="such as --database postgres=SHOP_DSN")
+    return found
+
+
+def _with_database(
+    source: StarterSource, dsns: dict[str, str], *, is_asking: bool
+) -> StarterSource:
+    """The variable with the DSN, given or asked for; a commented one if nobody knows."""
+    kind = source.kind or (next(iter(dsns)) if len(dsns) == 1 else "")
+    variable = dsns.get(kind, "")
+    if kind and not variable and is_asking:
+        question = f"Variable with the DSN of {source.name} ({kind}), empty for none"
+        variable = click.prompt(question, default="", show_default=False)
+    return replace(source, kind=kind, variable=variable)
+
+
+def _require_loads(text: str, output: Path) -> None:
+    from cdc_assets.config.load import parse_config
+
+    parse_config(text, output.absolute())
+
+
+def _document(
+    found: Found, sources: Sequence[StarterSource], output: Path, text: str | None
+) -> dict[str, object]:
+    return {
+        "output": str(output),
+        "written": text is None,
+        **({"text": text} if text is not None else {}),
+        "sources": [
+            {
+                "name": each.name, "format": each.format, "topics": list(each.include),
+                "tables": list(each.tables), "database": each.kind or None,
+            }
+            for each in sources
+        ],
+        "other_topics": list(found.others),
+        "formats_not_tried": dict(found.unread),
+    }  # fmt: skip
+
+
+def _tell(found: Found, sources: Sequence[StarterSource], output: Path, text: str | None) -> None:
+    for each in sources:
+        click.echo(f"{each.name}: {len(each.tables)} tables as {each.format}", err=True)
+        if each.variable and not os.environ.get(each.variable):
+            click.echo(f"  set ${each.variable} before it is started", err=True)
+    if not sources:
+        click.echo("no topic holds changes yet: the file shows what a source looks like", err=True)
+    for name, why in found.unread.items():
+        click.echo(f"not tried: {name}: {why}", err=True)
+    if text is None:
+        click.echo(f"written: {output}; next: cdc-assets replicate --until-caught-up", err=True)
+    else:
+        click.echo(text, nl=False)

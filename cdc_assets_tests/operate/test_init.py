@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from cdc_assets.config import load_config
+from cdc_assets_tests.command import run_command
+from cdc_assets_tests.configuration import NOWHERE
+
+
+@pytest.mark.unit
+def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "replication.yaml").write_text("mine")
+    done = run_command(tmp_path, "init", "--kafka", NOWHERE)
+    assert done.returncode == 2
+    assert "--force" in done.stderr
+    assert (tmp_path / "replication.yaml").read_text() == "mine"
+
+
+@pytest.mark.unit
+def test_a_dsn_in_place_of_a_variable_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    done = run_command(
+        tmp_path, "init", "--kafka", NOWHERE, "--database", "postgres=postgresql://u:pw@h/db"
+    )
+    assert done.returncode == 2
+    assert "pw" not in done.stderr + done.stdout
+    assert not (tmp_path / "replication.yaml").exists()
+
+
+@pytest.fixture
+def produce(kafka_bootstrap: str) -> Iterator[Callable[[str, object], None]]:
+    servers = {"bootstrap.servers": kafka_bootstrap}
+    producer, admin, topics = Producer(servers), AdminClient(servers), set[str]()
+
+    def send(topic: str, value: object) -> None:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        topics.add(topic)
+        failed = list[object]()
+        producer.produce(
+            topic,
+            json.dumps(value).encode(),
+            key=b'{"id": 1}',
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+        assert producer.flush(30) == 0
+        assert not failed, failed[0]
+
+    yield send
+    for future in admin.delete_topics([*topics]).values():
+        future.result(30)
+
+
+def debezium(connector: str) -> object:
+    return {"before": None, "after": {"id": 1}, "op": "c", "ts_ms": 1,
+            "source": {"connector": connector, "db": "shop", "table": "orders"}}  # fmt: skip
+
+
+@pytest.mark.stack
+def test_topics_with_changes_become_sources_of_their_format_and_database(
+    tmp_path: Path, kafka_bootstrap: str, produce: Callable[[str, object], None]
+) -> None:
+    shop, cash, log = (f"{name}{uuid.uuid4().hex[:6]}" for name in ("shop", "cash", "log"))
+    produce(f"{shop}.public.orders", debezium("postgresql"))
+    produce(f"{shop}.public.items", debezium("postgresql"))
+    row = {"database": "till", "table": "sales", "type": "insert", "ts": 1, "data": {"id": 1}}
+    produce(f"{cash}.till.sales", {**row, "xid": 1, "commit": True})
+    produce(f"{log}.of.clicks", {"level": "info"})
+    arguments = ("--kafka", kafka_bootstrap, "--database", "postgres=SHOP_DSN", "--json")
+    only = [word for name in (shop, cash, log) for word in ("--source", name)]
+
+    shown = json.loads(run_command(tmp_path, "init", *arguments, *only, "--dry-run").stdout)
+    assert not (tmp_path / "replication.yaml").exists()
+    done = run_command(tmp_path, "init", *arguments, *only)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["other_topics"] == [f"{log}.of.clicks"]
+    assert (tmp_path / "replication.yaml").read_text() == shown["text"]
+
+    sources = load_config(tmp_path / "replication.yaml").sources
+    assert {name: each.format for name, each in sources.items()} == {
+        shop: "debezium-json", cash: "maxwell-json",
+    }  # fmt: skip
+    database = sources[shop].database
+    assert database is not None
+    assert database.kind == "postgres"
+    assert sources[shop].topics.matches(f"{shop}.public.orders")
+    assert "# public.items" in shown["text"]
