@@ -1,21 +1,36 @@
-"""The example project, outside of the package."""
+"""The example project, outside of the package, under `dagster dev`."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+import dagster as dg
 import pyarrow as pa
 import pytest
+import yaml
 
-from cdc_assets.config import load_config
-from cdc_assets_tests.lake_view import open_catalog
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets_tests import waiting
+from cdc_assets_tests.lake_view import open_catalog, read_rows
+from cdc_assets_tests.orchestration.test_table_run import TABLES, Tables
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dagster-project"
 DEFS = "src/shop_platform/defs"
+REPORT = dg.AssetKey("orders_report")
+
+until = partial(waiting.until, within_seconds=240, every_seconds=0.5)
 
 
 @pytest.mark.unit
@@ -33,9 +48,14 @@ def test_the_example_loads_as_it_is(tmp_path: Path) -> None:
         cwd=tmp_path, env={"PATH": "", "HOME": str(tmp_path), "PYTHONPATH": str(project / "src")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = {*done.stdout.split()}
-    assert {"orders_report", "conditions"} <= found
-    assert {"east_discover", "east_replicate", "west_discover", "west_replicate"} <= found
+    assert {
+        "orders_report",
+        "conditions",
+        "east_discover",
+        "east_replicate",
+        "west_discover",
+        "west_replicate",
+    } <= {*done.stdout.split()}
 
 
 @pytest.mark.unit
@@ -54,3 +74,100 @@ def test_the_report_counts_what_is_in_the_lake(
 
     result = import_module("shop_platform.defs.reports.assets").orders_report()
     assert result.metadata == {"orders": 2}
+
+
+@pytest.fixture
+def project(
+    stack_config: ReplicationConfig, kafka_bootstrap: str, spark_endpoint: SparkEndpoint,
+    tmp_path: Path,
+) -> Path:  # fmt: skip
+    """The example, on the tests' stack."""
+    assert kafka_bootstrap
+    assert spark_endpoint
+    assert stack_config.path is not None
+    made = Path(shutil.copytree(EXAMPLE, tmp_path / "project"))
+    home, platform = stack_config.path.parent, yaml.safe_load(stack_config.path.read_text())
+    lake = {
+        "catalog": {"type": "sql", "uri": f"sqlite:///{home}/lake/catalog.db"},
+        "warehouse": f"{home}/lake/warehouse",
+    }
+    for name in ("east", "west"):
+        file = made / DEFS / name / "replication.yaml"
+        kept = {"sources": yaml.safe_load(file.read_text())["sources"], "registry": "tables.json"}
+        ours = {**platform, "lake": lake, "home": str(home), **kept}
+        file.write_text(yaml.safe_dump(ours))
+    return made
+
+
+@pytest.fixture
+def dagster_dev(project: Path) -> Iterator[dg.DagsterInstance]:
+    port = pick_free_ports().connect
+    own = {"CDC_ASSETS_CONFIG"}
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in own},
+        "DAGSTER_HOME": str(project), "PYTHONPATH": str(project / "src"),
+        "CDC_ASSETS_WEBSERVER": f"http://127.0.0.1:{port}",
+    }  # fmt: skip
+    command = ["-m", "dagster", "dev", "-m", "shop_platform.definitions", "-h", "127.0.0.1"]
+    with (project / "dagster.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, *command, "-p", str(port)],
+            cwd=project.parent, env=environment, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        with dg.DagsterInstance.from_config(str(project)) as instance:
+            yield instance
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+
+@pytest.mark.stack
+def test_two_replications_make_their_tables_and_what_depends_on_one_runs(
+    project: Path, stack_config: ReplicationConfig, dagster_dev: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    def unused() -> None:
+        msg = "runs open sessions of their own"
+        raise AssertionError(msg)
+
+    sides = {}
+    for name in ("east", "west"):
+        sides[name] = made = Tables(stack_config, unused, tmp_path, {"tables": TABLES}, name)
+        made.create_topic("public.orders")
+        made.change("orders", "c", 1, datetime.now(UTC))
+    configs = {name: load_config(project / DEFS / name / "replication.yaml") for name in sides}
+
+    def ids(name: str) -> set[object]:
+        target = LakeName(f"{name}_public", "orders")
+        return {row["id"] for row in read_rows(configs[name], target)}
+
+    try:
+        for name in sides:
+            until(lambda name=name: ids(name) == {1}, f"the table of {name} is made")
+            assert told(dagster_dev, dg.AssetKey(["lake", name, "public", "orders"]))
+        until(reported(dagster_dev, 1), "the report counted one order")
+        sides["east"].change("orders", "c", 2, datetime.now(UTC))
+        until(reported(dagster_dev, 2), "the report counted two")
+        assert ids("west") == {1}
+    except AssertionError:
+        print((project / "dagster.log").read_text()[-20_000:])
+        raise
+
+
+def told(instance: dg.DagsterInstance, key: dg.AssetKey) -> bool:
+    """Whether its run said so, by the key that the translation gave it."""
+    until(lambda: instance.get_latest_materialization_event(key), f"{key} is materialized")
+    return True
+
+
+def reported(instance: dg.DagsterInstance, count: int) -> Callable[[], bool]:
+    def look() -> bool:
+        event = instance.get_latest_materialization_event(REPORT)
+        found = event.asset_materialization if event else None
+        return found is not None and found.metadata["orders"].value == count
+
+    return look
