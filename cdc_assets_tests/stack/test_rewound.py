@@ -30,6 +30,7 @@ INLINE = {"value.converter.schemas.enable": "true", "key.converter.schemas.enabl
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500 + 60 * TIMES)]
 
 
+@profiles.in_soak
 def test_tables_that_go_back_under_load_equal_their_source_twice(
     stack: LocalStack, stack_config: ReplicationConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
