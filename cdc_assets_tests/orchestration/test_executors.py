@@ -14,7 +14,7 @@ from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.orchestration.keys import TAG_ALIVE, TAG_MODE, TAIL, table_key
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.orchestration import executors
-from cdc_assets_tests.orchestration.test_table_run import TABLES, Tables
+from cdc_assets_tests.orchestration.test_table_run import TABLES, Tables, no_session
 from cdc_assets_tests.waiting import roomy_hour
 
 pytestmark = pytest.mark.stack
@@ -30,11 +30,7 @@ def made(
     assert kafka_bootstrap
     assert spark_endpoint
 
-    def unused() -> None:
-        msg = "runs open sessions of their own"
-        raise AssertionError(msg)
-
-    return Tables(stack_config, unused, tmp_path, {"tables": TABLES})
+    return Tables(stack_config, no_session, tmp_path, {"tables": TABLES})
 
 
 @pytest.mark.parametrize("job", [executors.multiprocess, executors.in_process])

@@ -4,6 +4,7 @@ import json
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import dagster as dg
 import pytest
@@ -80,6 +81,12 @@ class Tables(Pipeline):
         )  # fmt: skip
 
 
+def no_session() -> NoReturn:
+    """In the place of a session for what must not need one."""
+    msg = "runs open sessions of their own"
+    raise AssertionError(msg)
+
+
 @pytest.fixture
 def tables(
     stack_config: ReplicationConfig,
@@ -90,11 +97,9 @@ def tables(
     assert kafka_bootstrap
     assert spark_endpoint
 
-    def unused() -> None:
-        msg = "runs open sessions of their own"
-        raise AssertionError(msg)
-
-    return Tables(stack_config, unused, tmp_path, {"tables": TABLES, "batch": {"max_records": 3}})
+    return Tables(
+        stack_config, no_session, tmp_path, {"tables": TABLES, "batch": {"max_records": 3}}
+    )
 
 
 NOW = datetime.now(UTC)
