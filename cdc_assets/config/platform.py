@@ -127,7 +127,8 @@ class RunsConfig(Strict):
         look_seconds: how often Kafka is asked whether there is more.
         every_seconds: a table has one turn in so many seconds at most, as each turn costs about
             as much whether it merges one change or a thousand.
-        many_changes: so many that wait are merged without that delay.
+        many_changes: so many that wait are merged without that delay: from some ten thousand on
+            it is the changes that a batch takes its time for, and no more the batch.
         retry_hours: how long a table is tried again by itself that fails for what may pass, such as
             a part that does not answer; with 0 for ever.
     """
@@ -136,7 +137,7 @@ class RunsConfig(Strict):
     most_seconds: float = Field(default=900, ge=0)
     look_seconds: float = Field(default=1, gt=0)
     every_seconds: float = Field(default=6, ge=0)
-    many_changes: int = Field(default=100, ge=1)
+    many_changes: int = Field(default=10_000, ge=1)
     retry_hours: float = Field(default=24, ge=0)
 
     @property
