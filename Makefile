@@ -83,7 +83,7 @@ else ifdef STACK
 	  cdc_assets_tests/merge/test_statements.py \
 	  cdc_assets_tests/merge/test_statements_among_rows.py \
 	  cdc_assets_tests/merge/test_renamed.py cdc_assets_tests/merge/test_dropped.py \
-	  cdc_assets_tests/elsewhere/test_cluster.py \
+	  cdc_assets_tests/elsewhere/test_cluster.py cdc_assets_tests/orchestration/test_executors.py \
 	  cdc_assets_tests/merge/test_generated_rows_evolution.py cdc_assets_tests/merge/test_upkeep.py \
 	  cdc_assets_tests/merge/test_changelog.py cdc_assets_tests/stack/test_changelog_truth.py \
 	  $(PYTEST_ARGS)

@@ -179,9 +179,9 @@ def replies(world: World, rng: random.Random) -> None:
         front.plan = Plan(lost=lost)
 
 
-VICTIMS = (worker, replies, server)
+VICTIMS = (replies, server)
 if profiles.is_soak():
-    VICTIMS = (*VICTIMS, executor, run) * TIMES
+    VICTIMS = (worker, *VICTIMS, executor, run) * TIMES
 
 
 class at_work:

@@ -15,6 +15,7 @@ from cdc_assets.orchestration.keys import TAG_ALIVE, TAG_MODE, TAIL, table_key
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.orchestration import executors
 from cdc_assets_tests.orchestration.test_table_run import TABLES, Tables, no_session
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import roomy_hour
 
 pytestmark = pytest.mark.stack
@@ -33,7 +34,9 @@ def made(
     return Tables(stack_config, no_session, tmp_path, {"tables": TABLES})
 
 
-@pytest.mark.parametrize("job", [executors.multiprocess, executors.in_process])
+@pytest.mark.parametrize(
+    "job", [executors.multiprocess, pytest.param(executors.in_process, marks=profiles.in_soak)]
+)
 def test_tables_of_one_run_are_merged_by_the_projects_executor(
     job: Callable[[], dg.JobDefinition], made: Tables, instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
