@@ -148,11 +148,16 @@ def plan(table: str | None) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--abandon", is_flag=True, help="Drop what was built so far.")
 @click.option("--forget", is_flag=True, help="Let go of what earlier rebuilds have replaced.")
+@click.option(
+    "--verify/--no-verify", default=True, show_default=True,
+    help="Compare it with its source in the end, where that has a database.",
+)  # fmt: skip
 def rebuild(table: str, **wishes: bool) -> None:
     """Build TABLE anew beside the old one and swap it in at once.
 
     Readers see a whole table throughout. May be interrupted and run again; the old rows are
-    kept, as a tag, until --forget. Exits with 1 while it waits for a snapshot.
+    kept, as a tag, until --forget. Exits with 1 while it waits for a snapshot, and if what was
+    built differs from its source.
     """
     from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+import re
+from datetime import timedelta
+from typing import Annotated, Final
 
-from cdc_assets.config.strict import Strict
+from pydantic import BeforeValidator, Field, field_validator
+
+from cdc_assets.changes.cron import Cron
+from cdc_assets.changes.names import TableName
+from cdc_assets.config.strict import Strict, refuse, require_pattern
+
+OFF: Final = "off"
+Patterns = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+def _off(said: object) -> object:
+    """YAML reads ``off`` as false."""
+    return OFF if said is False else said
 
 
 class VerifyConfig(Strict):
@@ -21,6 +35,11 @@ class VerifyConfig(Strict):
         slot: the connector's, in PostgreSQL; None for all of its database.
         nudge: write a logical message to PostgreSQL's log, so that a connector at rest tells how
             far it is.
+        schedule: when the check `matches_source` may begin by itself: a cron expression, in UTC;
+            ``off`` for never.
+        every_hours: the check compares a table once in so many hours at most. Each time of the
+            schedule takes its share of the tables.
+        tables: those that it compares by itself: regular expressions over ``schema.table``.
     """
 
     bucket_rows: int = Field(default=1_000, ge=10)
@@ -32,3 +51,39 @@ class VerifyConfig(Strict):
     most_keys: int = Field(default=10_000, ge=1)
     slot: str | None = Field(default=None, min_length=1)
     nudge: bool = False
+    schedule: Annotated[str, BeforeValidator(_off)] = "*/30 * * * *"
+    every_hours: float = Field(default=24, gt=0, le=31 * 24)
+    tables: Patterns = (".*",)
+
+    @field_validator("schedule")
+    @classmethod
+    def _is_cron(cls, text: str) -> str:
+        if text == OFF:
+            return text
+        try:
+            Cron.parse(text)
+        except ValueError as error:
+            what = f"{text!r} is no cron expression: {error}"
+            raise refuse(what, "write '*/30 * * * *', '0 1-5 * * *', or off") from error
+        return text
+
+    @field_validator("tables")
+    @classmethod
+    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            require_pattern(pattern, r"write 'public\..*', for example")
+        return patterns
+
+    @property
+    def cron(self) -> Cron | None:
+        """`schedule`; None for off."""
+        return None if self.schedule == OFF else Cron.parse(self.schedule)
+
+    @property
+    def every(self) -> timedelta:
+        """`every_hours`."""
+        return timedelta(hours=self.every_hours)
+
+    def compares(self, table: TableName) -> bool:
+        """Whether the check compares a table by itself."""
+        return any(re.fullmatch(each, table.qualified) for each in self.tables)

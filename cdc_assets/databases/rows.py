@@ -59,6 +59,10 @@ class SourceRows(Protocol):
         """Whether the database finds a range of keys without reading the whole table."""
         ...
 
+    def place(self) -> str:
+        """The end of its log: whatever was read before lies before it."""
+        ...
+
     def sums(self, within: Range) -> Mapping[int, Sum]:
         """Count and checksum of each bucket that has rows."""
         ...

@@ -14,7 +14,7 @@ from cdc_assets.operate.assess.look import Depth, assess
 from cdc_assets.operate.discovery import discover, find_table, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import checks
-from cdc_assets.orchestration.keys import CHECK_ASSESSED, named, table_key
+from cdc_assets.orchestration.keys import CHECK_ASSESSED, named, steps_apart, table_key
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import Registry, TableEntry
 
@@ -26,8 +26,13 @@ def assessed_checks(
     config: ReplicationConfig, entries: Sequence[TableEntry]
 ) -> Sequence[dg.AssetChecksDefinition]:
     """The check of all tables: one step, which looks at those that were chosen."""
-    if not entries:
-        return ()
+    steps = steps_apart(config, entries, CHECK_ASSESSED)
+    return [_step(config, f"assess{f'_{n}' if n else ''}", each) for n, each in enumerate(steps)]
+
+
+def _step(
+    config: ReplicationConfig, name: str, entries: Sequence[TableEntry]
+) -> dg.AssetChecksDefinition:
     specs = [
         dg.AssetCheckSpec(
             CHECK_ASSESSED,
@@ -37,7 +42,7 @@ def assessed_checks(
         for entry in entries
     ]
 
-    @dg.multi_asset_check(name=named(config, "assess"), specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=named(config, name), specs=specs, can_subset=True)
     def look(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         chosen = {key.asset_key for key in context.selected_asset_check_keys}
         mine = [each for each in entries if table_key(config, each) in chosen]
@@ -45,7 +50,7 @@ def assessed_checks(
             each.result() for each in verdicts(config, mine, look_now(Services(config), mine))
         )
 
-    return (look,)
+    return look
 
 
 def verdicts(

@@ -16,6 +16,7 @@ from cdc_assets.orchestration.external import external_specs
 from cdc_assets.orchestration.jobs import housekeeping_schedule
 from cdc_assets.orchestration.keys import spark_key, table_key
 from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
+from cdc_assets.orchestration.matching import matches_checks
 from cdc_assets.orchestration.mount import Mount, mount_of
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job
@@ -32,6 +33,7 @@ from cdc_assets.orchestration.sensors import (
 from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.orchestration.steering import STEERING_JOBS
 from cdc_assets.orchestration.translator import TableProps, Translator
+from cdc_assets.orchestration.verify_schedules import verify_schedules
 from cdc_assets.registry import Registry, TableEntry
 
 Made = TypeVar("Made")
@@ -68,9 +70,12 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
             *(maintenance_asset(config, each) for each in by_target(entries)),
             *external_specs(config, entries),
         ],
-        asset_checks=assessed_checks(config, entries),
+        asset_checks=[*assessed_checks(config, entries), *matches_checks(config, registry)],
         sensors=[make(config, registry) for make in SENSORS],
-        schedules=[make(config, registry) for make in SCHEDULES],
+        schedules=[
+            *(make(config, registry) for make in SCHEDULES),
+            *verify_schedules(config, registry),
+        ],
         jobs=[make(config, registry) for make in JOBS],
         resources={spark_key(config): spark_resource(config)},
         executor=None if mount_of(config) else side_by_side,

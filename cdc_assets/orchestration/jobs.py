@@ -21,6 +21,7 @@ from cdc_assets.orchestration.keys import (
     TAG_MODE,
     TAG_REPLICATION,
     TAIL,
+    VERIFY,
     mode_tags,
     named,
 )
@@ -75,7 +76,7 @@ def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") ->
         name: only runs of the replication of this name; those of all if it has none.
     """
     tags = {
-        TAG_MODE: [TAIL, MAINTENANCE, HOUSEKEEPING],
+        TAG_MODE: [TAIL, MAINTENANCE, HOUSEKEEPING, VERIFY],
         **({TAG_REPLICATION: name} if name else {}),
     }
     ages = ((SUCCEEDED, retention.succeeded_hours), (FAILED, retention.failed_hours))

@@ -19,6 +19,7 @@ CHECK_OFFSETS: Final = "offsets_contiguous"
 CHECK_SLO: Final = "replication_slo"
 CHECK_SCHEMA: Final = "schema_in_sync"
 CHECK_ASSESSED: Final = "assessed"
+CHECK_MATCHES: Final = "matches_source"
 
 SPARK: Final = "pyspark"
 """The resource of a replication without a name: dagster-pyspark's own key. See `spark_key`."""
@@ -27,13 +28,17 @@ TAG_TABLE: Final = "cdc/table"
 """On each run that a sensor or command starts: the tables, joined by spaces."""
 
 TAG_MODE: Final = "cdc/mode"
-"""``tail``, ``replay``, ``maintenance`` or ``housekeeping``, on runs whose intention is known."""
+"""``tail``, ``replay``, ``maintenance``, ``housekeeping`` or ``verify``, on runs whose intention is
+known."""
 
 TAG_TOPIC: Final = "cdc/topic"
 """On each table's op: where its changes lie. Tables of one topic share its reading in a run."""
 
 TAG_REPLICATION: Final = "cdc/replication"
 """On each run that a sensor or command starts: the replication's name, if it has one."""
+
+TAG_SOURCE: Final = "cdc/source"
+"""On a run that compares tables of one source."""
 
 TAG_HAND_OVER: Final = "cdc/hand_over"
 """On a run that stays, once it has to make room for another."""
@@ -56,6 +61,7 @@ TAIL: Final = "tail"
 REPLAY: Final = "replay"
 MAINTENANCE: Final = "maintenance"
 HOUSEKEEPING: Final = "housekeeping"
+VERIFY: Final = "verify"
 
 TAG_BACKLOG: Final = "cdc/backlog"
 """On runs that work off one table's backlog: they may not take all the slots."""
@@ -157,3 +163,20 @@ def topic_tag(entry: TableEntry) -> str:
 def tables_tag(entries: tuple[TableEntry, ...]) -> str:
     """The value of `TAG_TABLE`."""
     return " ".join(str(entry.table) for entry in entries)
+
+
+def steps_apart(
+    config: ReplicationConfig, entries: Sequence[TableEntry], check: str
+) -> list[tuple[TableEntry, ...]]:
+    """Tables by the step that has their checks: nearly always one.
+
+    Dagster makes the names of a step's outputs of asset keys, and some keys have one name.
+    """
+    steps = list[dict[str, TableEntry]]()
+    for entry in entries:
+        name = dg.AssetCheckSpec(check, asset=table_key(config, entry)).get_python_identifier()
+        step = next((each for each in steps if name not in each), None)
+        if step is None:
+            steps.append(step := {})
+        step[name] = entry
+    return [tuple(each.values()) for each in steps]

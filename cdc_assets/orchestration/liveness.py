@@ -36,7 +36,9 @@ _holding = threading.Lock()
 
 @contextmanager
 def at_work(
-    context: dg.AssetExecutionContext, config: ReplicationConfig, spark: ReplicationSpark
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
+    config: ReplicationConfig,
+    spark: ReplicationSpark,
 ) -> Iterator[None]:
     """Show that a run lives, while a step of it is at work here."""
     if spark.is_side_by_side:  # then this process is the whole run

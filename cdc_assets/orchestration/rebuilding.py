@@ -14,7 +14,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConflictError
 from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.rebuilt import matches_after_rebuild
+from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Wish:
         dry_run: only say what would be done.
         abandon: drop what was built so far.
         forget: let go of what earlier rebuilds have replaced.
+        verify: compare the table with its source, once it is built.
     """
 
     from_snapshot: bool = False
@@ -41,13 +43,15 @@ class Wish:
     dry_run: bool = False
     abandon: bool = False
     forget: bool = False
+    verify: bool = True
 
 
 def run_rebuild(config: ReplicationConfig, table: str, wish: Wish) -> bool:
     """Does it, or goes on with what was begun, and says what it does.
 
     Returns:
-        Whether the table is as was asked for; False if it waits for a snapshot.
+        Whether the table is as was asked for; False if it waits for a snapshot, or differs from its
+        source.
 
     Raises:
         CdcError: if the table is not there, or cannot be built; the old one stays as it is.
@@ -60,11 +64,21 @@ def run_rebuild(config: ReplicationConfig, table: str, wish: Wish) -> bool:
     try:
         rebuild = Rebuild(config, spark.session, entry, f"rebuild-{uuid.uuid4()}", services.clock)
         done = _Rebuilding(entry, rebuild, wish, Console(), services).run()
+        if done and not (wish.dry_run or wish.abandon or wish.forget):
+            services.failures.clear(entry.table)
+            done = not wish.verify or _matches(services, entry, spark)
     finally:
         spark.forget()
-    if done and not (wish.dry_run or wish.abandon or wish.forget):
-        services.failures.clear(entry.table)
     return done
+
+
+def _matches(services: Services, entry: TableEntry, spark: ReplicationSpark) -> bool:
+    out = Console()
+
+    def say(words: str) -> None:
+        out.print(f"{entry.table}: {words}", highlight=False, markup=False, soft_wrap=True)
+
+    return matches_after_rebuild(services, entry, spark, say)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from cdc_assets.orchestration.keys import (
     TAG_TOPIC,
     TAIL,
     UNFINISHED,
+    VERIFY,
 )
 from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.turns import Stay, Turns
@@ -80,12 +81,14 @@ def gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether a run has to end for another's sake.
 
     It was told to hand over, or another run waits that a person has started. One that needs none
-    of its tables may still wait for its place among the runs.
+    of its tables may still wait for its place among the runs. A run that compares tables can wait.
     """
     for other in instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED))):
         if other.run_id == run.run_id:
             if TAG_HAND_OVER in other.tags:
                 return True
+        elif other.tags.get(TAG_MODE) == VERIFY:
+            continue
         elif other.status is dg.DagsterRunStatus.QUEUED or _share(run, other):
             return True
     return False

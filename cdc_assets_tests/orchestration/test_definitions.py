@@ -14,7 +14,13 @@ from cdc_assets.cli import CONFIG_VARIABLE
 from cdc_assets.definitions import defs
 from cdc_assets.errors import ConfigError
 from cdc_assets.orchestration import build_definitions
-from cdc_assets.orchestration.keys import MAINTENANCE, op_name, pool_name
+from cdc_assets.orchestration.keys import (
+    CHECK_ASSESSED,
+    CHECK_MATCHES,
+    MAINTENANCE,
+    op_name,
+    pool_name,
+)
 from cdc_assets_tests.world import registry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -93,7 +99,11 @@ def test_table_names_that_look_alike_get_ops_of_their_own(
     config = write_config(tmp_path)
     tables = [TableName("shop", "public", name) for name in names]
 
-    dg.Definitions.validate_loadable(build_definitions(config, registry_of(config, *names)))
+    definitions = build_definitions(config, registry_of(config, *names))
+    dg.Definitions.validate_loadable(definitions)
+    checked = definitions.resolve_asset_graph().asset_check_keys
+    assert len({key for key in checked if key.name == CHECK_ASSESSED}) == 2
+    assert len({key for key in checked if key.name == CHECK_MATCHES}) == 2
     assert len({op_name(config, table) for table in tables}) == 2
     assert len({pool_name(config, each) for each in registry_of(config, *names)}) == 2
 

@@ -55,6 +55,7 @@ _SETTINGS: Final = {
 }
 """As the connector's values are written. With row security a part of the rows would be hidden."""
 
+_PLACE: Final = "SELECT pg_current_wal_insert_lsn()::text"
 _DELIVERED: Final = """
 SELECT slot_name::text, coalesce(confirmed_flush_lsn >= %(until)s::pg_lsn, false)
 FROM pg_replication_slots
@@ -118,6 +119,10 @@ class PostgresRows:
     def is_ordered(self) -> bool:
         """See `SourceRows`."""
         return bool(self._key) and is_indexed(self._key[0])
+
+    def place(self) -> str:
+        """See `SourceRows`."""
+        return str(self._asked(_PLACE, [])[0][0])
 
     def sums(self, within: Range) -> Mapping[int, Sum]:
         """See `SourceRows`."""
@@ -263,9 +268,7 @@ class PostgresRows:
         """And a place after all commits that the transaction's snapshot shows."""
         try:
             with self._connection.transaction():
-                here = self._connection.execute(
-                    "SELECT pg_current_wal_insert_lsn()::text"
-                ).fetchone()
+                here = self._connection.execute(_PLACE).fetchone()
                 rows = self._connection.execute(statement.encode(), given).fetchall()
         except psycopg.Error as error:
             raise self._failure(error) from None

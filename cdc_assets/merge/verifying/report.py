@@ -16,6 +16,21 @@ NAMED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """Where both sides were when they were compared last.
+
+    Attributes:
+        source: a place in the database's log; everything that is said lies before it.
+        lake: next-to-read offsets of the table's newest publish then, as JSON.
+        snapshot_id: of the lake table.
+    """
+
+    source: str = ""
+    lake: str = ""
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Of one table.
 
@@ -30,6 +45,9 @@ class Report:
         left_out: columns that were not compared.
         repaired: how many keys were put right; ``unrepaired`` are differences that cannot be.
         seconds: by step.
+        position: where both sides were.
+        is_busy: what was not judged changed each time that it was looked at, no more: the lake has
+            merged newer values of it since.
     """
 
     table: TableName
@@ -44,6 +62,8 @@ class Report:
     repaired: int = 0
     unrepaired: int = 0
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    position: Position = Position()
+    is_busy: bool = False
 
     @property
     def differs(self) -> bool:
@@ -60,12 +80,17 @@ class Report:
         """How many keys differ in which way."""
         return dict(Counter(each.kind.value for each in self.differences))
 
-    def words(self) -> list[str]:
-        """For people, most important first."""
+    def words(self, *, keys: bool = True) -> list[str]:
+        """For people, most important first.
+
+        Args:
+            keys: whether those that differ are named, which shows values of key columns.
+        """
         said = [self._verdict()]
-        said += [self._named(each) for each in self.differences[:NAMED]]
-        if len(self.differences) > NAMED:
-            said.append(f"{len(self.differences) - NAMED} keys more")
+        if keys:
+            said += [self._named(each) for each in self.differences[:NAMED]]
+            if len(self.differences) > NAMED:
+                said.append(f"{len(self.differences) - NAMED} keys more")
         if self.sums is not None:
             said.append(
                 f"{self.sums[0].count} rows in the source, {self.sums[1].count} in the lake; a "
@@ -125,6 +150,10 @@ class Report:
             "columns_not_compared": {each.name: each.why for each in self.left_out},
             "repaired": self.repaired,
             "not_repaired": self.unrepaired,
+            "position": {
+                "source": self.position.source, "lake": self.position.lake,
+                "snapshot_id": self.position.snapshot_id,
+            },
             "seconds": {name: round(spent, 3) for name, spent in self.seconds.items()},
         }  # fmt: skip
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,16 +25,17 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.databases.rows import Access, SourceRows, rows_of
-from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.errors import ConfigError, ConflictError, TerminalError
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.replicate import utc_now
+from cdc_assets.merge.plan.result import Waiting
+from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.merge.verifying.judging import Difference, judge
 from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
 from cdc_assets.merge.verifying.narrowing import Say, Sizes, doubts
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.repair import Lakes, Repair, Wanted, highest_of
-from cdc_assets.merge.verifying.report import Report
+from cdc_assets.merge.verifying.report import Position, Report
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key, Sum
 
@@ -65,6 +67,7 @@ class Verification:
         run_id: recorded with what is put right.
         say: told of progress.
         clock: wall clock.
+        merges: merge what the lake lacks itself, where nobody else does meanwhile.
     """
 
     def __init__(
@@ -75,9 +78,12 @@ class Verification:
         *,
         say: Say = lambda _: None,
         clock: Callable[[], datetime] = utc_now,
+        merges: bool = False,
     ) -> None:
         connections = Connections.of(config)
         self._config = config
+        own = Replicator(config, spark, clock=clock, connections=connections)
+        self._replicator = own if merges else None
         self._lake = connections.lake
         self._attempts = Attempts(config, connections, spark, clock)
         self._run_id = run_id
@@ -190,6 +196,9 @@ class Verification:
             left = state.published.offsets.ranges_to(log) if state and state.published else None
             if left is not None and not sum(each.length for each in left):
                 return ""
+            if self._replicator is not None and time.monotonic() < ends:
+                self._merge(self._replicator, entry, ends - time.monotonic())
+                continue
             if time.monotonic() >= ends:
                 unmerged = " ".join(map(str, left or ()))
                 return (
@@ -197,6 +206,13 @@ class Verification:
                     "cdc-assets replicate, or the daemon, beside it"
                 )
             time.sleep(_POLL_SECONDS)
+
+    def _merge(self, replicator: Replicator, entry: TableEntry, seconds: float) -> None:
+        done = replicator.drain(entry, window=None, run_id=self._run_id, budget_seconds=seconds)
+        with suppress(ConflictError):  # another writer came first, and is looked at next
+            waits = any(isinstance(each, Waiting) for each in done)
+            if waits:
+                time.sleep(_POLL_SECONDS)
 
 
 class _Table:
@@ -210,6 +226,7 @@ class _Table:
         self._source = source
         self._said = said
         self._pace = Pace(said.rows_per_second)
+        self._until = ""
 
     # ── with a key ───────────────────────────────────────────────────────────────────────
 
@@ -218,6 +235,7 @@ class _Table:
         sizes = Sizes(said.bucket_rows, said.chunk_rows, said.most_keys)
         found = doubts(self._source, self._head, sizes, self._pace, self._of.say)
         settled = self._settled(found.keys) if found.keys else Settled((), 0, "")
+        position = self._position(self._of.plan(self._entry))
         repaired = unrepaired = 0
         not_judged, why = settled.not_judged, settled.why
         if repair and settled.wanted:
@@ -236,7 +254,15 @@ class _Table:
             repaired=repaired,
             unrepaired=unrepaired,
             seconds=self._pace.seconds,
+            position=position,
+            is_busy=why == _CHANGING,
         )
+
+    def _position(self, plan: BatchPlan) -> Position:
+        """The place that was judged at; where nothing was in doubt, the present one."""
+        offsets = plan.published.offsets.to_json() if plan.published else ""
+        head = plan.state.snapshot_id if plan.state else None
+        return Position(self._until or self._source.place(), offsets, head)
 
     def _settled(self, keys: Sequence[Key]) -> Settled:
         """Judge keys, again and again as long as they change."""
@@ -252,6 +278,7 @@ class _Table:
                 return Settled(tuple(wanted), len(left), why)
             with self._pace.step("source: keys"):
                 found = [self._source.found(some) for some in _some(left)]
+                self._until = found[-1].until
             with self._pace.step("wait for the lake"):
                 why = self._of.caught_up(self._entry, self._source, found[-1].until)
             if why:
@@ -288,26 +315,29 @@ class _Table:
                 why = self._of.is_over(self._entry, self._source, self._source.moment())
             with self._pace.step("source: checksums"):
                 until, here = self._source.total()
+                self._until = until
             with self._pace.step("lake: checksums"):
                 there = self._of.rows_at(plan, self._source.comparison).total()
             if here == there:
-                return self._of_counts(here)
+                return self._of_counts(plan, here)
             with self._pace.step("wait for the lake"):
                 why = why or self._of.caught_up(self._entry, self._source, until)
             if why:
-                return self._of_counts(here, not_judged=1, why=why)
+                return self._of_counts(plan, here, not_judged=1, why=why)
             after = self._of.plan(self._entry)
             with self._pace.step("lake: checksums"):
                 there = self._of.rows_at(after, self._source.comparison).total()
             if here == there:
-                return self._of_counts(here)
+                return self._of_counts(after, here)
             if _offsets(plan) == _offsets(after):
-                return self._of_counts(here, sums=(here, there))
+                return self._of_counts(after, here, sums=(here, there))
             self._of.say("rows changed meanwhile: looking again")
-        return self._of_counts(here, not_judged=1, why=_CHANGING)
+        plan = self._of.plan(self._entry)
+        return self._of_counts(plan, here, not_judged=1, why=_CHANGING)
 
     def _of_counts(
         self,
+        plan: BatchPlan,
         here: Sum,
         *,
         sums: tuple[Sum, Sum] | None = None,
@@ -323,6 +353,7 @@ class _Table:
             why=why,
             left_out=self._source.comparison.left_out,
             seconds=self._pace.seconds,
+            position=self._position(plan),
         )
 
 

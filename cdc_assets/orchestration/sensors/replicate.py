@@ -31,6 +31,7 @@ from cdc_assets.orchestration.keys import (
     TAG_PROCESS,
     TAIL,
     UNFINISHED,
+    VERIFY,
     maintenance_key,
     named,
     run_tags,
@@ -104,7 +105,15 @@ def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]
     limit = queue.max_concurrent_runs if queue else RUNS_IF_UNLIMITED
     limit = limit if limit > 0 else RUNS_IF_UNLIMITED
     backlogs = sum(TAG_BACKLOG in run.tags for run in unfinished)
-    return Slots(limit - len(unfinished), max(1, limit - 1) - backlogs)
+    comparing = sum(run.tags.get(TAG_MODE) == VERIFY for run in unfinished)
+    waiting = sum(_waits_to_compare(run) for run in unfinished)
+    free = limit - (len(unfinished) - waiting)
+    return Slots(free, max(1, limit - 1 - (comparing - waiting)) - backlogs)
+
+
+def _waits_to_compare(run: dg.DagsterRun) -> bool:
+    """Whether a run that compares tables has no place yet: merging comes before it."""
+    return run.tags.get(TAG_MODE) == VERIFY and run.status is dg.DagsterRunStatus.QUEUED
 
 
 def recent(
@@ -127,7 +136,14 @@ def recent(
 
 
 def ask_for_room(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]) -> None:
-    """Let the oldest run that stays end, as others wait for a run: its tables join them."""
+    """Let the oldest run that stays end, as others wait for a run: its tables join them.
+
+    So do runs that compare tables, after the table that they are at.
+    """
+    for run in unfinished:
+        compares = run.tags.get(TAG_MODE) == VERIFY and run.status is dg.DagsterRunStatus.STARTED
+        if compares and TAG_HAND_OVER not in run.tags:
+            instance.add_run_tags(run.run_id, {TAG_HAND_OVER: "true"})
     staying = [
         run
         for run in unfinished

@@ -1,0 +1,254 @@
+"""The check `matches_source` of each table: `cdc-assets verify`, as a step of its own.
+
+It merges nothing and holds nobody up: it has neither the table's pool nor a part in its runs, but
+for backfills, after which it compares what they have merged again. What differs is red. What could
+not be compared says so, and is not: a table that is paused, that is not in the lake yet, a source
+that does not answer.
+"""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+
+from cdc_assets.changes.mode import Mode
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.states import held_words
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.checks import ERROR, WARN, Verdict
+from cdc_assets.orchestration.failing import message_of
+from cdc_assets.orchestration.keys import (
+    CHECK_MATCHES,
+    VERIFY,
+    named,
+    spark_key,
+    steps_apart,
+    table_key,
+)
+from cdc_assets.orchestration.staying import gives_way
+from cdc_assets.orchestration.table_run import Intention, intention_of
+from cdc_assets.registry import Registry, TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.merge.verifying.report import Report
+    from cdc_assets.orchestration.resources import ReplicationSpark
+
+NOT_COMPARED: Final = "not compared: "
+COLUMNS_NAMED: Final = 50
+
+Tell = Callable[[str], None]
+
+
+def comparable(config: ReplicationConfig, registry: Registry) -> dict[str, tuple[TableEntry, ...]]:
+    """By source, the tables that have the check: mirrors of tables of a database that is named."""
+    found = dict[str, list[TableEntry]]()
+    for entry in replicated(config, registry):
+        if is_comparable(config, entry):
+            found.setdefault(entry.table.source, []).append(entry)
+    return {source: tuple(entries) for source, entries in found.items()}
+
+
+def is_comparable(config: ReplicationConfig, entry: TableEntry) -> bool:
+    """Whether a table has a source that can be asked, and the source's rows."""
+    source = config.source(entry.table.source)
+    return source.database is not None and source.mode_of(entry.table) is Mode.MIRROR
+
+
+def check_of(config: ReplicationConfig, entry: TableEntry) -> dg.AssetCheckKey:
+    """The check of one table."""
+    return dg.AssetCheckKey(table_key(config, entry), CHECK_MATCHES)
+
+
+def matches_checks(
+    config: ReplicationConfig, registry: Registry
+) -> Sequence[dg.AssetChecksDefinition]:
+    """For each source one step, which compares the tables that were chosen one after the other."""
+    return [
+        _checks_of(config, f"compare_{source}{f'_{n}' if n else ''}", step)
+        for source, entries in comparable(config, registry).items()
+        for n, step in enumerate(steps_apart(config, entries, CHECK_MATCHES))
+    ]
+
+
+def _checks_of(
+    config: ReplicationConfig, name: str, entries: Sequence[TableEntry]
+) -> dg.AssetChecksDefinition:
+    spark = spark_key(config)
+    specs = [
+        dg.AssetCheckSpec(
+            CHECK_MATCHES,
+            asset=table_key(config, entry),
+            description="Its rows are those of the source's table: `cdc-assets verify`.",
+        )
+        for entry in entries
+    ]
+
+    @dg.multi_asset_check(
+        name=named(config, name),
+        specs=specs,
+        can_subset=True,
+        pool=named(config, VERIFY),
+        required_resource_keys={spark},
+    )
+    def compare(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        chosen = {key.asset_key for key in context.selected_asset_check_keys}
+        mine = [each for each in entries if table_key(config, each) in chosen]
+        session = getattr(context.resources, spark)
+        with liveness.at_work(context, config, session):
+            yield from _Comparing(context, config, session).results(mine)
+
+    return compare
+
+
+class _Comparing:
+    """One step at work."""
+
+    def __init__(
+        self,
+        context: dg.AssetCheckExecutionContext,
+        config: ReplicationConfig,
+        spark: "ReplicationSpark",
+    ) -> None:
+        self._context = context
+        self._config = config
+        self._spark = spark
+        self._services = Services(config)
+
+    def results(self, entries: Sequence[TableEntry]) -> Iterator[dg.AssetCheckResult]:
+        run, done = self._context.run, 0
+        merged = frozenset(run.asset_selection or ())
+        for entry in entries:
+            was_merged = table_key(self._config, entry) in merged
+            if was_merged and intention_of(run) is not Intention.REPLAY:
+                self._context.log.info(
+                    f"{entry.table}: {NOT_COMPARED}the run has merged what is new; its turn comes "
+                    "by the schedule, or run the check alone"
+                )
+                continue
+            if done and gives_way(self._context.instance, run):
+                self._context.log.info("Others wait for a place: the rest is compared later")
+                return
+            done += 1
+            verdict = compared(
+                self._services, entry, self._spark, run.run_id, self._say(entry), merges=was_merged
+            )
+            yield verdict.result()
+
+    def _say(self, entry: TableEntry) -> Tell:
+        return lambda words: self._context.log.info(f"{entry.table}: {words}")
+
+
+def compared(
+    services: Services,
+    entry: TableEntry,
+    spark: "ReplicationSpark",
+    run_id: str,
+    say: Tell,
+    *,
+    merges: bool,
+) -> Verdict:
+    """Compare one table; whatever keeps from it is a part of the verdict.
+
+    Args:
+        services: of the replication.
+        entry: the table.
+        spark: gives the session.
+        run_id: recorded with what is merged.
+        say: told of progress.
+        merges: merge what the lake lacks, where nobody else can meanwhile.
+    """
+    key = table_key(services.config, entry)
+    try:
+        if rests := _rests(services, entry):
+            return Verdict(key, CHECK_MATCHES, True, WARN, f"{NOT_COMPARED}{rests}",
+                           {"compared": False})  # fmt: skip
+        if failing := _fails(services, entry):
+            return _unknown(key, failing)
+        report = _report(services.config, entry, spark, run_id, say, merges=merges)
+    except Exception as error:
+        spark.forget()  # it may be what failed; the next table makes a new one
+        return _unknown(key, message_of(error))
+    return verdict_of(key, report)
+
+
+def _report(
+    config: ReplicationConfig,
+    entry: TableEntry,
+    spark: "ReplicationSpark",
+    run_id: str,
+    say: Tell,
+    *,
+    merges: bool,
+) -> "Report":
+    from cdc_assets.merge.verifying.verification import Verification
+
+    return Verification(config, spark.session, run_id, say=say, merges=merges).of(entry)
+
+
+def _rests(services: Services, entry: TableEntry) -> str:
+    """Why there is nothing to compare, and nothing wrong with it."""
+    if words := held_words(entry.table, services.desired.of(entry.table)):
+        return words
+    if entry.dropped is not None:
+        return "the source no longer has the table"
+    if services.lake.state(entry.target, entry.shard_value) is None:
+        return "nothing of it was merged yet"
+    return ""
+
+
+def _fails(services: Services, entry: TableEntry) -> str:
+    """Why what differs could not be judged: the lake does not come up to the source."""
+    failure = services.failures.load().get(entry.table)
+    return f"it fails: {failure.message}" if failure and failure.needs_person else ""
+
+
+def _unknown(key: dg.AssetKey, why: str) -> Verdict:
+    said = f"{NOT_COMPARED}{why}"
+    return Verdict(key, CHECK_MATCHES, False, WARN, said, {"compared": False}, reason=why)
+
+
+def verdict_of(key: dg.AssetKey, report: "Report") -> Verdict:
+    """ERROR where something differs, WARN where something was not judged.
+
+    Keys that changed each time that they were looked at are told and no reason for a warning: what
+    the lake has of them is newer than the comparison.
+    """
+    is_whole = not report.has_more and (not report.not_judged or report.is_busy)
+    words = report.words(keys=False)
+    if report.differs and report.key:
+        words.append(f"which they are: cdc-assets verify --table {report.table}")
+    return Verdict(
+        asset=key,
+        check=CHECK_MATCHES,
+        passed=not report.differs and is_whole,
+        severity=ERROR if report.differs else WARN,
+        description="; ".join(words),
+        metadata=_metadata(report),
+    )
+
+
+def _metadata(report: "Report") -> dict[str, Any]:
+    kinds = Counter(each.kind.name.lower() for each in report.differences)
+    columns = Counter(name for each in report.differences for name in each.columns)
+    sums = report.sums and {"rows_of_source": report.sums[0].count,
+                            "rows_of_lake": report.sums[1].count}  # fmt: skip
+    position = report.position
+    return {
+        "compared": True,
+        "rows": report.rows,
+        "keys_that_differ": len(report.differences),
+        **{f"keys/{kind}": count for kind, count in sorted(kinds.items())},
+        **{f"differs/{name}": n for name, n in columns.most_common(COLUMNS_NAMED)},
+        **(sums or {}),
+        "keys_not_judged": report.not_judged,
+        "columns_not_compared": ", ".join(each.name for each in report.left_out) or "none",
+        "source_position": position.source,
+        "committed_offsets": position.lake,
+        **({"snapshot_id": str(position.snapshot_id)} if position.snapshot_id else {}),
+        "seconds": round(sum(report.seconds.values()), 3),
+    }

@@ -1,0 +1,34 @@
+"""After a rebuild the table is compared with its source, and its check says what was found."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.checks import ERROR
+from cdc_assets.orchestration.command import open_instance
+from cdc_assets.orchestration.matching import compared, is_comparable
+from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.orchestration.resources import ReplicationSpark
+
+
+def matches_after_rebuild(
+    services: Services, entry: TableEntry, spark: ReplicationSpark, say: Callable[[str], None]
+) -> bool:
+    """Compare a table, and write the outcome as its check, which belongs to no run.
+
+    Returns:
+        Whether nothing differs; also where it cannot be compared, which is said.
+    """
+    if not is_comparable(services.config, entry):
+        return True
+    run_id = f"verify-{uuid.uuid4()}"
+    verdict = compared(services, entry, spark, run_id, say, merges=True)
+    say(verdict.description)
+    with open_instance() as instance:
+        instance.report_runless_asset_event(verdict.evaluation())
+    return verdict.passed or verdict.severity is not ERROR

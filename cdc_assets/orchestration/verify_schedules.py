@@ -1,0 +1,111 @@
+"""When `matches_source` compares tables by itself: a schedule for each source."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import dagster as dg
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.verify import VerifyConfig
+from cdc_assets.operate.comparing_turns import whose_turn
+from cdc_assets.orchestration.keys import (
+    TAG_MODE,
+    TAG_SOURCE,
+    UNFINISHED,
+    VERIFY,
+    is_of,
+    mode_tags,
+    named,
+)
+from cdc_assets.orchestration.matching import check_of, comparable
+from cdc_assets.orchestration.side_by_side import side_by_side
+from cdc_assets.registry import Registry, TableEntry
+
+LONGEST: Final = timedelta(hours=12)
+"""A run may take; a table that was not compared has its turn again."""
+COMPLETED: Final = frozenset({"SUCCEEDED", "FAILED"})
+"""Of a check that has an outcome."""
+
+
+def verify_schedules(
+    config: ReplicationConfig, registry: Registry
+) -> Sequence[dg.ScheduleDefinition]:
+    """Those of the sources that are compared by themselves."""
+    return [
+        _schedule(config, source, config.source(source).verify, entries)
+        for source, entries in comparable(config, registry).items()
+        if config.source(source).verify.cron is not None
+    ]
+
+
+def _schedule(
+    config: ReplicationConfig, source: str, said: VerifyConfig, entries: Sequence[TableEntry]
+) -> dg.ScheduleDefinition:
+    name = named(config, f"verify_{source}")
+    chosen = [each for each in entries if said.compares(each.table)]
+    checks = {each: check_of(config, each) for each in entries}
+    tags = {**mode_tags(config, VERIFY), TAG_SOURCE: source}
+
+    def evaluate(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        instance, cron = context.instance, said.cron
+        now = context.scheduled_execution_time.astimezone(UTC)
+        unfinished = instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+        if any(_compares(config, run, source) for run in unfinished):
+            return dg.SkipReason("the last run is not over yet")
+        last = last_compared(instance, {each: checks[each] for each in chosen}, said.every)
+        due = whose_turn(chosen, last, now, cron, said.every) if cron else ()
+        if not due:
+            return dg.SkipReason(f"{len(chosen)} tables, none of which has its turn now")
+        return dg.RunRequest(
+            asset_selection=[],
+            asset_check_keys=[checks[each] for each in due],
+            tags={
+                **tags,
+                "dagster/max_runtime": str(int(LONGEST.total_seconds())),
+                "dagster/priority": "-1",
+            },
+        )
+
+    return dg.ScheduleDefinition(
+        name=f"{name}_schedule",
+        job=dg.define_asset_job(
+            name,
+            dg.AssetSelection.checks(*checks.values()),
+            executor_def=side_by_side,
+            tags=tags,
+            description=f"Compares tables of {source} with their source.",
+        ),
+        cron_schedule=said.schedule,
+        execution_fn=evaluate,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=(
+            f"Compares each table of {source} with its source once in {said.every_hours:g} h, some "
+            "of them at a time."
+        ),
+    )
+
+
+def last_compared(
+    instance: dg.DagsterInstance,
+    checks: Mapping[TableEntry, dg.AssetCheckKey],
+    every: timedelta,
+) -> dict[TableEntry, datetime]:
+    """When tables were compared, whoever asked for it; those that never were are left out.
+
+    A comparison that was begun and has no outcome is done again, after those that have waited.
+    """
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key([*checks.values()])
+    last: dict[TableEntry, datetime] = {}
+    for entry, key in checks.items():
+        if (record := found.get(key)) is not None:
+            begun = datetime.fromtimestamp(record.create_timestamp, UTC)
+            last[entry] = begun if record.status.value in COMPLETED else begun - every
+    return last
+
+
+def _compares(config: ReplicationConfig, run: dg.DagsterRun, source: str) -> bool:
+    is_mine = is_of(config, run) and run.tags[TAG_MODE] == VERIFY
+    return is_mine and run.tags.get(TAG_SOURCE) == source
