@@ -44,6 +44,7 @@ LONGEST_FIRST: Final = (
     "merge/test_odd_records",
     "merge/test_generated",
     "stack/test_dead_connector",
+    "stack/test_verify_mariadb",
     "stack/test_verify",
     "stack/test_steered",
     "stack/test_watched",

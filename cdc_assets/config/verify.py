@@ -33,8 +33,8 @@ class VerifyConfig(Strict):
         looks: so often keys are looked at that keep changing.
         most_keys: no more keys than these are looked at one by one.
         slot: the connector's, in PostgreSQL; None for all of its database.
-        nudge: write a logical message to PostgreSQL's log, so that a connector at rest tells how
-            far it is.
+        nudge: write something to the database's log, so that a connector at rest tells how far it
+            is: a logical message of PostgreSQL if it is true, or what a statement says.
         schedule: when the check `matches_source` may begin by itself: a cron expression, in UTC;
             ``off`` for never.
         every_hours: the check compares a table once in so many hours at most. Each time of the
@@ -50,7 +50,7 @@ class VerifyConfig(Strict):
     looks: int = Field(default=5, ge=1)
     most_keys: int = Field(default=10_000, ge=1)
     slot: str | None = Field(default=None, min_length=1)
-    nudge: bool = False
+    nudge: bool | Annotated[str, Field(min_length=1)] = False
     schedule: Annotated[str, BeforeValidator(_off)] = "*/30 * * * *"
     every_hours: float = Field(default=24, gt=0, le=31 * 24)
     tables: Patterns = (".*",)

@@ -5,9 +5,9 @@ Every statement is one of a read-only transaction with a time-out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.comparing import Comparison, Key, Sum
@@ -40,10 +40,34 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Whether a connector has delivered everything up to a place; ``who`` it is, for people."""
+    """Whether a connector has delivered everything up to a place.
+
+    Attributes:
+        is_done: it has.
+        who: it is, for people.
+        is_hopeless: that will not be known, however long it is waited for.
+    """
 
     is_done: bool
     who: str
+    is_hopeless: bool = False
+
+
+class ConnectorOffsets(Protocol):
+    """A connector as Kafka Connect knows it."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    def offsets(self) -> Sequence[Mapping[str, Any]]:
+        """What it has committed: whatever is from before was acknowledged by Kafka.
+
+        Raises:
+            UnreachableError: if Connect does not answer.
+        """
+        ...
 
 
 class SourceRows(Protocol):
@@ -115,6 +139,10 @@ class Access:
         publication: of the connector.
         slot: likewise; None for any of the database.
         statement_seconds: a statement may take.
+        source: its name in the configuration, for errors.
+        connector: finds it; None where nobody knows it.
+        nudge: what makes a connector at rest say how far it is; a statement, or whether there is
+            anything.
     """
 
     dsn: str
@@ -124,6 +152,9 @@ class Access:
     publication: str | None = None
     slot: str | None = None
     statement_seconds: float = 60.0
+    source: str = ""
+    connector: Callable[[], ConnectorOffsets | None] = lambda: None
+    nudge: bool | str = False
 
 
 def rows_of(kind: str, access: Access) -> SourceRows:
@@ -136,5 +167,9 @@ def rows_of(kind: str, access: Access) -> SourceRows:
         from cdc_assets.databases.postgres.rows import PostgresRows
 
         return PostgresRows.of(access)
+    if kind in {"mysql", "mariadb"}:
+        from cdc_assets.databases.mysql.rows import MysqlRows
+
+        return MysqlRows.of(access)
     what = f"rows of {kind} are not compared with the lake"
-    raise ConfigError(what, where=access.where, remedy="only PostgreSQL's are")
+    raise ConfigError(what, where=access.where, remedy="those of PostgreSQL, MySQL, MariaDB are")

@@ -16,8 +16,10 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import ConnectConfig
 from cdc_assets.errors import UnreachableError
+from cdc_assets.registry import TableEntry
 
 TIMEOUT_SECONDS: Final = 5
 RUNNING: Final = "RUNNING"
@@ -100,6 +102,34 @@ def connect_of(config: ReplicationConfig, source: str) -> ConnectConfig | None:
     if configured is None and config.kafka.bootstrap_servers == f"127.0.0.1:{ports.kafka}":
         return ConnectConfig(url=f"http://127.0.0.1:{ports.connect}")
     return configured
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffsets:
+    """What a connector has committed."""
+
+    name: str
+    rest: ConnectRest
+
+    def offsets(self) -> tuple[Document, ...]:
+        """As `ConnectRest.offsets`."""
+        return self.rest.offsets(self.name)
+
+
+def connector_of(config: ReplicationConfig, entry: TableEntry) -> CommittedOffsets | None:
+    """The connector that writes a table's topic; None if Connect is not known, or it is not one.
+
+    Raises:
+        UnreachableError: if Connect does not answer.
+    """
+    connect = connect_of(config, entry.table.source)
+    if connect is None:
+        return None
+    rest = ConnectRest(reveal(connect.url))
+    if connect.connector:
+        return CommittedOffsets(connect.connector, rest)
+    names = [each.name for each in rest.connectors() if each.writes(entry.topic)]
+    return CommittedOffsets(names[0], rest) if len(names) == 1 else None
 
 
 class ConnectRest:

@@ -27,6 +27,7 @@ class Form(StrEnum):
     BYTES = "bytes"  # two hexadecimal digits each
     DAYS = "days"  # since 1970-01-01
     MICROS = "micros"  # since 1970-01-01 00:00, in UTC where there is a zone
+    INSTANT = "instant"  # the same; nothing for 1970-01-01 00:00 itself, which is a zero date
     DIGEST = "digest"  # SHA-256 of the text that the value arrives as, where it is masked
 
 

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
 
+import pytest
 from pyspark.sql import SparkSession
 
+from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.errors import TransientError
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql
@@ -103,3 +105,11 @@ def merging(
         stop.set()
         worker.join(120)
     assert not failed, failed[0]
+
+
+@pytest.fixture
+def beside(spark_endpoint: SparkEndpoint) -> Iterator[SparkSession]:
+    """The session of what merges beside a test."""
+    session = SparkSession.builder.remote(spark_endpoint.url).create()
+    yield session
+    session.stop()

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.verifying.judging import Kind
@@ -20,7 +19,7 @@ from cdc_assets.merge.verifying.report import Report
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.pipeline import Session
-from cdc_assets_tests.stack.corrupting import Corruption, corrupt, merging
+from cdc_assets_tests.stack.corrupting import Corruption, beside, corrupt, merging
 from cdc_assets_tests.stack.given_back import require_given_back
 from cdc_assets_tests.stack.kinds import (
     POSTGRES,
@@ -39,6 +38,8 @@ from cdc_assets_tests.stack.replicated import (
 from cdc_assets_tests.toy.profiles import in_soak, is_soak
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+__all__ = ["beside"]
 
 VERIFY = {"nudge": True, "bucket_rows": 100, "chunk_rows": 1_000, "wait_seconds": 120}
 ROWS = 4_000
@@ -98,7 +99,7 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
     spark: Session,
     beside: SparkSession,
 ) -> None:
-    name, count = "verifyload", 400 if is_soak() else 80
+    name, count = "verifyload", 400 if is_soak() else 24
     dsn = new_database(stack, name, *LEDGER)
     with replicated(stack, stack_config, name, dsn, verify=VERIFY) as database:
         database.wait_until_delivered()
@@ -123,14 +124,6 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
         require_equal_after_deaths(database, spark, dsn)
         for kind in Kind:
             assert any(each.kind is kind for each in done), f"no row was made {kind}"
-
-
-@pytest.fixture
-def beside(spark_endpoint: SparkEndpoint) -> Iterator[SparkSession]:
-    """The session of what merges beside a test."""
-    session = SparkSession.builder.remote(spark_endpoint.url).create()
-    yield session
-    session.stop()
 
 
 KEYS = (

@@ -218,14 +218,14 @@ def asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple
     arguments = server.tls.arguments()
     found: list[tuple[tuple[Any, ...], ...]] = []
     try:
-        with _connected(server, arguments) as connection, connection.cursor() as cursor:
+        with connected(server, arguments) as connection, connection.cursor() as cursor:
             for query, parameters in queries:
                 cursor.execute(query, parameters)
                 found.append(cursor.fetchall())
     except pymysql.Error as error:
-        raise _translated(error, server.address) from error
+        raise translated(error, server.address) from error
     except RuntimeError as error:  # PyMySQL without its optional package
-        raise _without_cryptography(server.address) from error
+        raise without_cryptography(server.address) from error
     return found
 
 
@@ -258,7 +258,10 @@ def _each(pairs: Iterable[tuple[str, str]], place: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pair[place] for pair in pairs)) or ("",)
 
 
-def _connected(server: Dsn, tls: Mapping[str, Any]) -> pymysql.Connection[Any]:
+def connected(
+    server: Dsn, tls: Mapping[str, Any], read_seconds: float = READ_SECONDS
+) -> pymysql.Connection[Any]:
+    """A connection; its texts are of utf8mb4."""
     return pymysql.connect(
         host=server.host,
         port=server.port,
@@ -267,7 +270,7 @@ def _connected(server: Dsn, tls: Mapping[str, Any]) -> pymysql.Connection[Any]:
         database=server.database or None,
         charset="utf8mb4",
         connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
+        read_timeout=read_seconds,
         write_timeout=READ_SECONDS,
         **tls,
     )
@@ -336,7 +339,7 @@ def _binlog(variables: Mapping[str, str]) -> BinlogSettings:
     return BinlogSettings(written in {"on", "1"}, *others)
 
 
-def _translated(error: pymysql.Error, address: str) -> CdcError:
+def translated(error: pymysql.Error, address: str) -> CdcError:
     """Sorted by what to do. The server's own text is not repeated: it may quote statements."""
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     where = f"database {address}"
@@ -355,7 +358,8 @@ def _translated(error: pymysql.Error, address: str) -> CdcError:
     return TerminalError(msg, where=where, remedy=remedy)
 
 
-def _without_cryptography(address: str) -> TerminalError:
+def without_cryptography(address: str) -> TerminalError:
+    """PyMySQL lacks its optional package."""
     msg = "the server's way of logging in (caching_sha2_password) needs an encrypted connection"
     remedy = "add ?ssl-mode=required to the DSN, or install the Python package cryptography"
     return TerminalError(msg, where=f"database {address}", remedy=remedy)

@@ -56,6 +56,7 @@ _SETTINGS: Final = {
 """As the connector's values are written. With row security a part of the rows would be hidden."""
 
 _PLACE: Final = "SELECT pg_current_wal_insert_lsn()::text"
+_NUDGE: Final = "SELECT pg_logical_emit_message(true, 'cdc_assets', 'verify')"
 _DELIVERED: Final = """
 SELECT slot_name::text, coalesce(confirmed_flush_lsn >= %(until)s::pg_lsn, false)
 FROM pg_replication_slots
@@ -206,9 +207,10 @@ class PostgresRows:
         return Delivery(not behind, f"slot {', '.join(behind or [name for name, _ in rows])}")
 
     def nudge(self) -> None:
-        """See `SourceRows`: a message that only connectors see; no row is written."""
+        """See `SourceRows`: by itself a message that only connectors see; no row is written."""
         with psycopg.connect(self._access.dsn, connect_timeout=CONNECT_SECONDS) as connection:
-            connection.execute("SELECT pg_logical_emit_message(true, 'cdc_assets', 'verify')")
+            statement = self._access.nudge
+            connection.execute(statement.encode() if isinstance(statement, str) else _NUDGE)
 
     def close(self) -> None:
         """See `SourceRows`."""

@@ -66,7 +66,7 @@ def _value(text: Expression, form: Form, type_: str) -> Expression:
             return F.unhex(text)
         case Form.DAYS:
             return F.date_from_unix_date(text.cast("int"))
-        case Form.MICROS:
+        case Form.MICROS | Form.INSTANT:
             return F.timestamp_micros(text.cast("bigint")).cast(type_)
         case _:
             return text.cast(type_)
@@ -87,6 +87,8 @@ def _text(value: Expression, compared: Compared) -> Expression:
             return F.unix_date(value).cast("string")
         case Form.MICROS:
             return F.unix_micros(value.cast("timestamp")).cast("string")
+        case Form.INSTANT:
+            return F.nullif(F.unix_micros(value), F.lit(0)).cast("string")
         case _:
             return value.cast("string")
 

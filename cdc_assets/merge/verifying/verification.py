@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -26,6 +27,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.databases.rows import Access, SourceRows, rows_of
 from cdc_assets.errors import ConfigError, ConflictError, TerminalError
+from cdc_assets.log.connect import connector_of
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import Waiting
@@ -41,6 +43,7 @@ from cdc_assets.schema.comparing import Comparison, Key, Sum
 
 KEYS_AT_ONCE: Final = 1_000
 _POLL_SECONDS: Final = 1.0
+_NUDGE_SECONDS: Final = 3.0
 _CHANGING: Final = "they changed each time that they were looked at"
 
 
@@ -133,6 +136,9 @@ class Verification:
             publication=database.publication,
             slot=said.slot,
             statement_seconds=said.statement_seconds,
+            source=entry.table.source,
+            connector=partial(connector_of, self._config, entry),
+            nudge=said.nudge,
         )
         return rows_of(database.kind, access)
 
@@ -180,15 +186,19 @@ class Verification:
         """
         said = self._said(entry)
         ends = time.monotonic() + said.wait_seconds
-        if said.nudge and not source.delivery(until).is_done:
-            source.nudge()
+        nudged = -_NUDGE_SECONDS
         while not (delivery := source.delivery(until)).is_done:
+            if delivery.is_hopeless:
+                return f"nothing tells how far changes are delivered: {delivery.who}"
             if time.monotonic() >= ends:
                 return (
                     f"{delivery.who} had not confirmed {until} after {said.wait_seconds:g} s (at "
                     "rest a connector confirms nothing: set heartbeat.interval.ms and "
                     "heartbeat.action.query, or verify.nudge)"
                 )
+            if said.nudge and time.monotonic() - nudged >= _NUDGE_SECONDS:
+                source.nudge()
+                nudged = time.monotonic()
             time.sleep(_POLL_SECONDS)
         log = self._attempts.planner.marks(entry).end
         while True:

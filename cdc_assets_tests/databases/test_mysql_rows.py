@@ -1,0 +1,147 @@
+"""Rows of a real MariaDB as canonical text, and how far its readers are."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from collections.abc import Callable, Iterator
+
+import pymysql
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.databases.mysql.catalog import read_tables
+from cdc_assets.databases.mysql.rows import MysqlRows
+from cdc_assets.databases.rows import Access, Range
+from cdc_assets.devstack.mariadb import connect
+from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.errors import CdcError, ConfigError, TerminalError
+from cdc_assets.schema.modes import ConnectorModes
+from cdc_assets.schema.types import Column, TableSchema
+from cdc_assets_tests.stack.replicated import new_mariadb_database
+from cdc_assets_tests.waiting import until
+
+pytestmark = pytest.mark.stack
+
+NAME = "rowsmy"
+MADE = (
+    "CREATE TABLE numbers (id int PRIMARY KEY, d double, f float)",
+    "CREATE TABLE long_ones (id varchar(20) PRIMARY KEY, body longtext)",
+    "INSERT INTO long_ones SELECT seq, 'x' FROM seq_1_to_100",
+)
+
+
+@pytest.fixture(scope="module")
+def dsn(stack_parts: Callable[..., LocalStack]) -> str:
+    return new_mariadb_database(stack_parts("mariadb"), NAME, *MADE)
+
+
+@pytest.fixture
+def cursor(dsn: str) -> Iterator[pymysql.cursors.Cursor]:
+    with connect(dsn, autocommit=True) as connection, connection.cursor() as found:
+        yield found
+
+
+def opened(dsn: str, table: str, **more: object) -> MysqlRows:
+    name = TableName("", NAME, table)
+    told = read_tables(dsn, [name])[name].described(ConnectorModes())
+    schema = TableSchema(tuple(c for c in told.columns if isinstance(c, Column)), told.key)
+    return MysqlRows.of(Access(dsn, (NAME, table), schema, f"table={table}", **more))  # pyright: ignore[reportArgumentType]
+
+
+def test_doubles_are_written_by_their_bits(dsn: str, cursor: pymysql.cursors.Cursor) -> None:
+    rng = random.Random(5)
+    bits = (struct.unpack(">d", struct.pack(">Q", rng.getrandbits(64)))[0] for _ in range(500))
+    powers = [math.ldexp(1.0, each) for each in range(-1074, 1024, 7)]
+    beside = [math.nextafter(each, to) for each in powers for to in (0, math.inf)]
+    values = [each for each in (*bits, *powers, *beside, 0.0, 1.7976931348623157e308)
+              if math.isfinite(each)]  # fmt: skip
+    values += [-each for each in values]
+    cursor.executemany("INSERT INTO numbers VALUES (%s, %s, NULL)", [*enumerate(values)])
+    rows = opened(dsn, "numbers")
+    for n in range(0, len(values), 1_000):
+        keys = [(str(each),) for each in range(n, min(n + 1_000, len(values)))]
+        found = rows.found(keys)
+        for key in keys:
+            value = values[int(key[0])]
+            assert found.rows[key][1] == struct.pack(">d", value).hex(), value
+            assert float(found.told[key][1] or "") == value
+    rows.close()
+
+
+def test_what_is_committed_and_not_seen_yet_is_waited_for(
+    dsn: str, cursor: pymysql.cursors.Cursor
+) -> None:
+    rows = opened(dsn, "numbers")
+    cursor.execute("REPLACE INTO numbers VALUES (-1, 1, 1)")
+    cursor.execute("FLUSH BINARY LOGS")
+    cursor.execute("REPLACE INTO numbers VALUES (-2, 1, 1)")
+    assert rows.is_over(rows.moment())
+    file, _, rest = rows.moment().partition(":")
+    position, _, gtids = rest.partition(" ")
+    assert not rows.is_over(f"{file}:{int(position) + 1} {gtids}")
+    rows.close()
+
+
+def test_mysql_waits_for_transactions_that_write(
+    dsn: str, cursor: pymysql.cursors.Cursor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of MySQL, which MariaDB's own tables can be asked in, too."""
+    rows = opened(dsn, "numbers")
+    monkeypatch.setattr(rows, "_is_mariadb", False)
+    cursor.execute("START TRANSACTION")
+    cursor.execute("SELECT COUNT(*) FROM numbers")
+    until(lambda: rows.is_over(rows.moment()), "one that only reads is not waited for")
+    cursor.execute("INSERT INTO numbers VALUES (-3, 1, 1)")
+    moment = rows.moment()
+    until(lambda: not rows.is_over(moment), "one that writes is seen")
+    cursor.execute("COMMIT")
+    until(lambda: rows.is_over(moment), "it is over")
+    rows.close()
+
+
+def test_a_statement_that_takes_too_long_ends(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = opened(dsn, "long_ones", statement_seconds=0.2)
+    monkeypatch.setattr(MysqlRows, "_digest", "SLEEP(1)")
+    with pytest.raises(TerminalError, match=r"longer than 0\.2 s"):
+        rows.sums(Range(None, None))
+    rows.close()
+
+
+def test_a_row_that_is_too_long_to_be_digested_is_an_error_and_not_passed_over(
+    dsn: str, cursor: pymysql.cursors.Cursor
+) -> None:
+    cursor.execute("SELECT @@global.max_allowed_packet")
+    (usual,) = cursor.fetchone() or (0,)
+    cursor.execute("REPLACE INTO long_ones VALUES ('long', repeat('x', 3000000))")
+    try:
+        cursor.execute("SET GLOBAL max_allowed_packet = 1048576")
+        rows = opened(dsn, "long_ones")
+        with pytest.raises(CdcError, match="max_allowed_packet"):
+            rows.sums(Range(None, None))
+        rows.close()
+    finally:
+        cursor.execute(f"SET GLOBAL max_allowed_packet = {usual}")
+        cursor.execute("DELETE FROM long_ones WHERE id = 'long'")
+
+
+def test_a_user_without_rights_is_told_which(dsn: str, cursor: pymysql.cursors.Cursor) -> None:
+    cursor.execute("CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'secret'")
+    cursor.execute(f"GRANT SELECT ON {NAME}.* TO reader@'127.0.0.1'")
+    _, _, address = dsn.rpartition("@")
+    rows = opened(f"mysql://reader:secret@{address}", "long_ones")
+    assert rows.sums(Range(None, None))[0].count == 100
+    with pytest.raises(TerminalError, match="BINLOG MONITOR") as caught:
+        rows.place()
+    assert "secret" not in str(caught.value)
+    rows.close()
+    cursor.execute("DROP USER reader@'127.0.0.1'")
+
+
+def test_without_a_statement_nothing_is_written(dsn: str) -> None:
+    rows = opened(dsn, "long_ones", nudge=True)
+    with pytest.raises(ConfigError, match="REPLACE INTO"):
+        rows.nudge()
+    assert rows.delivery(rows.place()).is_hopeless
+    rows.close()
