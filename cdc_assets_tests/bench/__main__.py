@@ -30,6 +30,7 @@ from cdc_assets_tests.bench import (
     sizes,
     tables,
     updates,
+    verify,
 )
 from cdc_assets_tests.bench.figures import Figures, Report
 from cdc_assets_tests.bench.scale import Scale
@@ -42,6 +43,7 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "sizes": sizes.measure,
     "tables": tables.measure,
     "months": months.measure,
+    "verify": verify.measure,
     "idle": idle.measure,
     "requests": requests.measure,
     "latency": latency.measure,

@@ -67,7 +67,8 @@ class Replicated:
         """A table of the database's usual schema."""
         name = TableName(self.name, self.side.schema, table)
         topic = f"{self.name}.{name.qualified}"
-        return TableEntry(name, topic, self.config.source(self.name).lake_name(name), NOW)
+        source = self.config.source(self.name)
+        return TableEntry(name, topic, source.lake_name(name), NOW, shard=source.shard(name))
 
     def execute(self, *statements: str) -> None:
         """One transaction."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
@@ -251,3 +251,69 @@ def writing(dsn: str) -> Iterator[None]:
     finally:
         stop.set()
         worker.join(60)
+
+
+SHARDS = tuple(
+    statement
+    for n, rows in ((1, 60), (2, 40))
+    for statement in (
+        f"CREATE TABLE items_{n} (id int PRIMARY KEY, note text)",
+        f"INSERT INTO items_{n} SELECT id, 'shard {n} row ' || id"
+        f" FROM generate_series(1, {rows}) AS id",
+    )
+)
+MERGED = {
+    "tables": r"public\.items_(?P<number>\d+)",
+    "namespace": "{source}_all",
+    "table": "items",
+    "shard": "{number}",
+}
+
+
+def test_each_shard_is_compared_with_its_own_rows_and_put_right_by_itself(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+) -> None:
+    name, said = "verifyshards", {**VERIFY, "bucket_rows": 10}
+    dsn = new_database(stack, name, *SHARDS)
+    with replicated(stack, stack_config, name, dsn, verify=said, merge_into=[MERGED]) as database:
+        database.wait_until_delivered()
+        database.replicate()
+        one, two = "items_1", "items_2"
+        for table, count in ((one, 60), (two, 40)):
+            report = verified(database, spark, table)
+            assert (report.is_proven, report.rows) == (True, count), report.words()
+        lake = sql.table(database.config.lake.catalog.name, database.entry(one).target)
+        assert database.entry(one).target == database.entry(two).target
+        before = {row["id"]: row["note"] for row in rows_of_shard(spark, lake, "2")}
+        for statement in (
+            f"UPDATE {lake} SET note = 'spoiled' WHERE shard = '1' AND id = 7",
+            f"DELETE FROM {lake} WHERE shard = '1' AND id = 8",
+            f"UPDATE {lake} SET shard = '2' WHERE shard = '1' AND id = 50",
+            f"INSERT INTO {lake} SELECT * FROM {lake} WHERE shard = '2' AND id = 9",
+        ):
+            spark().sql(statement)
+        seven, eight, fifty = (
+            Corruption("7", Kind.DIFFERENT),
+            Corruption("8", Kind.MISSING),
+            Corruption("50", Kind.MISSING),
+        )
+        assert found(verified(database, spark, one)) == {seven, eight, fifty}
+        other = {Corruption("50", Kind.ONLY_IN_LAKE), Corruption("9", Kind.TWICE)}
+        assert found(verified(database, spark, two)) == other
+        assert verified(database, spark, one, repair=True).repaired == 3
+        assert found(verified(database, spark, two)) == other, "what is another shard's stays"
+        assert verified(database, spark, two, repair=True).repaired == 2
+        database.execute("UPDATE items_1 SET note = 'newer' WHERE id IN (7, 8)",
+                         "DELETE FROM items_2 WHERE id IN (9, 10)")  # fmt: skip
+        database.wait_until_delivered()
+        database.replicate()
+        for table in (one, two):
+            report = verified(database, spark, table)
+            assert report.is_proven, report.words()
+        left = {row["id"]: row["note"] for row in rows_of_shard(spark, lake, "2")}
+        assert left == {id_: note for id_, note in before.items() if id_ not in {9, 10}}
+        database.run("verify")
+
+
+def rows_of_shard(spark: Session, lake: str, shard: str) -> list[Row]:
+    return spark().sql(f"SELECT id, note FROM {lake} WHERE shard = '{shard}'").collect()
