@@ -10,6 +10,7 @@ from typing import assert_never
 from cdc_assets.devstack import jars
 from cdc_assets.devstack.shop.connector import (
     CONNECTOR,
+    EXACT,
     MARIADB_CONNECTOR,
     connector_config,
     mariadb_connector_config,
@@ -80,7 +81,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 address=f"PostgreSQL at {stack.postgres.address}",
                 dsn=stack.postgres.dsn(SHOP),
                 connector=CONNECTOR,
-                settings=connector_config(layout),
+                settings={**connector_config(layout), **EXACT},
                 schema="public",
                 opened_by=f"stack psql {SHOP}",
                 invited={
@@ -108,7 +109,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 dsn=stack.mariadb.dsn(SHOP),
                 connector=MARIADB_CONNECTOR,
                 # With schemas: there is no catalog yet that tells MariaDB's types exactly.
-                settings=mariadb_connector_config(layout),
+                settings={**mariadb_connector_config(layout), **EXACT},
                 schema=SHOP,
                 opened_by=f"stack mariadb {SHOP}",
                 invited={

@@ -51,7 +51,7 @@ def housekeeping_schedule(config: ReplicationConfig, _: Registry) -> dg.Schedule
 
 
 def housekeeping_job(config: ReplicationConfig) -> dg.JobDefinition:
-    """Delete old runs, oldest first."""
+    """Delete old runs."""
     home, name = config.home, config.name
 
     @dg.op(name=named(config, "delete_old_runs"))
@@ -73,7 +73,7 @@ def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") ->
     Args:
         instance: to delete from.
         retention: how old runs may be.
-        name: only runs of the replication of this name; those of all if it has none.
+        name: of the replication whose runs they are; empty for the one without a name.
     """
     tags = {
         TAG_MODE: [TAIL, MAINTENANCE, HOUSEKEEPING, VERIFY],
@@ -85,14 +85,20 @@ def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") ->
         old = dg.RunsFilter(
             statuses=list(statuses), tags=tags, created_before=utc_now() - timedelta(hours=hours)
         )
-        left -= _delete(instance, old, left)
+        left -= _delete(instance, old, name, left)
     return retention.at_most - left
 
 
-def _delete(instance: dg.DagsterInstance, old: dg.RunsFilter, limit: int) -> int:
-    deleted = 0
-    while deleted < limit and (runs := instance.get_run_ids(old, limit=min(PAGE, limit - deleted))):
-        for run_id in runs:
-            instance.delete_run(run_id)
-        deleted += len(runs)
+def _delete(instance: dg.DagsterInstance, old: dg.RunsFilter, name: str, limit: int) -> int:
+    """Page by page behind the last run that stays: one that was deleted is no place to go on."""
+    deleted, cursor = 0, None
+    while runs := instance.get_runs(old, cursor=cursor, limit=PAGE):
+        for run in runs:
+            if run.tags.get(TAG_REPLICATION, "") != name:
+                cursor = run.run_id
+                continue
+            if deleted == limit:
+                return deleted
+            instance.delete_run(run.run_id)
+            deleted += 1
     return deleted

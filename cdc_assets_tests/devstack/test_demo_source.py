@@ -9,6 +9,8 @@ from cdc_assets.config import load_config
 from cdc_assets.devstack.demo_source import Server, demo_source
 from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.operate.assess.connector import Connector, Expected, judge_connector
+from cdc_assets.operate.assess.finding import Place
 
 pytestmark = pytest.mark.unit
 
@@ -34,6 +36,15 @@ def test_its_checked_in_configuration_takes_what_its_connector_writes(tmp_path, 
     assert re.fullmatch(source.topics.include[0], topic)
     carries_schemas = shown.settings["value.converter.schemas.enable"] == "true"
     assert carries_schemas is (source.database is None)
+
+
+@pytest.mark.parametrize("server", Server)
+def test_no_value_that_its_connector_cannot_convert_becomes_null(tmp_path, server):
+    shown = demo_source(server, LocalStack(StackLayout(tmp_path)))
+    config = load_config(CHECKOUT / FILES[server]).source(shown.connector)
+    expected = Expected(Place("shop"), config.format, config.connector, config.database is not None)
+    found = judge_connector(Connector(shown.connector, "", shown.settings), expected)
+    assert "conversion_failures" not in {each.name for each in found}
 
 
 def test_both_configurations_share_the_stack_and_the_lake():

@@ -12,7 +12,7 @@ import pytest
 
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.jobs import Retention, prune
-from cdc_assets.orchestration.keys import TAG_MODE, TAG_PROCESS
+from cdc_assets.orchestration.keys import TAG_MODE, TAG_PROCESS, TAG_REPLICATION
 
 pytestmark = pytest.mark.unit
 
@@ -62,6 +62,23 @@ def test_failed_runs_are_kept_longer(instance: dg.DagsterInstance) -> None:
     assert prune(instance, Retention(succeeded_hours=0)) == 0
     assert kept(instance) == {failed}
     assert prune(instance, Retention(succeeded_hours=0, failed_hours=0)) == 1
+
+
+def test_each_replication_deletes_its_own_runs_alone(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.jobs.PAGE", 2)
+    unnamed, named = list[str](), list[str]()
+    for _ in range(3):
+        unnamed.append(run_once(instance, mode="tail"))
+        named.append(run_once(instance, mode="tail", **{TAG_REPLICATION: "east"}))
+        named.append(run_once(instance, mode="tail", **{TAG_REPLICATION: "east"}))
+    now = Retention(succeeded_hours=0)
+    assert prune(instance, now) == 3
+    assert kept(instance) == set(named)
+    assert prune(instance, now, "west") == 0
+    assert prune(instance, now, "east") == 6
+    assert not kept(instance)
 
 
 def test_no_more_are_deleted_at_once_than_asked_for(instance: dg.DagsterInstance) -> None:

@@ -342,6 +342,28 @@ class TestReplicationSlo:
         slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
         assert not slo.passed, "what was held back counts again"
 
+    def test_a_paused_table_stays_fresh_though_nothing_is_merged(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW - timedelta(minutes=6)] * 3)
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 1})
+        world.services.desired.put(entry.table, Wish.PAUSED, Wanted(NOW - HOUR, why="moving"))
+        sensor, cursor, counts = promise(world, loaded), None, list[int]()
+        for minutes in (0, 1, 30, 31, 90, 91):
+            world.now = NOW + timedelta(minutes=minutes)
+            result = tick(sensor, instance, cursor)
+            cursor = result.cursor
+            events = [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
+            assert all(each.partition is None for each in events), "no hour was merged"
+            assert all("paused since" in str(each.description) for each in events)
+            counts.append(len(events))
+        assert counts == [1, 0, 1, 0, 1, 0], "once in each hour"
+        world.services.desired.remove(entry.table, Wish.PAUSED)
+        result = tick(sensor, instance, cursor)
+        assert not [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
+
     def test_changes_that_will_be_lost_are_told_in_time_with_the_hour(
         self, world: World, instance: dg.DagsterInstance
     ) -> None:

@@ -14,6 +14,8 @@ MARIADB_CONNECTOR = "shopmy"
 JSON = Json()
 WITH_SCHEMAS = Json(value_schemas=True)
 """Records tell the types of their columns, so that no catalog has to be asked."""
+EXACT = {"event.converting.failure.handling.mode": "fail"}
+"""A value that Debezium cannot convert stops the connector, and does not become NULL."""
 
 
 def connector_config(

@@ -28,6 +28,7 @@ from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration.checks import Verdict, drifts_of, verdicts
 from cdc_assets.orchestration.keys import named, table_key
@@ -78,7 +79,7 @@ def promise_sensor(
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = Memory.of(context.cursor)
         seen = survey(services, entries).complete()
-        closed = list(_closed_hours(services, seen, memory))
+        closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
         changed = {event.asset_key for event in closed}
         differing = drifts_of(services, seen)
         news = [_observation(config, each) for each in follow_drops(services, seen, differing)]
@@ -153,6 +154,27 @@ def _closed_hours(
             for hour in _hours_since(memory.hours.get(str(each.table)), last):
                 yield _closing(services, each, hour, seen.at)
             _remember(memory, each.table, last)
+
+
+def _held(
+    config: ReplicationConfig, seen: Survey, memory: Memory
+) -> Iterator[dg.AssetMaterialization]:
+    """Once an hour, of each table that people hold back: that it is on purpose.
+
+    Without an event of that kind its freshness policy would turn red. It has no partition, since no
+    hour was merged.
+    """
+    hour = hour_of(seen.at).key
+    for each in seen.tables:
+        name = f"{each.table}:held"
+        if each.desired.held is None:
+            memory.hours.pop(name, None)
+        elif each.published is not None and memory.hours.get(name) != hour:
+            memory.hours[name] = hour
+            words = held_words(each.table, each.desired)
+            yield dg.AssetMaterialization(
+                table_key(config, each.entry), description=words, metadata={"held": True}
+            )
 
 
 def _hours_since(key: str | None, last: HourWindow) -> Iterator[HourWindow]:
