@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cdc_assets.log.deliveries import Deliveries
     from cdc_assets.log.kafka import KafkaLog
     from cdc_assets.operate.connectors import Connects
+    from cdc_assets.operate.seen_states import StateBook
 
 
 Clock = Callable[[], datetime]
@@ -88,3 +89,10 @@ class Services:
     def desired(self) -> DesiredBook:
         """What people want of tables."""
         return DesiredBook.beside(self.config.registry)
+
+    @cached_property
+    def states(self) -> StateBook:
+        """Since when tables are in their states."""
+        from cdc_assets.operate.seen_states import StateBook
+
+        return StateBook.beside(self.config.registry)

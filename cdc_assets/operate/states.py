@@ -9,6 +9,7 @@ from typing import Any
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import Desired
 from cdc_assets.operate.failures import Failure
+from cdc_assets.operate.seen_states import Seen
 from cdc_assets.operate.survey import Condition, TableSurvey
 
 
@@ -32,16 +33,21 @@ class Standing:
         return {"state": self.condition.value, "since": since, "why": self.why}
 
 
-def standing_of(view: TableSurvey, now: datetime, within_seconds: float) -> Standing:
+def standing_of(
+    view: TableSurvey, now: datetime, within_seconds: float, seen: Seen | None = None
+) -> Standing:
     """The state of a table.
 
     Args:
         view: the table.
         now: when it was looked at.
         within_seconds: what its SLO promises.
+        seen: what the sensor has seen it in last.
     """
     condition = view.condition(now, within_seconds)
     since = _since(view, condition, within_seconds)
+    if since is None and seen is not None and seen.condition is condition:
+        since = seen.since
     return Standing(condition, since, _why(view, condition, within_seconds))
 
 

@@ -17,6 +17,7 @@ from cdc_assets.operate.completeness import Completeness, completeness, deliveri
 from cdc_assets.operate.connectors import ConnectorView
 from cdc_assets.operate.discovery import not_tables, replicated
 from cdc_assets.operate.retained import Retained, retained
+from cdc_assets.operate.seen_states import Seen
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
 from cdc_assets.operate.states import Standing, standing_of
@@ -41,6 +42,7 @@ class TableStatus:
     connector: ConnectorView
     completeness: Completeness = field(default_factory=Completeness)
     retained: Retained | None = None
+    seen: Seen | None = None
 
     @property
     def valid_through(self) -> datetime | None:
@@ -60,7 +62,7 @@ class TableStatus:
     @property
     def standing(self) -> Standing:
         """The state, since when, and why."""
-        return standing_of(self.survey, self.at, self.target.within_seconds)
+        return standing_of(self.survey, self.at, self.target.within_seconds, self.seen)
 
     @property
     def quarantined(self) -> int:
@@ -159,6 +161,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
         complete = completeness(services, seen.tables, deliveries)
         reports, kept, problems = _reports(services, seen)
         asked.result()
+    since = _since(services)
     tables = tuple(
         TableStatus(
             each,
@@ -168,10 +171,19 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
             services.connects.view(each.entry),
             complete[each.table],
             kept.get(each.table),
+            since.get(each.table),
         )
         for each in seen.tables
     )
     return Status(seen.at, tables, (*seen.problems, *problems), others)
+
+
+def _since(services: Services) -> dict[TableName, Seen]:
+    """Nothing if the place is away, which is told where something depends on it."""
+    try:
+        return services.states.load()
+    except TransientError:
+        return {}
 
 
 def _reports(

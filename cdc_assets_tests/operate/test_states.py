@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.failures import Failure, FailureKind, Hold
+from cdc_assets.operate.seen_states import Seen, StateBook
 from cdc_assets.operate.states import standing_of, stopped_words
 from cdc_assets.operate.survey import Condition, TableSurvey
 from cdc_assets.orchestration.planning import is_due
@@ -161,3 +163,29 @@ def test_a_sensor_and_a_person_start_runs_for(case: tuple[TableSurvey, bool, boo
 def test_a_table_that_goes_on_has_not_stopped() -> None:
     assert stopped_words(view(failure=failure())) == ""
     assert stopped_words(view()) == ""
+
+
+def test_what_was_seen_tells_since_when_as_long_as_nothing_else_does(tmp_path: Path) -> None:
+    book, other = StateBook(f"{tmp_path}/states.json"), TableName("shop", "public", "other")
+    book.note({ORDERS: Condition.REPLICATING, other: Condition.LAGGING}, LONG_AGO)
+    assert book.load()[ORDERS] == Seen(Condition.REPLICATING, None), "it was found in it"
+    book.note({ORDERS: Condition.SNAPSHOTTING}, LONG_AGO + timedelta(minutes=1))
+    book.note({ORDERS: Condition.REPLICATING}, LONG_AGO + timedelta(minutes=2))
+    book.note({ORDERS: Condition.REPLICATING}, NOW)
+    assert book.load() == {ORDERS: Seen(Condition.REPLICATING, LONG_AGO + timedelta(minutes=2))}
+
+    seen, near = book.load()[ORDERS], view(published(7), oldest_unread=JUST_NOW)
+    assert standing_of(near, NOW, WITHIN, seen).since == LONG_AGO + timedelta(minutes=2)
+    late = view(published(7), oldest_unread=LONG_AGO)
+    assert standing_of(late, NOW, WITHIN, seen).since == LONG_AGO + timedelta(seconds=WITHIN)
+    snapshot = view(published(7, r=5), oldest_unread=LONG_AGO)
+    assert standing_of(snapshot, NOW, WITHIN, seen).since is None, "it was seen in another state"
+
+
+def test_a_document_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
+    file = tmp_path / "states.json"
+    file.write_text("[[1]]")
+    book = StateBook(str(file))
+    assert book.load() == {}
+    book.note({ORDERS: Condition.NEW}, NOW)
+    assert book.load() == {ORDERS: Seen(Condition.NEW, None)}

@@ -360,9 +360,16 @@ class TestReplicationSlo:
             assert all("paused since" in str(each.description) for each in events)
             counts.append(len(events))
         assert counts == [1, 0, 1, 0, 1, 0], "once in each hour"
+        (status,) = json.loads(read_status(world.services, [entry]).to_json())["tables"]
+        assert status["condition"]["since"] == (NOW - HOUR).isoformat()
         world.services.desired.remove(entry.table, Wish.PAUSED)
+        world.publish(entry.target, {0: 1}, {0: 3})
         result = tick(sensor, instance, cursor)
-        assert not [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
+        held = [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
+        assert not [each for each in held if each.partition is None]
+        (status,) = json.loads(read_status(world.services, [entry]).to_json())["tables"]
+        assert status["condition"]["state"] == "REPLICATING"
+        assert status["condition"]["since"] == world.now.isoformat()
 
     def test_changes_that_will_be_lost_are_told_in_time_with_the_hour(
         self, world: World, instance: dg.DagsterInstance

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -24,10 +25,12 @@ import dagster as dg
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import UnreachableError
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.slo import slo_target
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration.checks import Verdict, drifts_of, verdicts
@@ -80,6 +83,7 @@ def promise_sensor(
         memory = Memory.of(context.cursor)
         seen = survey(services, entries).complete()
         closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
+        _note_states(services, seen)
         changed = {event.asset_key for event in closed}
         differing = drifts_of(services, seen)
         news = [_observation(config, each) for each in follow_drops(services, seen, differing)]
@@ -102,6 +106,15 @@ def promise_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Evaluates the checks of all tables, idle and failing ones too.",
     )
+
+
+def _note_states(services: Services, seen: Survey) -> None:
+    found = {
+        each.table: each.condition(seen.at, slo_target(services, each.table).within_seconds)
+        for each in seen.tables
+    }
+    with suppress(UnreachableError):  # it is for `status` alone, and nothing waits for it
+        services.states.note(found, seen.at)
 
 
 def _observation(config: ReplicationConfig, news: DropNews) -> dg.AssetObservation:
