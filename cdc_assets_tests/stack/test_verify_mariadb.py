@@ -135,7 +135,7 @@ KEYS = (
     " unhex(lpad(hex(seq), 6, '0')), 1901 + seq % 200, NULL, concat('secret ', seq)"
     " FROM seq_1_to_300",
     "CREATE TABLE pairs (a int, b int unsigned, note varchar(20), PRIMARY KEY (a, b))",
-    "INSERT INTO pairs SELECT seq % 7 - 3, 4294967295 - seq, 'x' FROM seq_1_to_300",
+    "INSERT INTO pairs SELECT CAST(seq % 7 AS SIGNED) - 3, 4294967295 - seq, 'x' FROM seq_1_to_300",
     "CREATE TABLE folded (id varchar(10) COLLATE utf8mb4_general_ci PRIMARY KEY, n int)",
     "INSERT INTO folded VALUES ('Anna', 1), ('bert', 2), ('ÇA', 3), ('tail  ', 4), ('', 5)",
     "CREATE TABLE bag (n int, word text, f double)",
