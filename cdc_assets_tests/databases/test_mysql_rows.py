@@ -120,6 +120,8 @@ def test_a_row_that_is_too_long_to_be_digested_is_an_error_and_not_passed_over(
         rows = opened(dsn, "long_ones")
         with pytest.raises(CdcError, match="max_allowed_packet"):
             rows.sums(Range(None, None))
+        found = rows.found([("long",)])
+        assert found.rows["long",] == ("long", "x" * 3_000_000)
         rows.close()
     finally:
         cursor.execute(f"SET GLOBAL max_allowed_packet = {usual}")

@@ -79,8 +79,11 @@ def _form(parsed: MysqlType, of: ColumnType) -> Form | None:
 
 
 def framed(text: str) -> str:
-    """A text with its length, so that texts that follow each other can be told apart."""
-    return f"COALESCE(CONCAT(CHAR_LENGTH({text}), ':', {text}), '-')"
+    """A text with its length, so that texts that follow each other can be told apart.
+
+    NULL only if it is longer than the server puts together (``max_allowed_packet``).
+    """
+    return f"COALESCE(CONCAT(CHAR_LENGTH({text}), ':', {text}), IF({text} IS NULL, '-', NULL))"
 
 
 def canonical(
@@ -148,7 +151,10 @@ def _canonical(source: MysqlColumn, compared: Compared, value: str, default: str
 
 
 def _written(parsed: MysqlType, value: str) -> str:
-    return f"CAST({value} + 0 AS CHAR)" if parsed.name in _NUMBERS else f"CAST({value} AS CHAR)"
+    """A long text as it is: of one above ``max_allowed_packet`` a cast makes NULL."""
+    if parsed.name in _NUMBERS:
+        return f"CAST({value} + 0 AS CHAR)"
+    return f"CAST({value} AS CHAR)" if parsed.name == "uuid" else value
 
 
 def _number(parsed: MysqlType, value: str) -> str:
