@@ -150,7 +150,7 @@ def evaluated(
     with dg.DagsterInstance.ephemeral() as instance:
         for hour in ("", *hours):
             if hour:
-                event = dg.AssetMaterialization(key, partition=hour)
+                event = dg.AssetMaterialization(key, partition=None if hour == "held" else hour)
                 instance.report_runless_asset_event(event)
             result = dg.evaluate_automation_conditions(defs, instance=instance, cursor=cursor)
             cursor = result.cursor
@@ -175,6 +175,8 @@ def test_a_downstream_asset_is_asked_for_when_its_table_has_changed(
     def report() -> None: ...
 
     assert evaluated(report, tmp_path, [hour, hour]) == [0, 1, 1]
+    # What says that a table is paused has no partition, and changes nothing.
+    assert evaluated(report, tmp_path, [hour, "held", "held", hour]) == [0, 1, 0, 0, 1]
 
 
 def test_eager_works_for_an_asset_that_depends_on_the_last_hour(tmp_path: Path) -> None:
