@@ -266,14 +266,22 @@ def of_text(source: MysqlColumn, compared: Compared) -> str:
             return _value(parsed, compared.form)
 
 
-def equal(source: MysqlColumn, compared: Compared, value: str, charset: str) -> str:
-    """SQL by which an index finds the rows of a key, ``{}``; it may find others, too."""
+def equal(source: MysqlColumn, compared: Compared, value: str, texts: tuple[str, str]) -> str:
+    """SQL by which an index finds the rows of a key, ``{}``; it may find others, too.
+
+    Args:
+        source: the column.
+        compared: how.
+        value: SQL for it.
+        texts: its character set and its collation; empty where it has none.
+    """
+    charset, collation = texts
     parsed = parse_column_type(source.type_text)
     if compared.form is not Form.TEXT:
         return f"{value} = {_value(parsed, compared.form)}"
-    if parsed.name in {"enum", "set", "uuid"} or not charset:
+    if parsed.name in {"enum", "set", "uuid"} or not (charset and collation):
         return f"{ordered(source, value)} = {of_text(source, compared)}"
-    return f"{value} = CONVERT({{}} USING {charset})"
+    return f"{value} = CONVERT({{}} USING {charset}) COLLATE {collation}"
 
 
 def _value(parsed: MysqlType, form: Form) -> str:

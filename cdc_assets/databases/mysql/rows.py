@@ -75,7 +75,7 @@ _SNAPSHOT: Final = "SHOW STATUS LIKE 'binlog_snapshot_%%'"
 _OPEN: Final = "SELECT trx_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0"
 """One that is about to commit is among them until others see it. Up to 0.1 s old."""
 _CHARSETS: Final = """
-SELECT COLUMN_NAME, CHARACTER_SET_NAME FROM information_schema.COLUMNS
+SELECT COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = %(schema)s AND TABLE_NAME = %(name)s
 """
 _SUMS: Final = """
@@ -397,11 +397,12 @@ def _opened(access: Access) -> pymysql.Connection[Any]:
     return connection
 
 
-def _charsets(connection: pymysql.Connection[Any], access: Access) -> dict[str, str]:
+def _charsets(connection: pymysql.Connection[Any], access: Access) -> dict[str, tuple[str, str]]:
+    """Character set and collation of each column."""
     schema, name = access.table
     with connection.cursor() as cursor:
         cursor.execute(_CHARSETS, {"schema": schema, "name": name})
-        return {column: charset or "" for column, charset in cursor.fetchall()}
+        return {name: (charset or "", own or "") for name, charset, own in cursor.fetchall()}
 
 
 def _given(text: str, given: dict[str, str]) -> str:
@@ -443,7 +444,7 @@ def _compared(
 def _texts(
     comparison: Comparison,
     sources: Mapping[str, MysqlColumn],
-    charsets: Mapping[str, str],
+    charsets: Mapping[str, tuple[str, str]],
     facts: Mapping[str, Facts],
 ) -> _Texts:
     places = {name: f"t.{quote(source.name)}" for name, source in sources.items()}
@@ -455,5 +456,5 @@ def _texts(
         {n: told(source, c, places[n], defaults[n]) for n, source, c in columns},
         tuple(ordered(source, place) for source, _, place in key),
         tuple(of_text(source, c) for source, c, _ in key),
-        tuple(equal(source, c, place, charsets.get(source.name, "")) for source, c, place in key),
+        tuple(equal(source, c, place, charsets[source.name]) for source, c, place in key),
     )
