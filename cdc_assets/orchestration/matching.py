@@ -8,6 +8,7 @@ that does not answer.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 NOT_COMPARED: Final = "not compared: "
 COLUMNS_NAMED: Final = 50
+SAY_SECONDS: Final = 10.0
 
 Tell = Callable[[str], None]
 
@@ -140,7 +142,16 @@ class _Comparing:
             yield verdict.result()
 
     def _say(self, entry: TableEntry) -> Tell:
-        return lambda words: self._context.log.info(f"{entry.table}: {words}")
+        """Now and then: each line is an event that Dagster keeps."""
+        said = -SAY_SECONDS
+
+        def say(words: str) -> None:
+            nonlocal said
+            if time.monotonic() - said >= SAY_SECONDS:
+                said = time.monotonic()
+                self._context.log.info(f"{entry.table}: {words}")
+
+        return say
 
 
 def compared(
