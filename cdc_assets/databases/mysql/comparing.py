@@ -183,7 +183,7 @@ def _dated(
     if not source.not_null:
         return number(value)
     found = _DATE.fullmatch(default or "")
-    usual = number(f"TIMESTAMP'{found[0]}'") + ", " if found else ""
+    usual = number(f"CAST('{found[0]}' AS DATETIME(6))") + ", " if found else ""
     return f"COALESCE({number(value)}, {usual}0)"
 
 
