@@ -3,10 +3,10 @@
 It is *proven*, from what each part guarantees by itself:
 
 1. At a *moment* the source's clock is read, and then where the source's log ends. Whatever had
-   been committed before lies before that position.
+   been committed before lies before that place.
 2. Kafka Connect commits a source offset only once Kafka has acknowledged every record that the
    connector gave it before, in the order of the source's log. So once the committed offset has
-   passed a moment's position, everything from before it is in Kafka: the moment is *delivered*.
+   reached a moment's place, everything from before it is in Kafka: the moment is *delivered*.
 3. The ends of a table's partitions, asked for after that, thus lie beyond all of it: a *witness*.
 4. Once the table's committed offsets have reached those ends, it is valid through that moment.
 
@@ -15,30 +15,50 @@ behind the connector reads. And a record of the heartbeat or transaction topic t
 says nothing about other topics: a producer sends to each partition by itself, so what it was given
 earlier may arrive later.
 
+A log may begin again (a server restored, ``RESET MASTER``), and count up to where a connector of
+the log before still stands: what that says is not believed until it says something else.
+
 *Committed* means that the commit was complete: PostgreSQL reads the clock before it writes the
 commit, so that the commit timestamp of a transaction may be a moment before its commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Final
+from typing import Final, Generic, TypeVar
 
+from cdc_assets.changes.log_places import LogPlace
 from cdc_assets.changes.offsets import OffsetVector
+
+P = TypeVar("P", bound=LogPlace)
 
 MOMENTS: Final = 64
 """So many are remembered: of older ones every second goes."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Moment:
-    """Whatever was committed before ``at`` (the source's clock, aware) lies before ``position``."""
+@dataclass(frozen=True, slots=True)
+class Moment(Generic[P]):
+    """Whatever was committed before ``at`` (the source's clock, aware) lies before ``place``."""
 
     at: datetime
-    position: int
+    place: P
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(Generic[P]):
+    """What is remembered of a source.
+
+    Attributes:
+        moments: in order.
+        stale: what a connector had acknowledged when the log was found to have begun again. As
+            long as it says that, it speaks of the log before.
+    """
+
+    moments: tuple[Moment[P], ...] = ()
+    stale: P | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +73,32 @@ class Witness:
         return all(committed.get(partition) >= end for partition, end in self.ends)
 
 
-def with_moment(known: Sequence[Moment], seen: Moment) -> tuple[Moment, ...]:
-    """With a new one; nothing of before if the source's log, or its clock, has begun again."""
-    kept = sorted({*known, seen})
-    if any(later.position < earlier.position for earlier, later in pairwise(kept)):
-        return (seen,)
-    if len(kept) > MOMENTS:
-        kept = [*kept[: MOMENTS // 2 : 2], *kept[MOMENTS // 2 :]]
-    return tuple(kept)
-
-
 def delivered(
-    known: Sequence[Moment], acknowledged: int, seen: Moment
-) -> tuple[Moment | None, tuple[Moment, ...]]:
-    """The newest moment that is delivered, and those that need to be remembered.
+    known: Seen[P], acknowledged: P | None, now: Moment[P]
+) -> tuple[Moment[P] | None, Seen[P]]:
+    """The newest moment that is delivered, and what is to be remembered.
 
     Args:
-        known: moments, in order.
-        acknowledged: every record from before this position was acknowledged.
-        seen: the newest moment, taken after that was asked for. If the source's log ends before
-            what was acknowledged, its positions have begun again, and none can be compared.
+        known: from before.
+        acknowledged: every record from before this place was; None if that is not known.
+        now: the newest moment, seen after that was asked for. If the source's log ends before
+            what was acknowledged, or before an older moment, it has begun again, and places in
+            it cannot be compared with those from before.
     """
-    if acknowledged > seen.position:
-        return None, (seen,)
-    done = [each for each in known if each.position <= acknowledged]
-    newest = max(done, default=None)
-    return newest, tuple(each for each in known if newest is None or each.at >= newest.at)
+    believed = None if acknowledged == known.stale else acknowledged
+    others = (each for each in known.moments if each != now)
+    kept = sorted((*others, now), key=lambda each: each.at)
+    pairs = [(each.place, later.place) for each, later in pairwise(kept)]
+    pairs += [(believed, now.place)] if believed is not None else []
+    if not all(later.reaches(earlier) for earlier, later in pairs):
+        return None, Seen((now,), acknowledged or known.stale)
+    if len(kept) > MOMENTS:
+        kept = [*kept[: MOMENTS // 2 : 2], *kept[MOMENTS // 2 :]]
+    if believed is None:
+        return None, Seen(tuple(kept), known.stale)
+    done = [each for each in kept if believed.reaches(each.place)]
+    newest = max(done, key=lambda each: each.at, default=None)
+    return newest, Seen(tuple(e for e in kept if newest is None or e.at >= newest.at))
 
 
 def proven(

@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
-from cdc_assets.changes.valid_through import Moment, delivered, with_moment
+from cdc_assets.changes.valid_through import Moment, Seen, delivered
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import ConnectConfig
-from cdc_assets.databases.postgres.slots import log_position
 from cdc_assets.errors import CdcError
 from cdc_assets.files import as_os_errors, files_at, replace_file
 from cdc_assets.log.connect import ConnectRest, connect_of
+from cdc_assets.log.log_ends import LOGS, Log
 from cdc_assets.registry import TableEntry
 
 GOOD_FOR_SECONDS: Final = 5
@@ -44,22 +44,6 @@ class Delivery:
 
     through: datetime
     at: datetime | None
-
-
-def acknowledged(offsets: Sequence[Mapping[str, Any]]) -> int | None:
-    """Where the last commit lies whose records all were acknowledged, by a connector's offset.
-
-    Every record from before the one that the offset belongs to was. Its ``lsn_commit`` is the
-    last commit before that, and no snapshot, incremental ones included, changes it. While a
-    snapshot is taken, what is before it need not be in Kafka yet.
-
-    Args:
-        offsets: of PostgreSQL's connector, which has one.
-    """
-    if len(offsets) != 1 or offsets[0].get("snapshot"):
-        return None
-    found = offsets[0].get("lsn_commit")
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 class Deliveries:
@@ -115,10 +99,9 @@ class Deliveries:
         return self._found.get(key)
 
     def _connect(self, entry: TableEntry) -> ConnectConfig | None:
-        """Of a source whose log's position can be compared with what its connector has sent."""
+        """Of a source whose log can be compared with what its connector has sent."""
         source = self._config.source(entry.table.source)
-        is_postgres = source.database is not None and source.database.kind == "postgres"
-        if not (is_postgres and source.format.startswith(_FORMATS)):
+        if source.database is None or not source.format.startswith(_FORMATS):
             return None
         return connect_of(self._config, entry.table.source)
 
@@ -147,14 +130,14 @@ class Deliveries:
         names = [connect.connector] if connect.connector else _names(rest, entry.topic)
         if len(names) != 1 or source.database is None:
             return None
-        at = acknowledged(rest.offsets(names[0]))
-        position = log_position(source.database.dsn.reveal())
-        seen = Moment(position.at, position.lsn)
-        document = _Document.of(self._config.registry, "-".join(key))
-        known = with_moment(document.load(), seen)
-        newest, kept = delivered(known, at, seen) if at is not None else (None, known)
+        log = LOGS[source.database.kind]
+        at, now = log.acknowledged(rest.offsets(names[0])), log.now(source.database.dsn.reveal())
+        if now is None:
+            return None
+        document = _Document.of(self._config.registry, "-".join(key), log)
+        newest, kept = delivered(document.load(), at, now)
         document.save(kept)
-        return Delivery(newest.at, seen.at) if newest else None
+        return Delivery(newest.at, now.at) if newest else None
 
 
 def latest(before: Delivery | None, found: Delivery | None) -> Delivery | None:
@@ -173,26 +156,36 @@ class _Document:
     """The moments of one source that the connector has not reached yet, and the newest it has."""
 
     url: str
+    log: Log
 
     @classmethod
-    def of(cls, registry_url: str, name: str) -> _Document:
-        return cls(f"{registry_url.removesuffix('.json')}.moments/{name}.json")
+    def of(cls, registry_url: str, name: str, log: Log) -> _Document:
+        return cls(f"{registry_url.removesuffix('.json')}.moments/{name}.json", log)
 
-    def load(self) -> tuple[Moment, ...]:
+    def load(self) -> Seen[Any]:
         """Nothing if it is not there, or cannot be read: moments are seen again."""
         files, path = files_at(self.url)
         try:
             with as_os_errors():
                 content = cast("bytes", files.cat_file(path))
-            return tuple(Moment(datetime.fromisoformat(at), lsn) for at, lsn in json.loads(content))
-        except (OSError, ValueError, TypeError):
-            return ()
+            document = json.loads(content)
+            moments = tuple(self._moment(*each) for each in document["moments"])
+            stale = document["stale"]
+            return Seen(moments, None if stale is None else self.log.parse(stale))
+        except (OSError, ValueError, TypeError, KeyError):
+            return Seen()
 
-    def save(self, moments: Sequence[Moment]) -> None:
+    def save(self, seen: Seen[Any]) -> None:
         """Without moments to compare with, the next process only proves less at first."""
         files, path = files_at(self.url)
-        content = json.dumps([[each.at.isoformat(), each.position] for each in moments])
+        document = {
+            "moments": [[each.at.isoformat(), str(each.place)] for each in seen.moments],
+            "stale": None if seen.stale is None else str(seen.stale),
+        }
         try:
-            replace_file(files, path, content.encode())
+            replace_file(files, path, json.dumps(document).encode())
         except OSError:
             return
+
+    def _moment(self, at: str, place: str) -> Moment[Any]:
+        return Moment(datetime.fromisoformat(at), self.log.parse(place))

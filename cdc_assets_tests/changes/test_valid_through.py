@@ -16,15 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_assets.changes.log_places import Lsn
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.valid_through import (
-    MOMENTS,
-    Moment,
-    Witness,
-    delivered,
-    proven,
-    with_moment,
-)
+from cdc_assets.changes.valid_through import MOMENTS, Moment, Seen, Witness, delivered, proven
 from cdc_assets_tests.toy.profiles import examples
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -36,24 +30,40 @@ def at(second: float) -> datetime:
     return START + timedelta(seconds=second)
 
 
+def place(commits: int, logs: int) -> Lsn:
+    """After so many commits; no place of one log is exactly one of another."""
+    return Lsn(100 * commits + logs)
+
+
 @dataclass
 class Record:
-    """``number`` in the order of the connector; ``change`` of the table, or a mark with a time."""
+    """``number`` in the order of the connector; a change of the table, or a mark with a time.
+
+    ``offset``: what Connect commits once everything up to here is acknowledged.
+    """
 
     number: int
     partition: int
     topic: str
     commit: int
     time: datetime
+    offset: Lsn | None
     acked: bool = False
 
 
 @dataclass
 class Pipeline:
-    """Time goes on by a second with each step. A commit's position is its number, from 1 on."""
+    """Time goes on by a second with each step. A commit's position is its number, from 1 on.
+
+    When the log begins again, positions do too, and the connector is dead for a while. Until it
+    reads again, what was acknowledged is a position of the log before.
+    """
 
     rng: random.Random
     now: int = 0
+    bases: list[int] = field(default_factory=lambda: [0])
+    is_dead: bool = False
+    snapshot: range = range(0)
     commits: list[tuple[datetime, int]] = field(default_factory=list)
     read: int = 0
     records: list[Record] = field(default_factory=list)
@@ -66,7 +76,7 @@ class Pipeline:
 
     def connector_reads(self) -> None:
         """The next transaction; then a heartbeat, with the connector's clock."""
-        if self.read == len(self.commits):
+        if self.is_dead or self.read == len(self.commits):
             return
         time, number = self.commits[self.read]
         self.read += 1
@@ -90,18 +100,39 @@ class Pipeline:
         some = {p: end for p, end in ends.items() if self.rng.random() < 0.7}
         self.committed = self.committed.merged_max(OffsetVector.of(some))
 
-    def acknowledged(self) -> int:
-        """The position up to which all records were acknowledged: Connect's committed offset."""
+    def begins_again(self) -> None:
+        """The log; the connector dies, with all that it has read delivered."""
+        self.bases.append(len(self.commits))
+        self.is_dead = True
+        while not all(record.acked for record in self.records):
+            self.producer_sends()
+
+    def revives(self) -> None:
+        """The connector: what it has not read of the log before, it reads as a snapshot."""
+        if self.is_dead:
+            self.is_dead, self.snapshot = False, range(self.read + 1, self.bases[-1] + 1)
+            for _ in self.snapshot:
+                self.connector_reads()
+
+    def offset(self, commit: int) -> Lsn | None:
+        """The position of a commit in the log that it is in; nothing amid a snapshot."""
+        if commit not in self.snapshot:
+            older = [base for base in self.bases if base < commit]
+            return place(commit - older[-1], len(older))
+        return place(0, len(self.bases)) if commit + 1 not in self.snapshot else None
+
+    def acknowledged(self) -> Lsn | None:
+        """The offset before which all records were acknowledged, as Connect has committed it."""
         gap = next((r.number for r in self.records if not r.acked), len(self.records))
-        return self.records[gap - 1].commit if gap else 0
+        return self.records[gap - 1].offset if gap else None
 
     def ends(self) -> OffsetVector:
         """Of the table's topic."""
         return OffsetVector.of({p: len(self.log.get((TABLE, p), [])) for p in range(PARTITIONS)})
 
-    def moment(self) -> Moment:
+    def moment(self) -> Moment[Lsn]:
         """The source's clock, then its log's end."""
-        return Moment(at(self.now), len(self.commits))
+        return Moment(at(self.now), place(len(self.commits) - self.bases[-1], len(self.bases)))
 
     def newest(self, topic: str) -> datetime | None:
         """The time of the newest mark that can be read."""
@@ -118,22 +149,26 @@ class Pipeline:
         return all(number in merged for time, number in self.commits if time < claim)
 
     def _give(self, topic: str, partition: int, commit: int, time: datetime) -> None:
-        self.records.append(Record(len(self.records), partition, topic, commit, time))
+        offset = self.offset(commit)
+        self.records.append(Record(len(self.records), partition, topic, commit, time, offset))
 
 
-def claims(pipeline: Pipeline, steps: int) -> Iterator[datetime]:
+ACTIONS = ("commit", "connector_reads", "producer_sends", "merge", "look")
+RESTORED = (*ACTIONS * 8, "begins_again", *["revives"] * 3)
+
+
+def claims(
+    pipeline: Pipeline, steps: int, actions: tuple[str, ...] = ACTIONS
+) -> Iterator[datetime]:
     """What is claimed after each step, of a pipeline under a random load."""
-    actions = ["commit", "connector_reads", "producer_sends", "merge", "look"]
-    moments: tuple[Moment, ...] = ()
+    known: Seen[Lsn] = Seen()
     witnesses: list[Witness] = []
     claim: datetime | None = None
     for _ in range(steps):
         pipeline.now += 1
         action = pipeline.rng.choice(actions)
         if action == "look":
-            seen = pipeline.moment()
-            moments = with_moment(moments, seen)
-            newest, moments = delivered(moments, pipeline.acknowledged(), seen)
+            newest, known = delivered(known, pipeline.acknowledged(), pipeline.moment())
             if newest:
                 witnesses.append(Witness(newest.at, pipeline.ends()))
         else:
@@ -166,6 +201,15 @@ def test_what_is_claimed_is_true(seed: int) -> None:
 
 
 @pytest.mark.property
+@examples(1000)
+@given(st.integers(0, 2**32))
+def test_it_is_true_of_logs_that_begin_again(seed: int) -> None:
+    pipeline = Pipeline(random.Random(seed))
+    for claim in claims(pipeline, 250, RESTORED):
+        assert pipeline.is_true(claim), f"seed {seed}: {claim}"
+
+
+@pytest.mark.property
 def test_claims_are_made_and_go_on() -> None:
     newest = []
     for seed in range(50):
@@ -173,6 +217,15 @@ def test_claims_are_made_and_go_on() -> None:
         newest.append(max(claims(pipeline, 600), default=START))
     late = sum(each > at(100) for each in newest)
     assert late > 25, f"{late} of 50 logs have proven anything"
+    after = 0
+    for seed in range(50):
+        pipeline = Pipeline(random.Random(seed))
+        for claim in claims(pipeline, 600, RESTORED):
+            base = pipeline.bases[-1]
+            after += (
+                bool(base) and base < len(pipeline.commits) and claim > pipeline.commits[base][0]
+            )
+    assert after, "nothing was proven after a log had begun again"
 
 
 @pytest.mark.property
@@ -193,23 +246,46 @@ def test_a_witness_counts_once_all_of_its_ends_are_reached() -> None:
     assert proven([witness], OffsetVector.of({0: 11, 2: 7}), at(9)) == at(9)
 
 
+def seen(*moments: tuple[float, int], stale: int | None = None) -> Seen[Lsn]:
+    """Of seconds and positions."""
+    marks = tuple(Moment(at(second), Lsn(number)) for second, number in moments)
+    return Seen(marks, None if stale is None else Lsn(stale))
+
+
 @pytest.mark.unit
 def test_a_log_or_a_clock_that_begins_again_leaves_nothing_to_compare_with() -> None:
-    known = (Moment(at(1), 100), Moment(at(2), 200))
-    assert with_moment(known, Moment(at(3), 50)) == (Moment(at(3), 50),)
-    assert with_moment(known, Moment(at(1), 300)) == (Moment(at(1), 300),)
-    seen = Moment(at(4), 50)
-    assert delivered((seen,), acknowledged=200, seen=seen) == (None, (seen,))
+    known = seen((1, 100), (2, 200))
+    assert delivered(known, Lsn(40), Moment(at(3), Lsn(50))) == (None, seen((3, 50), stale=40))
+    assert delivered(known, Lsn(40), Moment(at(1), Lsn(300))) == (None, seen((1, 300), stale=40))
+    assert delivered(seen(), Lsn(200), Moment(at(4), Lsn(50))) == (None, seen((4, 50), stale=200))
+
+
+@pytest.mark.unit
+def test_a_connector_of_the_log_before_is_not_believed_until_it_moves() -> None:
+    _, known = delivered(seen((1, 100)), Lsn(90), Moment(at(2), Lsn(10)))
+    newest, known = delivered(known, Lsn(90), Moment(at(3), Lsn(80)))
+    assert newest is None
+    newest, known = delivered(known, Lsn(90), Moment(at(4), Lsn(95)))
+    assert newest is None, "the new log has reached where the connector was in the old one"
+    assert known == seen((2, 10), (3, 80), (4, 95), stale=90)
+    newest, known = delivered(known, Lsn(81), Moment(at(5), Lsn(96)))
+    assert newest == Moment(at(3), Lsn(80))
+    assert known == seen((3, 80), (4, 95), (5, 96))
+
+
+@pytest.mark.unit
+def test_what_is_not_known_to_be_acknowledged_delivers_nothing_and_moments_stay() -> None:
+    assert delivered(seen((1, 5)), None, Moment(at(2), Lsn(7))) == (None, seen((1, 5), (2, 7)))
 
 
 @pytest.mark.unit
 def test_moments_of_a_connector_that_is_far_behind_are_thinned_and_kept() -> None:
-    known: tuple[Moment, ...] = ()
-    for n in range(10_000):
-        known = with_moment(known, Moment(at(n), n))
-    assert len(known) <= MOMENTS
-    assert known[0] == Moment(at(0), 0)
-    newest, kept = delivered(known, 5_000, known[-1])
+    known: Seen[Lsn] = Seen()
+    for n in range(1, 10_000):
+        _, known = delivered(known, Lsn(0), Moment(at(n), Lsn(n)))
+    assert len(known.moments) <= MOMENTS
+    assert known.moments[0] == Moment(at(1), Lsn(1))
+    newest, known = delivered(known, Lsn(5_000), Moment(at(10_000), Lsn(10_000)))
     assert newest is not None
-    assert newest.position <= 5_000
-    assert kept[0] == newest
+    assert newest.place.number <= 5_000
+    assert known.moments[0] == newest

@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from cdc_assets.changes.log_places import Gtids, Lsn
 from cdc_assets.config.source import ConnectConfig
-from cdc_assets.log.deliveries import AGAIN_SECONDS, Deliveries, Delivery, acknowledged, latest
+from cdc_assets.log.deliveries import AGAIN_SECONDS, Deliveries, Delivery, latest
+from cdc_assets.log.log_ends import acknowledged_gtids, acknowledged_lsn
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -43,7 +45,35 @@ STREAMING = {
 def test_an_offset_proves_what_was_committed_before_it_while_no_snapshot_is_taken(
     offsets: list[dict[str, Any]], expected: int | None
 ) -> None:
-    assert acknowledged(offsets) == expected
+    assert acknowledged_lsn(offsets) == (None if expected is None else Lsn(expected))
+
+
+BINLOG = {
+    "ts_sec": 1_700_000_000, "file": "binlog.000003", "pos": 4711, "row": 1, "event": 2,
+    "server_id": 1, "gtids": "0-1-27",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        ([BINLOG], "0-1-27"),
+        ([BINLOG | {"incremental_snapshot_collections": "[]"}], "0-1-27"),
+        ([BINLOG | {"snapshot": "INITIAL"}], None),
+        ([{name: value for name, value in BINLOG.items() if name != "gtids"}], None),
+        ([BINLOG | {"gtids": None}], None),
+        ([BINLOG | {"gtids": ""}], None),
+        ([BINLOG | {"gtids": "0-1"}], None),
+        ([BINLOG, BINLOG], None),
+        ([], None),
+    ],
+    ids=["streams", "incremental snapshot", "snapshot", "no GTIDs", "none of them", "empty",
+         "cut off", "two parts", "no offset"],
+)  # fmt: skip
+def test_an_offset_in_a_binlog_proves_what_its_gtids_name(
+    offsets: list[dict[str, Any]], expected: str | None
+) -> None:
+    assert acknowledged_gtids(offsets) == (None if expected is None else Gtids.parse(expected))
 
 
 def test_what_is_proven_stays_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -110,17 +110,14 @@ def status_of(database: Replicated, table: str) -> TableStatus:
     return found.tables[0]
 
 
-def test_every_publish_holds_what_was_committed_before_its_valid_through(
-    database: Replicated, spark: Any
-) -> None:
-    with loading(database.dsn) as load:
-        until(lambda: len(load.done) > 20, "the load has begun")
-        for _ in range(3):
-            database.replicate()
-    database.wait_until_delivered()
-    database.replicate()
-    entry = database.entry("busy")
-    table = read_table(database.config, entry.target)
+def true_claims(database: Replicated, done: Mapping[int, datetime]) -> list[datetime]:
+    """What the publishes of ``busy`` claim, once it is known to be true.
+
+    Args:
+        database: with the table.
+        done: of each row, when its commit was complete.
+    """
+    table = read_table(database.config, database.entry("busy").target)
     assert table is not None
     claims: list[datetime] = []
     for snapshot in table.snapshots():
@@ -130,14 +127,27 @@ def test_every_publish_holds_what_was_committed_before_its_valid_through(
         through = datetime.fromisoformat(said[VALID_THROUGH])
         rows = table.scan(selected_fields=("id",), snapshot_id=snapshot.snapshot_id).to_arrow()
         there = set(rows["id"].to_pylist())
-        lacking = [each for each, at in load.done.items() if at < through and each not in there]
+        lacking = [each for each, at in done.items() if at < through and each not in there]
         assert lacking == [], f"{len(lacking)} rows from before {through}"
         claims.append(through)
-    begun = min(load.done.values())
+    begun = min(done.values())
     assert len({each for each in claims if each > begun}) >= 2, "it proves something under load"
     assert claims == sorted(claims)
+    return claims
 
-    (found,) = spark().sql(QUERY.format(table=f"lake.{entry.target}")).collect()
+
+def test_every_publish_holds_what_was_committed_before_its_valid_through(
+    database: Replicated, spark: Any
+) -> None:
+    with loading(database.dsn) as load:
+        until(lambda: len(load.done) > 20, "the load has begun")
+        for _ in range(3):
+            database.replicate()
+    database.wait_until_delivered()
+    database.replicate()
+    claims = true_claims(database, load.done)
+    table = f"lake.{database.entry('busy').target}"
+    (found,) = spark().sql(QUERY.format(table=table)).collect()
     assert datetime.fromisoformat(found[0]) == claims[-1]
 
 
