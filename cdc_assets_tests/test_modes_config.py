@@ -35,7 +35,7 @@ SOFT = {"deletes": "soft"}
 @pytest.mark.parametrize(
     ("said", "refusal"),
     [
-        ({"mode": "log"}, "'mirror' or 'changelog'"),
+        ({"mode": "log"}, "'mirror', 'changelog' or 'history'"),
         ({"mode": "changelog", "tables": {"public.orders": SOFT}}, "deletes: soft is for mode"),
         ({"tables": {"public.orders": {**SOFT, "mode": "changelog"}}}, "public.orders"),
         ({"mode": "changelog", "merge_into": [RULE]}, "merged into one"),

@@ -10,3 +10,4 @@ class Mode(StrEnum):
 
     MIRROR = "mirror"  # the source's rows
     CHANGELOG = "changelog"  # each change, a row that nothing changes any more
+    HISTORY = "history"  # each version of each row, and from when to when it was valid

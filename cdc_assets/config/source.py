@@ -59,7 +59,7 @@ def _kind(word: object) -> object:
 DatabaseKind = Annotated[Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind)]
 
 ReactionName = Literal["evolve", "strict", "ignore"]
-ModeName = Literal["mirror", "changelog"]
+ModeName = Literal["mirror", "changelog", "history"]
 Patterns = Annotated[tuple[str, ...], Field(strict=False)]
 _OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
 Names = Annotated[tuple[str, ...], Field(strict=False)]
@@ -476,7 +476,7 @@ class SourceConfig(Strict):
     def _modes_that_fit(self) -> Self:
         for name, each in self.tables.items():
             if each.deletes == "soft" and (each.mode or self.mode) != "mirror":
-                what = f"tables.{name}: deletes: soft is for mode: mirror, where a delete is no row"
+                what = f"tables.{name}: deletes: soft is for mode: mirror, others keep deletes"
                 raise refuse(what, "leave deletes out, or write mode: mirror")
         if self.merge_into and self.mode != "mirror":
             what = f"tables that are merged into one (merge_into) cannot have mode: {self.mode}"

@@ -13,6 +13,7 @@ from typing import assert_never
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.slo import SloWindow
@@ -306,7 +307,7 @@ class Attempts:
         plan, decoder = self._completed(request, pending, mine)
         # A delete that keeps its row leaves columns unchanged, as an update may.
         partial_images = bool(decoder.unset_able) or plan.soft
-        stays = partial_images and not work.accept_overtaken
+        stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
         refusals = Reported(taken, total, _OVERTAKEN if stays else None)
         done = self._execution(Work(pending, plan, decoder, refusals, watch)).run()
         if not isinstance(done, Executed):

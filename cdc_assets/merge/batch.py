@@ -26,7 +26,8 @@ from cdc_assets.changes.slo import SloTarget
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.changelog import ChangeLogTable, recordable
+from cdc_assets.merge.apply.changelog import ChangeLogTable
+from cdc_assets.merge.apply.history import HistoryTable
 from cdc_assets.merge.apply.keyed import INCOMPLETE, KeyedTable, Resolved, within
 from cdc_assets.merge.apply.multiset import (
     CountedTable,
@@ -38,12 +39,14 @@ from cdc_assets.merge.apply.multiset import (
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.apply.record import Outcome, record_of
 from cdc_assets.merge.apply.refusals import Refusals, Reported
+from cdc_assets.merge.apply.telling import recordable
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
-from cdc_assets.merge.fold.lost import require_none_lost, watched
+from cdc_assets.merge.fold.lost import look_through, require_none_lost, watched
 from cdc_assets.merge.fold.moved import moves, told_moves
 from cdc_assets.merge.fold.newest import FOLDED, newest_by_key
 from cdc_assets.merge.fold.orphans import as_deletes, by_name, orphans, unpaired
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
+from cdc_assets.merge.fold.rekeyed import everywhere
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.fold.scattered import require_gathered
 from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
@@ -58,6 +61,7 @@ from cdc_assets.merge.statements.deadline import Watch
 from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.tables.ends import Ends
 from cdc_assets.merge.tables.known import Known
 from cdc_assets.merge.tables.ledger import Ledger
 from cdc_assets.merge.tables.side import SideTable
@@ -174,6 +178,8 @@ class BatchExecution:
             changes = self._changes.mergeable(knowledge, observer)
             if plan.mode is Mode.CHANGELOG:
                 folding = recordable(changes, plan)
+            elif plan.mode is Mode.HISTORY:
+                folding = recordable(changes, plan, self._changes.unset_able)
             elif plan.schema.key:
                 unset_able = self._changes.unset_able
                 doubt = watched(self.decoder.doubt, plan.numbers)
@@ -200,10 +206,16 @@ class BatchExecution:
         doubt = self.decoder.doubt
         if doubt is None:
             return folded
+        is_folded = self.plan.mode is not Mode.HISTORY
         with self.steps.step("look for values that would be lost"):
-            require_none_lost(self.spark, self.catalog, self.plan, doubt, folded.frame)
+            if is_folded:
+                require_none_lost(self.spark, self.catalog, self.plan, doubt, folded.frame)
+            else:
+                look_through(self.spark, self.catalog, self.decoder)
         self.decoder = replace(self.decoder, doubt=None)
         self._changes = ChangeSet(self.decoder, self.plan)
+        if not is_folded:
+            return folded
         return replace(folded, frame=folded.frame.select(*FOLDED))
 
     def _change_table(self) -> None:
@@ -317,6 +329,8 @@ class BatchExecution:
             self._fill(branch)
             if plan.mode is Mode.CHANGELOG:
                 outcome = self._recorded_each(folded, parts, branch, outcome)
+            elif plan.mode is Mode.HISTORY:
+                outcome = self._versioned(folded, parts, knowledge, branch, outcome)
             elif plan.schema.key:
                 outcome = self._keyed(folded, parts, knowledge, branch, outcome)
             else:
@@ -380,7 +394,8 @@ class BatchExecution:
             with self.steps.step("read barriers"):
                 read = highest_read(folded.frame)
             truncates = (*truncates, Truncate(snapshot_start(read), None)) if read else truncates
-        return split(truncates, self.plan.floor, keep_deleted=self.plan.soft)
+        keeps = self.plan.soft or self.plan.mode is Mode.HISTORY
+        return split(truncates, self.plan.floor, keep_deleted=keeps)
 
     def _keyed(
         self,
@@ -402,7 +417,7 @@ class BatchExecution:
                         branch.truncate(part.truncate, keep_deleted=plan.soft)
                 apply = table.choose(mine, branch)
                 with table.resolved(mine, changes, apply, branch) as resolved:
-                    incomplete = self._refused(resolved)
+                    incomplete = self._refused(resolved.incomplete)
                     stale = mine.keys - resolved.kept - incomplete
                     outcome = outcome.after(mine, apply, stale, incomplete)
                     if part is parts[-1]:
@@ -461,6 +476,32 @@ class BatchExecution:
         table.write(new, branch, outcome.properties)
         return outcome
 
+    def _versioned(
+        self,
+        folded: Folded,
+        parts: tuple[Part, ...],
+        knowledge: Knowledge,
+        branch: Branch,
+        outcome: Outcome,
+    ) -> Outcome:
+        plan, ends = self.plan, Ends(self._side, self.plan.schema)
+        unset_able, rekeyed = self._changes.unset_able, knowledge.rekeyed
+        table = HistoryTable(self.spark, self.catalog, plan, self.steps, unset_able, ends)
+        resolved = table.resolve(folded, outcome.figures, branch, rekeyed=rekeyed)
+        incomplete = self._refused(resolved.incomplete)
+        self._settle(lambda: resolved.applied)
+        highest = everywhere(folded.highest, plan.partitions) if rekeyed else folded.highest
+        part = replace(folded, highest=highest, highest_delete=resolved.highest_lone)
+        stale = folded.keys - resolved.changes - incomplete
+        outcome = outcome.after(part, Apply.VERSIONS, stale, incomplete)
+        if plan.replay and resolved.is_empty and self.refusals.quarantined is None:
+            return outcome
+        outcome = replace(outcome, side=table.remember(resolved))
+        table.delete(resolved, branch)
+        outcome = self._recorded(outcome, parts)
+        table.append(resolved, branch, outcome.properties)
+        return outcome
+
     def _settle(self, applied: Callable[[], DataFrame]) -> None:
         """Records out of the quarantine are few: for those it is asked what became of each."""
         if isinstance(self.refusals, Reported):
@@ -474,12 +515,12 @@ class BatchExecution:
         kept = resolved.final.select(F.col("key").alias("kept"))
         return changes.join(F.broadcast(kept), changes["key"] == kept["kept"], "left_semi")
 
-    def _refused(self, resolved: Resolved) -> int:
+    def _refused(self, incomplete: DataFrame | None) -> int:
         """How many updates cannot be completed."""
-        if resolved.incomplete is None:
+        if incomplete is None:
             return 0
         reason = F.lit(INCOMPLETE).alias("reason")
-        refused = resolved.incomplete.select("partition", "offset", reason)
+        refused = incomplete.select("partition", "offset", reason)
         return self.refusals.take(refused, self.steps)
 
     # ── what the snapshot says ───────────────────────────────────────────────────────────

@@ -26,6 +26,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
@@ -278,6 +279,8 @@ class Rebuild:
         writer = snapshot_writer(rows, table, published.to_properties()).using("iceberg")
         for name, value in _properties(old.properties, new.properties).items():
             writer = writer.tableProperty(name, value)
+        if new.properties.get(MODE) == Mode.HISTORY:
+            writer = writer.partitionedBy(F.col(sql.CURRENT))
         with translated("replace the table", self._where), effect("spark: replace table"):
             writer.createOrReplace()
 

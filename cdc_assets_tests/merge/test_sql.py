@@ -9,6 +9,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, Shard
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.tables.ends import Emptied
 from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
 
 GOLDEN = Path(__file__).with_name("statements")
@@ -24,6 +25,7 @@ SCHEMA = TableSchema(
 )
 
 BRANCH = sql.table("lake", NAME, "cdc_1")
+TRUNCATE = Emptied(b"\x00\xff", 1_760_000_000_000_000, b"\x01", "it's", 2, 3)
 SHARD = Shard("sh`ard", "it's \\ one")
 
 STATEMENTS = {
@@ -36,6 +38,9 @@ STATEMENTS = {
     ),
     "create_table_changelog": sql.create_table(
         "lake", NAME, replace(SCHEMA, key=()), sql.CHANGELOG_COLUMNS, {}
+    ),
+    "create_table_history": sql.create_table(
+        "lake", NAME, SCHEMA, sql.HISTORY_COLUMNS, {}, sql.CURRENT
     ),
     "create_table_hostile": sql.create_table(
         "lake", HOSTILE, SCHEMA, sql.OWN_COLUMNS, {"k'": "back\\slash"}
@@ -59,6 +64,16 @@ STATEMENTS = {
     "delete_keys_sharded": sql.delete_keys(BRANCH, "keys_1", ("shard", "id"), shard=SHARD),
     "delete_older_sharded": sql.delete_older(BRANCH, "00FF", SHARD),
     "mark_older_sharded": sql.mark_older(BRANCH, "00FF", None, SHARD),
+    "delete_versions": sql.delete_versions(BRANCH, "keys_1", ("id", "b`c"), current=True),
+    "delete_versions_past": sql.delete_versions(
+        BRANCH, "keys_1", ("id",), current=False, broadcast=False
+    ),
+    "end_older": sql.end_older(BRANCH, "00FF", TRUNCATE.literals()),
+    "end_older_untold": sql.end_older(
+        BRANCH,
+        "00FF",
+        replace(TRUNCATE, micros=None, topic=None, partition=None, offset=None).literals(),
+    ),
     "update_changed": sql.update_changed(BRANCH, "new_1", ("topic", "offset"), "reason"),
 }
 

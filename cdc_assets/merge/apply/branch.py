@@ -66,6 +66,22 @@ class Branch:
         keys = changes.select(*(changes["key"].getField(name).alias(name) for name in key))
         self._delete(keys, key, broadcast=count <= BROADCAST_KEYS)
 
+    def delete_versions(
+        self, versions: DataFrame, key: tuple[str, ...], count: int, *, current: bool
+    ) -> None:
+        """Delete these versions of a history (``key position``), current ones or others."""
+        names = (versions["key"].getField(name).alias(name) for name in key)
+        wanted = versions.select(*names, versions["position"].alias(sql.POSITION))
+        with self._view(wanted) as view:
+            statement = sql.delete_versions(
+                self._open(), view, key, current=current, broadcast=count <= BROADCAST_KEYS
+            )
+            self._run("delete rows", statement)
+
+    def end_older(self, position: str, ended: Mapping[str, tuple[str, str]]) -> None:
+        """End the current versions of a history that a truncate finds: see `sql.end_older`."""
+        self._run("truncate", sql.end_older(self._open(), position, ended))
+
     def delete_rows(self, ids: DataFrame, count: int) -> None:
         """Delete rows by Iceberg's row id (``_row_id``)."""
         self._delete(ids.select(sql.ROW_ID), (sql.ROW_ID,), broadcast=count <= BROADCAST_KEYS)
@@ -110,13 +126,18 @@ class Branch:
         return self._identifier
 
     def _delete(self, keys: DataFrame, names: tuple[str, ...], *, broadcast: bool) -> None:
-        view = f"keys_{uuid.uuid4().hex}"
-        keys.createOrReplaceTempView(view)
-        with released_after(lambda: self._spark.catalog.dropTempView(view)):
+        with self._view(keys) as view:
             statement = sql.delete_keys(
                 self._open(), view, names, broadcast=broadcast, shard=self.shard
             )
             self._run("delete rows", statement)
+
+    @contextmanager
+    def _view(self, keys: DataFrame) -> Generator[str]:
+        view = f"keys_{uuid.uuid4().hex}"
+        keys.createOrReplaceTempView(view)
+        with released_after(lambda: self._spark.catalog.dropTempView(view)):
+            yield view
 
     def _run(self, name: str, statement: str) -> None:
         self._statements += 1

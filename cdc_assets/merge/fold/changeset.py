@@ -74,7 +74,7 @@ class ChangeSet:
 
     def _merged_ones(self, decoded: DataFrame) -> DataFrame:
         """Those that can be merged; truncates only where they are a row."""
-        if self._plan.mode is not Mode.CHANGELOG:
+        if self._plan.mode is Mode.MIRROR:
             return _of_rows(decoded)
         return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", "t"))
 

@@ -13,6 +13,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.existing import existing_value
@@ -74,7 +75,10 @@ def require_none_lost(
     held = {i: c for i, c in columns.items() if _may_be_in_lake(c, plan)}
     if plan.head is not None and held:
         keys = suspects.select("key", *(f"lacks{i}" for i in held))
-        lake = lake_table(spark, catalog, plan, None).select(
+        rows = lake_table(spark, catalog, plan, None)
+        if plan.mode is Mode.HISTORY:  # others keep what they had
+            rows = rows.where(sql.CURRENT)
+        lake = rows.select(
             F.struct(*(_named(key) for key in plan.schema.key)).alias("known_key"),
             F.col(sql.POSITION).alias("known_position"),
             *(_is_held(_named(c.name), c).alias(f"held{i}") for i, c in held.items()),

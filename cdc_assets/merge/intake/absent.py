@@ -64,7 +64,7 @@ class AbsentColumns:
             )  # fmt: skip
         doubtful = tuple(schema.column(name) for name in names if name not in gone)
         # Without a key, or in a changelog, no row is written twice: none has a value to lose.
-        is_in_doubt = bool(doubtful and schema.key and plan.mode is Mode.MIRROR)
+        is_in_doubt = bool(doubtful and schema.key and plan.mode is not Mode.CHANGELOG)
         doubt = Doubt(doubtful, verdict.is_known) if is_in_doubt else None
         return self.tables.with_absent(schema, dropped, given_up), doubt
 

@@ -33,7 +33,7 @@ from cdc_assets.merge.plan.table_steps import (
 )
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.tables import ledger, tombstones
+from cdc_assets.merge.tables import ends, ledger, tombstones
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import Reaction
 from cdc_assets.schema.stored import to_json
@@ -63,7 +63,8 @@ _WAYS_OUT: Final = (
     "column (on_incompatible: new_column), allow the change (schema_changes), or build the table "
     "anew (cdc-assets rebuild)"
 )
-_OF_SHARDS: Final = {"write.spark.fanout.enabled": "true"}  # a batch is of one: nothing to sort
+_UNSORTED: Final = {"write.spark.fanout.enabled": "true"}
+"""Batches are not sorted by partition: of shards they have one, of a history the two there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,18 @@ class LakeTables:
         steps = () if state else (CreateNamespace(), self._create(first))
         if self._mode is Mode.CHANGELOG:  # a key comes in many rows, and nothing is looked up
             return TablePlan(first, steps)
+        if self._mode is Mode.HISTORY:  # a key comes in many rows
+            self._require_key(first.schema)
+            return TablePlan(first, (*steps, *self._side(state, first.schema)))
         missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
         return TablePlan(first, missing)
+
+    def _require_key(self, schema: TableSchema) -> None:
+        if schema.key:
+            return
+        what = "the table has no key, and versions are those of a key's row: no mode: history"
+        remedy = f"name a key (tables.{self._entry.table.qualified}.primary_key), or take changelog"
+        raise TerminalError(what, where=self._where, remedy=remedy)
 
     def columns(
         self,
@@ -188,6 +199,8 @@ class LakeTables:
         if published and (mark.snapshot if mark else published.carried.max_tombstone):
             raise side_lost(name, f"table={self._entry.table}")
         columns = tombstones.columns(schema) if schema.key else ledger.COLUMNS
+        if self._mode is Mode.HISTORY:
+            columns = ends.columns(schema)
         return (CreateSide(name, columns),)
 
     def _stored(self, state: TableState) -> FirstSchema:
@@ -251,7 +264,8 @@ class LakeTables:
         return {
             **_MERGE_ON_READ,
             "format-version": str(self._config.format_version),
-            **(_OF_SHARDS if self._entry.shard else told),
+            **(_UNSORTED if self._entry.shard else told),
+            **(_UNSORTED if self._mode is Mode.HISTORY else {}),
             SCHEMA: to_json(first.schema),
             _DIALECT: first.layout.dialect,
             _KEYED: str(first.layout.keyed).lower(),

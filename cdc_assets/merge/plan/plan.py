@@ -36,6 +36,7 @@ class Apply(StrEnum):
     GUARDED = "look up rows, keep what is newer, delete keys, append rows"
     COUNT = "count equal rows, delete the surplus, append what is missing"  # no key
     RECORD = "append the changes that are not there yet"  # a changelog
+    VERSIONS = "look up versions, end those that are over, append those that begin"  # a history
 
 
 @dataclass(frozen=True, slots=True)

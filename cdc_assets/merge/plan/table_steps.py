@@ -165,7 +165,8 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
         case CreateNamespace():
             yield sql.create_namespace(catalog, target)
         case CreateTable(schema, own_columns, properties):
-            yield sql.create_table(catalog, target, schema, own_columns, properties)
+            parted_by = sql.CURRENT if sql.CURRENT in own_columns else ""
+            yield sql.create_table(catalog, target, schema, own_columns, properties, parted_by)
         case SetIdentifier(key):
             yield sql.set_identifier(catalog, target, key)
         case CreateSide(name, columns):

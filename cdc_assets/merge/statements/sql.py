@@ -50,15 +50,53 @@ CHANGELOG_COLUMNS: Final = {
     EVENT: ("binary", "Tells the change from all others, however often it is delivered"),
 }
 
+VALID_FROM: Final = "_cdc_valid_from"
+VALID_TO: Final = "_cdc_valid_to"
+CURRENT: Final = "_cdc_current"
+ENDED_BY: Final = "_cdc_ended_by"
+END_POSITION: Final = "_cdc_end_position"
+END_TOPIC: Final = "_cdc_end_topic"
+END_PARTITION: Final = "_cdc_end_partition"
+END_OFFSET: Final = "_cdc_end_offset"
+END_EVENT: Final = "_cdc_end_event"
+READ_AGAIN: Final = "_cdc_read_again"
+_PLACED: Final = "topic: string, partition: int, offset: bigint"
+HISTORY_COLUMNS: Final = {
+    VALID_FROM: ("timestamp", "Commit time of the change that made the version; of r: when read"),
+    VALID_TO: ("timestamp", "The same of the change that ended it; empty while it is current"),
+    CURRENT: ("boolean", "Whether nothing has ended it"),
+    OP: ("string", "What made it: c: created, u: updated, r: read by a snapshot"),
+    ENDED_BY: ("string", "What ended it: c, u, r as above, d: deleted, t: truncated; else empty"),
+    POSITION: ("binary", "Position of the change that made it; byte order is source order"),
+    END_POSITION: ("binary", "Position of the change that ended it"),
+    TOPIC: ("string", "Kafka topic of the change that made it"),
+    PARTITION: ("int", "Its partition there"),
+    OFFSET: ("bigint", "Its offset there"),
+    END_TOPIC: ("string", "Kafka topic of the change that ended it"),
+    END_PARTITION: ("int", "Its partition there"),
+    END_OFFSET: ("bigint", "Its offset there"),
+    UNSET: ("array<string>", "Columns that are as in the version before; empty if all were told"),
+    EVENT: ("binary", "Tells the change that made it from all others"),
+    END_EVENT: ("binary", "Tells the change that ended it from all others"),
+    READ_AGAIN: (
+        f"array<struct<position: binary, ts: timestamp, event: binary, {_PLACED}>>",
+        "Where snapshots have read the row again as it is; empty if none has",
+    ),
+}
+
 
 def own_columns(mode: Mode, *, soft: bool) -> Mapping[str, tuple[str, str]]:
     """Our columns of a table: type and comment, by name."""
     if mode is Mode.CHANGELOG:
         return CHANGELOG_COLUMNS
+    if mode is Mode.HISTORY:
+        return HISTORY_COLUMNS
     return {**OWN_COLUMNS, **(SOFT_DELETE_COLUMNS if soft else {})}
 
 
-ALL_OWN_COLUMNS: Final = frozenset({*OWN_COLUMNS, *SOFT_DELETE_COLUMNS, *CHANGELOG_COLUMNS})
+ALL_OWN_COLUMNS: Final = frozenset(
+    {*OWN_COLUMNS, *SOFT_DELETE_COLUMNS, *CHANGELOG_COLUMNS, *HISTORY_COLUMNS}
+)
 """Of tables of any mode."""
 
 
@@ -89,6 +127,7 @@ def create_table(
     schema: TableSchema,
     own_columns: Mapping[str, tuple[str, str]],
     properties: Mapping[str, str],
+    parted_by: str = "",
 ) -> str:
     """The table with the source's columns and ours.
 
@@ -101,13 +140,12 @@ def create_table(
     return (
         f"CREATE TABLE IF NOT EXISTS {table(catalog, name)} (\n  "
         + ",\n  ".join([*columns, *own])
-        + f"\n) USING iceberg{_parted(schema)}{comment}\n"
+        + f"\n) USING iceberg{_parted(schema.shard_column or parted_by)}{comment}\n"
         f"TBLPROPERTIES ({_properties(properties)})"
     )
 
 
-def _parted(schema: TableSchema) -> str:
-    column = schema.shard_column
+def _parted(column: str) -> str:
     return f"\nPARTITIONED BY ({quote(column)})" if column else ""
 
 
@@ -271,6 +309,42 @@ def delete_keys(
 def delete_older(target: str, position: str, shard: Shard | None = None) -> str:
     """Delete the rows with a position below this one (hexadecimal): what a truncate removes."""
     return f"DELETE FROM {target} WHERE {_mine(shard)}{_older(position)}"  # noqa: S608 - quoted
+
+
+def delete_versions(
+    target: str, view: str, key: Sequence[str], *, current: bool, broadcast: bool = True
+) -> str:
+    """Delete the versions, current ones or others, whose key and position are in the view."""
+    same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in (*key, POSITION))
+    hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
+    found = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
+    mine = f"t.{CURRENT}" if current else f"NOT t.{CURRENT}"
+    return f"DELETE FROM {target} AS t WHERE {mine} AND EXISTS ({found})"  # noqa: S608 - quoted
+
+
+def end_older(target: str, position: str, ended: Mapping[str, tuple[str, str]]) -> str:
+    """End all current versions that a truncate finds: those older than its position.
+
+    Args:
+        target: the table.
+        position: of the truncate, hexadecimal.
+        ended: what they are to say of it, as literals by column: text and type.
+    """
+    sets = {CURRENT: "false", **{name: _typed(*each) for name, each in ended.items()}}
+    said = ", ".join(f"{name} = {value}" for name, value in sets.items())
+    return f"UPDATE {target} SET {said} WHERE {CURRENT} AND {_older(position)}"  # noqa: S608 - ours
+
+
+def _typed(value: str, type_: str) -> str:
+    if not value:
+        return f"CAST(NULL AS {type_})"
+    match type_:
+        case "binary":
+            return f"X'{bytes.fromhex(value).hex()}'"
+        case "timestamp":
+            return f"timestamp_micros({int(value):d})"
+        case _:
+            return f"CAST({text(value)} AS {type_})"
 
 
 def mark_older(

@@ -75,6 +75,8 @@ class Known:
         key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
         values = [F.col(sql.quote(each)) for each in self._columns]
         table = lake_table(self._spark, self._catalog, plan, branch)
+        if plan.mode is Mode.HISTORY and (plan.head or branch):  # others are no rows any more
+            table = table.where(sql.CURRENT)
         packed = table.select(
             key.alias("known_key"),
             F.coalesce(F.col(sql.POSITION), F.lit(b"")).alias("known_position"),
@@ -100,6 +102,8 @@ class Known:
         if self._plan.mode is Mode.CHANGELOG:
             rows = lake_table(self._spark, self._catalog, self._plan, None)
             deleted = rows.where(F.col(sql.OP) == "d").select(at) if self._plan.head else None
+        elif self._plan.mode is Mode.HISTORY:
+            deleted = self._ended(width)
         elif self._plan.soft:
             rows = lake_table(self._spark, self._catalog, self._plan, None)
             deleted = rows.where(F.col(sql.DELETED)).select(at) if self._plan.head else None
@@ -115,8 +119,34 @@ class Known:
     def positions(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:
         """``known_key known_position``, at most one for each key: of its row or its delete."""
         found = rows.select("known_key", "known_position")
+        if self._plan.mode is Mode.HISTORY and self._plan.head:
+            found = self._reached(wanted)
         published = self._plan.published
         if self._tombstones and published and published.carried.max_tombstone:
             deleted = self._tombstones.known(wanted)
             found = found if deleted is None else found.unionByName(deleted)
         return found.groupBy("known_key").agg(F.max("known_position").alias("known_position"))
+
+    def _reached(self, wanted: DataFrame) -> DataFrame:
+        """Of a history: where the newest that it knows of these keys stands, for each version."""
+        key = F.struct(*(F.col(sql.quote(each)) for each in self._plan.schema.key))
+        read = F.array_max(F.transform(sql.READ_AGAIN, lambda each: each.getField("position")))
+        newest = F.greatest(F.col(sql.POSITION), sql.END_POSITION, read)
+        rows = lake_table(self._spark, self._catalog, self._plan, None)
+        packed = rows.select(key.alias("known_key"), newest.alias("known_position"))
+        keys = sent(wanted.select(F.col("key").alias("wanted")), wanted.count())
+        return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
+
+    def _ended(self, width: int) -> DataFrame | None:
+        """Of a history: ``at``, where deletes stand, whether they ended a version or nothing."""
+        entries = self._tombstones.entries() if self._tombstones else None
+        found = None
+        if entries is not None:
+            at = F.substring(F.col(sql.POSITION), 1, width).alias("at")
+            found = entries.where(F.col(sql.OP) == "d").select(at)
+        if not self._plan.head:
+            return found
+        rows = lake_table(self._spark, self._catalog, self._plan, None)
+        at = F.substring(F.col(sql.END_POSITION), 1, width).alias("at")
+        ended = rows.where(F.col(sql.ENDED_BY) == "d").select(at)
+        return ended if found is None else ended.unionByName(found)

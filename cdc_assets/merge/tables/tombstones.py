@@ -20,11 +20,11 @@ from cdc_assets.schema.types import Column, TableSchema
 
 def columns(schema: TableSchema) -> tuple[tuple[str, str], ...]:
     """Columns of the side table, as ``(name, type)``."""
-    key = ((_first_name(schema.column(n)), str(schema.column(n).type)) for n in schema.key)
+    key = ((first_name(schema.column(n)), str(schema.column(n).type)) for n in schema.key)
     return (*key, (sql.POSITION, "binary"), (sql.COMMIT_TIME, "timestamp"))
 
 
-def _first_name(column: Column) -> str:
+def first_name(column: Column) -> str:
     """A side table keeps the names that its table's columns had when it was made."""
     return (column.name, *column.identity.was)[-1]
 
@@ -34,7 +34,7 @@ class Tombstones:
 
     def __init__(self, side: SideTable, schema: TableSchema) -> None:
         self._side = side
-        self._key = {name: _first_name(schema.column(name)) for name in schema.key}
+        self._key = {name: first_name(schema.column(name)) for name in schema.key}
 
     def remember(
         self, deletes: DataFrame, attempt: str, forgettable: Forgettable | None = None

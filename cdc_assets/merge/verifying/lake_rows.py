@@ -13,6 +13,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -134,13 +135,12 @@ class LakeRows:
             for n, each in enumerate(self._of.columns)
         )
         position = F.coalesce(F.hex(F.col(sql.POSITION)), F.lit(""))
-        is_deleted = (
-            F.coalesce(F.col(sql.DELETED), F.lit(False)) if self._plan.soft else F.lit(False)
-        )
+        if self._is_history:  # a delete leaves the version where it began
+            position = F.concat_ws("-", position, F.hex(F.col(sql.END_POSITION)))
         return self.joined(keys).select(
             *self._key_texts,
             position.alias("position"),
-            is_deleted.alias("is_deleted"),
+            self._is_deleted().alias("is_deleted"),
             F.array(*digests).alias("columns"),
         )
 
@@ -159,10 +159,17 @@ class LakeRows:
         return lake_table(self._spark, self._catalog, self._plan, None)
 
     def _living(self) -> DataFrame:
-        rows = self._all()
-        return (
-            rows.where(~F.coalesce(F.col(sql.DELETED), F.lit(False))) if self._plan.soft else rows
-        )
+        return self._all().where(~self._is_deleted())
+
+    def _is_deleted(self) -> Expression:
+        """Whether the source has the row no more; of a history, whether it has another version."""
+        if self._is_history:
+            return ~F.col(sql.CURRENT)
+        return F.coalesce(F.col(sql.DELETED), F.lit(False)) if self._plan.soft else F.lit(False)
+
+    @property
+    def _is_history(self) -> bool:
+        return self._plan.mode is Mode.HISTORY
 
     def _hashed(self) -> DataFrame:
         texts = (canonical(each).alias(f"cdc_text_{n}") for n, each in enumerate(self._of.key))

@@ -99,7 +99,7 @@ class Verification:
         Raises:
             CdcError: if a part does not answer, or the table cannot be compared at all.
         """
-        source = self._source(entry, self._plan(entry))
+        source = self._source(entry, self._plan(entry, repair=repair))
         try:
             table = _Table(self, entry, source, self._said(entry))
             return table.keyed(repair=repair) if source.comparison.key else table.counted()
@@ -109,8 +109,15 @@ class Verification:
     def _said(self, entry: TableEntry) -> VerifyConfig:
         return self._config.source(entry.table.source).verify
 
-    def _plan(self, entry: TableEntry) -> BatchPlan:
-        if self._config.source(entry.table.source).mode_of(entry.table) is not Mode.MIRROR:
+    def _plan(self, entry: TableEntry, *, repair: bool) -> BatchPlan:
+        mode = self._config.source(entry.table.source).mode_of(entry.table)
+        if repair and mode is Mode.HISTORY:
+            what = "what differs in a history is not put right: nothing tells since when it does"
+            remedy = (
+                "have the rows read again by a snapshot, which adds a version where one differs"
+            )
+            raise TerminalError(what, where=f"table={entry.table}", remedy=remedy)
+        if mode is Mode.CHANGELOG:
             what = (
                 "its lake table has the source's changes, not its rows: there is nothing to compare"
             )
@@ -149,7 +156,7 @@ class Verification:
 
     def plan(self, entry: TableEntry) -> BatchPlan:
         """A plan on the table's head of now."""
-        return self._plan(entry)
+        return self._plan(entry, repair=False)
 
     def repair(self, entry: TableEntry, comparison: Comparison) -> Repair:
         """What puts right what differs."""

@@ -1,0 +1,392 @@
+"""Tables that hold each version of each row: what a batch begins, and what it ends.
+
+1. *Tell apart.* Of the changes those stay that the table does not have
+   (`cdc_assets.merge.apply.telling`). What a change has made or ended is told in the rows
+   themselves, but for what ended nothing (`cdc_assets.merge.tables.ends`).
+2. *Truncates* end all current versions that are older, by one statement. Versions that the table
+   has on both sides of one are looked up.
+3. *Look up* the current versions of the batch's keys. Where a change may be older than what was
+   applied, also all that lie beside or after the batch's lowest position, and those that may have
+   been made or ended by one of its changes: it then takes its place in the past.
+4. *Fold* them together with the changes (`cdc_assets.merge.fold.versions`).
+5. *Write*: versions that are others now are deleted and appended as they are, new ones appended;
+   all of it to the batch's branch. Current versions lie in a partition of their own, so that a
+   batch costs no more when the past grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.multiset import without_offset
+from cdc_assets.merge.apply.telling import (
+    CONTENT_BYTES,
+    TOLD,
+    Telling,
+    first_deliveries,
+    require_told,
+    unset_names,
+)
+from cdc_assets.merge.fold import versions as fold
+from cdc_assets.merge.fold.summary import Folded
+from cdc_assets.merge.intake.observe import BatchFigures
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.tables.ends import Emptied, Ends, emptied_in, frame_of
+from cdc_assets.merge.tables.known import lake_table
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a batch does to the table.
+
+    Attributes:
+        versions: of `fold.ended`, pinned.
+        gone: ``key position held`` of versions that are none any more, pinned; None if there are
+            none.
+        incomplete: ``partition offset`` of the changes that cannot be made whole; None likewise.
+        applied: ``partition offset`` of the changes that the table had not; how many ``changes``.
+        emptied: the truncates among them.
+        counts: of versions and deletes, by what is done with them.
+        highest_lone: the highest position of a delete that ended nothing, hexadecimal.
+    """
+
+    versions: DataFrame
+    gone: DataFrame | None
+    incomplete: DataFrame | None
+    applied: DataFrame
+    changes: int
+    emptied: tuple[Emptied, ...]
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    highest_lone: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is written."""
+        return not (any(self.counts.values()) or self.emptied)
+
+
+class HistoryTable:
+    """The lake table while a batch is applied to it.
+
+    Args:
+        spark: the session.
+        catalog: name of the lake's catalog.
+        plan: of the batch.
+        steps: measures.
+        unset_able: columns that a change may leave alone.
+        ends: what is remembered beside it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        plan: BatchPlan,
+        steps: Steps,
+        unset_able: tuple[str, ...],
+        ends: Ends,
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._plan = plan
+        self._steps = steps
+        self._unset_able = unset_able
+        self._ends = ends
+        self._telling = Telling.of(plan)
+
+    def resolve(
+        self, folded: Folded, figures: BatchFigures, branch: Branch, *, rekeyed: bool
+    ) -> Resolved:
+        """Find out what the batch does; of its truncates this is written already.
+
+        Args:
+            folded: of `cdc_assets.merge.apply.telling.recordable`, cached.
+            figures: of the batch.
+            branch: what was written before.
+            rekeyed: an update of the batch changes the key.
+
+        Raises:
+            RejectedRecordError: if a change that came twice cannot be told from two.
+        """
+        is_late = self._may_be_late(folded, figures, rekeyed=rekeyed)
+        before, emptied = self._truncates(folded) if is_late else ((), ())
+        keys = self._keys(folded, emptied, branch)
+        self._end_all(emptied, branch)
+        with self._steps.step("look up"):
+            known = self._known(folded, keys, branch, is_late=is_late)
+            new = self._new(folded, known, before)
+            events = self._events(new, known, self._after_lowest(folded, (*before, *emptied)))
+        with self._steps.step("fold versions"):
+            return self._resolved(events, new, emptied, may_leave=bool(folded.partial or is_late))
+
+    def remember(self, resolved: Resolved) -> SideMark | None:
+        """Remember what has ended nothing; None if there is nothing to remember."""
+        if not (resolved.counts.get("lone") or resolved.emptied):
+            return None
+        own = ("key", "op", *fold.PLACED)
+        lone = resolved.versions.where("is_lone").select(*own)
+        with self._steps.step("remember ends"):
+            if resolved.emptied:
+                key = F.lit(None).cast(resolved.versions.schema["key"].dataType).alias("key")
+                all_keys = frame_of(self._spark, resolved.emptied).select(key, "op", *fold.PLACED)
+                lone = lone.unionByName(all_keys)
+            return self._ends.remember(lone, self._plan.attempt)
+
+    def delete(self, resolved: Resolved, branch: Branch) -> None:
+        """Delete the versions that are others now, or none any more."""
+        changed = resolved.versions.where("is_changed").select("key", "position", "held")
+        if resolved.gone is not None:
+            changed = changed.unionByName(resolved.gone)
+        with self._steps.step("delete versions"):
+            for name, current in (("current", True), ("past", False)):
+                if count := resolved.counts.get(name):
+                    mine = changed.where(F.col("held.is_current") == current)
+                    branch.delete_versions(mine, self._plan.schema.key, count, current=current)
+
+    def append(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
+        """Append them as they are now, and those that begin."""
+        rows = resolved.versions.where("is_new OR is_changed")
+        with self._steps.step("append versions"):
+            branch.append(fold.as_rows(rows, self._plan.schema.names), properties)
+
+    # ── 1. what is new ───────────────────────────────────────────────────────────────────
+
+    def _may_be_late(self, folded: Folded, figures: BatchFigures, *, rekeyed: bool) -> bool:
+        """Whether something of the batch may be there, or older than what is there.
+
+        Truncates and what has no last commit, or no event, may stand anywhere.
+        """
+        plan, published = self._plan, self._plan.published
+        odd = figures.by_op["t"] or figures.lone_tombstones or figures.min_floating is not None
+        if plan.replay or odd or self._begins_anew:
+            return True
+        if published is None:
+            return False
+        applied = published.carried.applied
+        if not plan.layout.keyed or plan.partitions != published.carried.partitions:
+            applied = dict.fromkeys(folded.lowest, max(applied.values(), default=""))
+        cut = without_offset if self._telling.by_position else str
+        return rekeyed or any(
+            cut(position) <= cut(applied.get(p, "")) or position <= plan.floor
+            for p, position in folded.lowest.items()
+        )
+
+    @property
+    def _begins_anew(self) -> bool:
+        """Whether rows older than the plan's barrier are yet to be ended."""
+        plan = self._plan
+        return bool(plan.barrier) and not plan.replay and plan.barrier > plan.floor
+
+    def _new(self, folded: Folded, known: _Known, before: tuple[Emptied, ...]) -> DataFrame:
+        """Those of the changes that the table has not, each once; pinned."""
+        changes = first_deliveries(folded.frame)
+        told, once, _ = changes
+        there = None
+        if known.is_late:
+            wanted = sent(told.select("told").distinct(), folded.keys)
+            there = pinned(self._there(known, before).join(wanted, "told", "left_semi"))
+        if not self._telling.is_unique:
+            require_told(self._plan, changes, there)
+        if there is not None:
+            repeated = there.select("told").distinct()
+            once = once.join(sent(repeated, folded.keys), "told", "left_anti")
+        return pinned(once.drop("told"))
+
+    def _there(self, known: _Known, before: tuple[Emptied, ...]) -> DataFrame:
+        """``told event known_place`` of all that is known."""
+        placed = ("event", "topic", "partition", "offset")
+        frames = [*known.events(), frame_of(self._spark, before)]
+        told = reduce(DataFrame.unionByName, (each.select(*placed) for each in frames))
+        place = F.concat_ws(":", "topic", "partition", "offset").alias("known_place")
+        return told.select(F.expr(TOLD).alias("told"), "event", place).distinct()
+
+    # ── 2. truncates ─────────────────────────────────────────────────────────────────────
+
+    def _truncates(self, folded: Folded) -> tuple[tuple[Emptied, ...], tuple[Emptied, ...]]:
+        """Those that the table knows, and those of the batch that it does not; lowest first."""
+        with self._steps.step("look for truncates"):
+            before = self._ends.truncates()
+            there = {each.event[:-CONTENT_BYTES] for each in before}
+            topic = F.lit(self._plan.entry.topic).alias("topic")
+            found: dict[bytes, Emptied] = {}
+            delivered = emptied_in(folded.frame.select("*", topic))
+            for each in sorted(delivered, key=lambda e: (e.partition or 0, e.offset or 0)):
+                if each.event[:-CONTENT_BYTES] not in there:
+                    found.setdefault(each.event[:-CONTENT_BYTES], each)
+        if self._begins_anew:
+            at = bytes.fromhex(self._plan.barrier)
+            found[at] = Emptied(at, None, at + bytes(CONTENT_BYTES))
+        return before, tuple(sorted(found.values(), key=lambda each: each.position))
+
+    def _keys(self, folded: Folded, emptied: tuple[Emptied, ...], branch: Branch) -> DataFrame:
+        """The keys of the batch, and those of versions that a truncate cuts.
+
+        It cuts those that have an end behind it, or were read again by a snapshot behind it.
+        """
+        keys = folded.frame.where("op != 't'").select("key").distinct()
+        if not (emptied and self._has_rows):
+            return keys
+        cut = reduce(Expression.__or__, (_is_cut(each.position) for each in emptied))
+        key = F.struct(*(F.col(sql.quote(n)).alias(n) for n in self._plan.schema.key))
+        with self._steps.step("look for truncates"):
+            mine = self._table(branch).where(cut).select(key.alias("key"))
+            return pinned(keys.unionByName(mine).distinct())
+
+    def _end_all(self, emptied: tuple[Emptied, ...], branch: Branch) -> None:
+        if emptied and self._has_rows:
+            with self._steps.step("truncate"):
+                for each in emptied:
+                    branch.end_older(each.position.hex(), each.literals())
+
+    # ── 3. look up ───────────────────────────────────────────────────────────────────────
+
+    @property
+    def _has_rows(self) -> bool:
+        return self._plan.head is not None
+
+    def _table(self, branch: Branch) -> DataFrame:
+        return lake_table(self._spark, self._catalog, self._plan, branch.identifier)
+
+    def _known(self, folded: Folded, keys: DataFrame, branch: Branch, *, is_late: bool) -> _Known:
+        """What takes part of the table and of what is remembered beside it."""
+        if not (self._has_rows or is_late):
+            return _Known(is_late)
+        count = keys.count()
+        found = self._found(folded, keys, count, branch, is_late=is_late)
+        published = self._plan.published
+        if not (is_late and published and published.carried.max_tombstone):
+            return _Known(is_late, found)
+        lone = self._ends.deletes(keys, count)
+        return _Known(is_late, found, None if lone is None else pinned(lone))
+
+    def _found(
+        self, folded: Folded, keys: DataFrame, count: int, branch: Branch, *, is_late: bool
+    ) -> DataFrame | None:
+        """Versions of these keys; pinned."""
+        if not self._has_rows:
+            return None
+        takes_part = F.col(sql.CURRENT)
+        if is_late:
+            takes_part = takes_part | self._is_beside(folded)
+        schema = self._plan.schema
+        table = self._table(branch).where(takes_part)
+        events = fold.versions_as_events(table, schema.key, schema.names)
+        wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+        return pinned(events.join(wanted, events["key"] == wanted["wanted"], "left_semi"))
+
+    def _is_beside(self, folded: Folded) -> Expression:
+        """The condition on past versions; files without any are passed over by their statistics."""
+        bounds = folded.frame.agg(F.min("event").alias("low"), F.max("event").alias("high"))
+        found = bounds.collect()[0]
+        if found["low"] is None:
+            return F.col(sql.END_POSITION) >= F.lit(self._lowest(folded))
+        low = bytes(found["low"])[:-CONTENT_BYTES]
+        high = bytes(found["high"])[:-CONTENT_BYTES] + b"\xff" * (CONTENT_BYTES + 1)
+        told = [F.col(each).between(F.lit(low), F.lit(high)) for each in (sql.EVENT, sql.END_EVENT)]
+        return reduce(
+            Expression.__or__, told, F.col(sql.END_POSITION) >= F.lit(self._lowest(folded))
+        )
+
+    def _lowest(self, folded: Folded) -> bytes:
+        """No change of the batch, and no truncate of it, has a lower position."""
+        lowest = [each for each in folded.lowest.values() if each]
+        if self._begins_anew:
+            lowest.append(self._plan.barrier)
+        return bytes.fromhex(min(lowest, default=""))
+
+    # ── 4. fold ──────────────────────────────────────────────────────────────────────────
+
+    def _after_lowest(self, folded: Folded, emptied: tuple[Emptied, ...]) -> tuple[Emptied, ...]:
+        """Truncates before what takes part have ended nothing of that."""
+        lowest = self._lowest(folded)
+        return tuple(each for each in emptied if each.position >= lowest)
+
+    def _events(self, new: DataFrame, known: _Known, emptied: tuple[Emptied, ...]) -> DataFrame:
+        schema, unset = self._plan.schema, unset_names(self._unset_able)
+        changes = new.where("op != 't'")
+        own = fold.changes_as_events(changes, schema.names, self._plan.entry.topic, unset)
+        row_type = own.schema["row"].dataType
+        events = reduce(DataFrame.unionByName, known.events(row_type), own)
+        if not emptied:
+            return events
+        truncates = F.broadcast(frame_of(self._spark, emptied))
+        of_all = events.select("key").distinct().crossJoin(truncates)
+        return events.unionByName(fold.ends_as_events(of_all, row_type))
+
+    def _resolved(
+        self, events: DataFrame, new: DataFrame, emptied: tuple[Emptied, ...], *, may_leave: bool
+    ) -> Resolved:
+        lives, incomplete, unset = fold.in_lives(events), None, ()
+        if may_leave:
+            lives = pinned(lives)
+            unset = _left_alone(lives)
+            lost = lives.where("NOT whole").select("partition", "offset").distinct()
+            incomplete = lost if unset and not lost.isEmpty() else None
+        read, gone = fold.read_apart(fold.carried(lives, unset)), None
+        if may_leave:
+            read = pinned(read)
+            gone = read.where("is_again AND held IS NOT NULL").select("key", "position", "held")
+        versions = pinned(fold.ended(read))
+        counts, highest = self._counted(versions, gone)
+        applied = new.select("partition", "offset")
+        if incomplete is not None:
+            applied = applied.join(incomplete, ["partition", "offset"], "left_anti")
+        return Resolved(
+            versions, gone, incomplete, applied, applied.count(), emptied, counts, highest
+        )
+
+    def _counted(self, versions: DataFrame, gone: DataFrame | None) -> tuple[dict[str, int], str]:
+        is_current = F.col("held.is_current")
+        changed = F.col("is_changed")
+        found = versions.agg(
+            F.count_if("is_new").alias("new"),
+            F.count_if(changed & is_current).alias("current"),
+            F.count_if(changed & ~is_current).alias("past"),
+            F.count_if("is_lone").alias("lone"),
+            F.hex(F.max(F.when(F.col("is_lone"), F.col("position")))).alias("highest"),
+        ).collect()[0]
+        counts = {name: int(found[name]) for name in ("new", "current", "past", "lone")}
+        for row in gone.groupBy(is_current.alias("is_current")).count().collect() if gone else ():
+            counts["current" if row["is_current"] else "past"] += row["count"]
+        return counts, found["highest"] or ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known that takes part: versions, as events, and deletes that ended nothing."""
+
+    is_late: bool
+    found: DataFrame | None = None
+    lone: DataFrame | None = None
+
+    def events(self, row_type: DataType | None = None) -> list[DataFrame]:
+        """All of them; of deletes a row is told, empty and of this type, if there is one."""
+        events = [] if self.found is None else [*fold.also_known(self.found)]
+        if self.lone is not None:
+            events.append(fold.ends_as_events(self.lone, row_type) if row_type else self.lone)
+        return events
+
+
+def _is_cut(at: bytes) -> Expression:
+    position, end = F.col(sql.POSITION), F.col(sql.END_POSITION)
+    later = F.exists(sql.READ_AGAIN, lambda read: read.getField("position") > F.lit(at))
+    behind = F.coalesce(end > F.lit(at), F.lit(False)) | F.coalesce(later, F.lit(False))
+    return (position < F.lit(at)) & behind
+
+
+def _left_alone(events: DataFrame) -> tuple[str, ...]:
+    """The columns that any of the events leaves alone."""
+    return tuple(sorted(row[0] for row in events.select(F.explode("unset")).distinct().collect()))

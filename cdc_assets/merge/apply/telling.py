@@ -1,0 +1,160 @@
+"""Which change is which: tells one that is delivered again, or replayed, from a new one.
+
+1. A change has the source's position, without the Kafka offset and whatever else depends on the
+   connector's starts (`Order.told_again`), beside its kind and key. Where several changes may have
+   these in common (rows without a key, MariaDB) also its place in its transaction, or else its
+   content. A place that two contents have was numbered anew: the table stops.
+2. A row of a snapshot is read, not changed, and a second reading is another one: it is told by its
+   coordinate. So is everything where positions tell no change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.position import Scheme
+from cdc_assets.errors import RejectedRecordError
+from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.order import NUMBERS, order_of, position_bytes
+from cdc_assets.merge.plan.plan import BatchPlan
+
+CONTENT_BYTES: Final = 8
+"""At the end of an event: they are of its content, the rest tells it."""
+TOLD: Final = f"substring(event, 1, length(event) - {CONTENT_BYTES})"
+_KEPT: Final = (
+    "op", "partition", "offset", "ts", "told_ms", "position", "key", "row", "old_row", "unset",
+    "event", "is_numbered",
+)  # fmt: skip
+_BY_LSN: Final = frozenset({Scheme.POSTGRES})
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """By what a table's changes are told.
+
+    Attributes:
+        by_position: by the source's positions; else by coordinates.
+        is_unique: position, kind and key are enough.
+    """
+
+    by_position: bool
+    is_unique: bool
+
+    @classmethod
+    def of(cls, plan: BatchPlan) -> Telling:
+        """Of the table's order."""
+        order, keyed = order_of(plan.layout.scheme), bool(plan.schema.key)
+        by_key = keyed and order.tells_changes
+        by_position = by_key or order.tells_repeats
+        return cls(by_position, by_key or not by_position or (not keyed and order.is_unique))
+
+
+def recordable(changes: DataFrame, plan: BatchPlan, unset_able: tuple[str, ...] = ()) -> DataFrame:
+    """The changes with ``position`` and ``event``; ``partial`` as far as columns are asked for."""
+    is_partial = any_of(F.col("unset").getField(name) for name in unset_able)
+    named = changes.withColumns(
+        {
+            "position": position_bytes(plan.numbers),
+            "event": _event(plan),
+            "is_numbered": F.col("ordinal").isNotNull() | F.lit(Telling.of(plan).is_unique),
+        }
+    )
+    partial = F.coalesce(is_partial & F.col("op").isin("c", "u"), F.lit(False))
+    return named.select(*_KEPT, (partial if unset_able else F.lit(False)).alias("partial"))
+
+
+def first_deliveries(changes: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """The changes with ``told``: all of them, the first delivery of each, and the others."""
+    told = changes.withColumn("told", F.expr(TOLD))
+    nth = F.row_number().over(Window.partitionBy("told").orderBy("partition", "offset"))
+    ranked = told.withColumn("nth", nth)
+    return told, ranked.where("nth = 1").drop("nth"), ranked.where("nth > 1").drop("nth")
+
+
+def unset_names(unset_able: tuple[str, ...]) -> Expression:
+    """The names of the columns that a change leaves alone; NULL if there are none."""
+    names = [F.when(is_unset(name), F.lit(name)) for name in unset_able]
+    unset = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
+    return F.when(F.size(unset) > 0, unset)
+
+
+def is_unset(name: str) -> Expression:
+    """Whether a change leaves a column alone."""
+    return F.coalesce(F.col("unset").getField(name) & F.col("op").isin("c", "u"), F.lit(False))
+
+
+def require_told(
+    plan: BatchPlan,
+    changes: tuple[DataFrame, DataFrame, DataFrame],
+    there: DataFrame | None,
+) -> None:
+    """That repeats are repeats.
+
+    Args:
+        plan: of the batch.
+        changes: of `first_deliveries`.
+        there: ``told event known_place`` of what the table has of these; None if it has none.
+
+    Raises:
+        RejectedRecordError: if they may be changes of their own.
+    """
+    told, once, again = changes
+    both = told.where("op != 'r'").select("told", "event", "partition", "offset")
+    repeats = again
+    if there is not None:
+        place = F.concat_ws(":", F.lit(plan.entry.topic), "partition", "offset")
+        places = there.select("told", "known_place")
+        found = once.join(places, "told").where(place != F.col("known_place"))
+        repeats = repeats.unionByName(found.drop("known_place"))
+        both = both.unionByName(there.select("told", "event"), allowMissingColumns=True)
+    unclear = repeats.where("NOT is_numbered AND op != 'r'")
+    if plan.layout.scheme in _BY_LSN:
+        unclear = unclear.where("op = 'c'")  # others are logged one by one
+    if (at := _first(unclear)) is not None:
+        what = "a change has position and content of another one: delivered twice, or made twice"
+        remedy = "set the connector's provide.transaction.metadata=true, then: cdc-assets rebuild"
+        raise RejectedRecordError(what, where=_at(plan, at), remedy=remedy)
+    here = F.col("offset").isNotNull()
+    contents = both.groupBy("told").agg(
+        F.count_distinct("event").alias("n"),
+        F.min(F.when(here, F.struct("partition", "offset"))).alias("place"),
+    )
+    found = contents.where("n > 1").agg(F.max("place").alias("first")).collect()[0]["first"]
+    if found is not None:
+        what = "two changes have one number in one transaction: it was numbered anew when sent"
+        remedy = "which of them are new cannot be told: cdc-assets rebuild"
+        raise RejectedRecordError(what, where=_at(plan, found), remedy=remedy)
+
+
+def _event(plan: BatchPlan) -> Expression:
+    telling, order = Telling.of(plan), order_of(plan.layout.scheme)
+    key = [F.col("key").getField(name).cast("string") for name in plan.schema.key]
+    none = F.lit(0).cast("bigint")
+    place = [F.col("partition"), F.col(NUMBERS[plan.layout.scheme.numbers - 1])]
+    at_coordinate = _bytes(*place, F.xxhash64(F.lit(plan.entry.topic), "op", *key), none)
+    if not telling.by_position:
+        return at_coordinate
+    content = none if telling.is_unique else F.xxhash64("op", "row", "old_row")
+    apart = [] if telling.is_unique else [F.coalesce("ordinal", content)]
+    streamed = _bytes(*order.told_again(), F.xxhash64("op", *key, *apart), content)
+    return F.when(F.col("op") == "r", at_coordinate).otherwise(streamed)
+
+
+def _bytes(*numbers: Expression) -> Expression:
+    return F.unhex(F.concat(*(F.lpad(F.hex(each.cast("bigint")), 16, "0") for each in numbers)))
+
+
+def _first(changes: DataFrame) -> tuple[int, int] | None:
+    """Partition and offset of the first of them."""
+    return changes.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()[0]["first"]
+
+
+def _at(plan: BatchPlan, place: tuple[int, int]) -> str:
+    at = Coordinate(plan.entry.topic, place[0], place[1])
+    return f"table={plan.entry.table} {at}"
