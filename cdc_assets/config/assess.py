@@ -13,7 +13,7 @@ FINDINGS: Final = frozenset({
     "catalog", "changes_skipped", "clock", "columns_left_out", "compacted", "connect",
     "connector_missing", "connector_state", "connector_user", "conversion_failures",
     "converter_differs", "database", "decimals_as_double", "deletes_dropped", "errors_tolerated",
-    "gtid", "heartbeat", "kafka", "log_begins_late", "modes_differ", "no_row_identity",
+    "gtid", "heartbeat", "history_without_key", "kafka", "log_begins_late", "modes_differ", "no_row_identity",
     "no_transactions", "nulls_replaced", "placeholder_differs", "publication_autocreate",
     "publication_missing", "publication_operations", "records_without_key", "refused_column",
     "refused_table", "registry", "remembered_deletes", "retention", "retention_bytes",

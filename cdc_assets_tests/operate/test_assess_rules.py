@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
-from cdc_assets.config.source import ConnectorConfig
+from cdc_assets.config.source import ConnectorConfig, TableOverrides
 from cdc_assets.databases.mysql.catalog import BinlogSettings
 from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
 from cdc_assets.databases.mysql.server import Server as BinlogServer
@@ -278,6 +279,19 @@ def test_a_table_of_mysql_needs_whole_rows_and_no_versions() -> None:
     assert verdicts(judge_table(TABLE, Table(minimal))) == {"binlog_rows": Verdict.NO}
     versioned = replace(table, is_versioned=True)
     assert verdicts(judge_table(TABLE, Table(versioned))) == {"refused_table": Verdict.NO}
+
+
+def test_a_history_needs_a_key() -> None:
+    keyless = MysqlTable((MysqlColumn("name", "text"),), ())
+    connector = Connector("shop", "", {**MARIADB, "provide.transaction.metadata": "true"})
+    table = Table(keyless, connector=connector, mode=Mode.HISTORY)
+    assert verdicts(judge_table(TABLE, table)) == {"history_without_key": Verdict.NO}
+    named = replace(table, overrides=TableOverrides(primary_key=("name",)))
+    assert verdicts(judge_table(TABLE, named)) == {}
+    keys = {**connector.settings, "message.key.columns": "public.orders:name"}
+    sent = replace(table, connector=Connector("shop", "", keys))
+    assert verdicts(judge_table(TABLE, sent)) == {}
+    assert verdicts(judge_table(TABLE, replace(table, mode=Mode.CHANGELOG))) == {}
 
 
 def test_a_column_whose_null_becomes_its_default_is_named() -> None:

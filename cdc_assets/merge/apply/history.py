@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -332,7 +332,7 @@ class HistoryTable:
         lives, incomplete, unset = fold.in_lives(events), None, ()
         if may_leave:
             lives = pinned(lives)
-            unset = _left_alone(lives)
+            unset = _left_alone(lives, self._plan.schema.names)
             lost = lives.where("NOT whole").select("partition", "offset").distinct()
             incomplete = lost if unset and not lost.isEmpty() else None
         read, gone = fold.read_apart(fold.carried(lives, unset)), None
@@ -387,6 +387,10 @@ def _is_cut(at: bytes) -> Expression:
     return (position < F.lit(at)) & behind
 
 
-def _left_alone(events: DataFrame) -> tuple[str, ...]:
-    """The columns that any of the events leaves alone."""
-    return tuple(sorted(row[0] for row in events.select(F.explode("unset")).distinct().collect()))
+def _left_alone(events: DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the columns that any of the events leaves alone.
+
+    What has another name since then, or is gone, is what the table has.
+    """
+    rows = events.select(F.explode("unset")).distinct().collect()
+    return tuple(sorted({row[0] for row in rows} & {*names}))

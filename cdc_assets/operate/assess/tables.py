@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.config.source import TableOverrides
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
@@ -35,6 +36,7 @@ class Table:
         odd: values that were found in it; None if nobody looked.
         rejects_stop: a record that cannot be merged stops the table.
         unreadable_by: the connector's user, if that may not read it.
+        mode: what its lake table is to hold.
     """
 
     found: SourceTable | None
@@ -46,6 +48,7 @@ class Table:
     odd: Odd | None = None
     rejects_stop: bool = True
     unreadable_by: str = ""
+    mode: Mode = Mode.MIRROR
 
 
 def judge_table(at: Place, table: Table) -> Iterator[Finding]:
@@ -146,6 +149,14 @@ def _told(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
     if isinstance(found, MysqlTable) and found.binlog.fault() is not None:
         return
     key = table.overrides.primary_key or found.primary_key
+    sends_key = table.connector is not None and table.connector.get("message.key.columns")
+    if table.mode is Mode.HISTORY and not key and table.connector is not None and not sends_key:
+        yield no(
+            "history_without_key", at, "it has no key, and is to have mode: history",
+            "versions are those of a key's row: the table stops before it is made",
+            "name a key (tables.<schema.table>.primary_key), or take mode: changelog",
+            stops=True,
+        )  # fmt: skip
     try:
         found.require_told(key, str(at))
     except TerminalError as error:
