@@ -1,17 +1,19 @@
-"""What a history is, given a log: the definition.
+"""What a history is, given a log: the definition, and the batch-by-batch algorithm as a model.
 
-`versions` is given every change of a log's prefix at once, takes each once, sorts them by position
-and applies them one by one. However the prefix is cut into batches, and whatever of it is replayed
-between, the table's versions must be these. No I/O.
+`versions` is the definition. It is given every change of a log's prefix at once, takes each once,
+sorts them by position and applies them one by one. `Keeper` is the algorithm: it sees the log in
+batches and remembers only what the lake holds. However the prefix is cut into batches, and whatever
+of it is replayed between, its versions must be those. No I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdc_assets.changes import reference_moves as moves
 from cdc_assets.changes.reference_change import (
+    BEFORE_ALL,
     Change,
     Floors,
     Key,
@@ -20,6 +22,8 @@ from cdc_assets.changes.reference_change import (
     Row,
     by_position,
 )
+
+# ── the definition ────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -66,6 +70,11 @@ def versions(delivered: Iterable[Change]) -> Sequence[Version]:
     for change in changes:
         first.setdefault(told(change), change)
     ordered = sorted(first.values(), key=lambda each: (by_position(each, floors), each.op != "d"))
+    return _settled(ordered)
+
+
+def _settled(ordered: Sequence[Change]) -> Sequence[Version]:
+    """The versions that changes in their order make."""
     carried: Mapping[Position, Row] = {}
     while True:
         made, given_away = _made(ordered, carried)
@@ -81,10 +90,10 @@ def _made(
     made: list[Version] = []
     alive: dict[Key, Version] = {}
     given_away: dict[Position, Row] = {}
-    in_doubt = {moves.source_position(each) for each in ordered if moves.is_in_doubt(each)}
-    mates = in_doubt & moves.old_keys(ordered).keys()
+    in_doubt = {moves.event_of(each.position) for each in ordered if moves.is_in_doubt(each)}
+    mates = in_doubt & {moves.event_of(each.position) for each in ordered if each.op == "d"}
     for change in ordered:
-        at = moves.source_position(change)
+        at = moves.event_of(change.position)
         if change.key is not None and change.op == "d" and at in mates and change.key in alive:
             given_away.setdefault(at, alive[change.key].values)
         for key in [*alive] if change.op == "t" else [change.key]:
@@ -115,3 +124,143 @@ def _next(change: Change, before: Version | None) -> Version | None:
             return None
         before.ended = change
     return Version(change.key, values, change, unset)
+
+
+# ── the algorithm ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the algorithm rests on. The defaults are right; tests prove that others are not.
+
+    Attributes:
+        tell_repeats: a change that the table has makes no version again.
+        look_back: what may be older than what was applied is put together with past versions.
+        carry: what an update leaves alone is as in the version before; else empty.
+        note_readings: a version remembers the snapshots that have read it again.
+        remember_ends: deletes that ended nothing, and truncates, are kept.
+    """
+
+    tell_repeats: bool = True
+    look_back: bool = True
+    carry: bool = True
+    note_readings: bool = True
+    remember_ends: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """A history after some batches: exactly what the lake holds, and nothing of the log.
+
+    Changes in it are whole, and where they stand: nothing floats any more.
+
+    Attributes:
+        rules: see `Rules`.
+        floors: read floors.
+        versions: of all keys.
+        ends: deletes that ended nothing, and truncates.
+        applied: the highest position of all.
+    """
+
+    rules: Rules = Rules()
+    floors: Floors = field(default_factory=Floors)
+    versions: tuple[Version, ...] = ()
+    ends: tuple[Change, ...] = ()
+    applied: Position = BEFORE_ALL
+
+    def apply(self, batch: Iterable[Change]) -> Keeper:
+        """The history after one more batch, or a replay.
+
+        1. Give each change its position; leave out those that the table has.
+        2. Take the versions that they may lie beside, as the changes that made and ended them.
+        3. Apply all of these in their order.
+        """
+        changes = tuple(batch)
+        floors = self.floors.raised(changes)
+        placed = [replace(c, position=by_position(c, floors), floats=False) for c in changes]  # 1
+        new = self._new(placed)
+        lowest = min((change.position for change in new), default=BEFORE_ALL)
+        keys = {change.key for change in new}
+        taken = [each for each in self.versions if self._takes_part(each, keys, lowest)]  # 2
+        ends = [each for each in self.ends if self.rules.look_back and each.position >= lowest]
+        made, lone = _folded(new, taken, ends, carry=self.rules.carry)  # 3
+        rest = [each for each in self.versions if not any(each is other for other in taken)]
+        if not self.rules.note_readings:
+            for each in made:
+                each.read_again.clear()
+        return replace(
+            self,
+            floors=floors,
+            versions=(*rest, *made),
+            ends=(*self.ends, *lone) if self.rules.remember_ends else (),
+            applied=max(self.applied, max((c.position for c in placed), default=BEFORE_ALL)),
+        )
+
+    def _new(self, placed: Sequence[Change]) -> Sequence[Change]:
+        there = {told(change) for version in self.versions for change in _changes_of(version)}
+        there |= {told(change) for change in self.ends}
+        new: list[Change] = []
+        for change in placed:
+            if told(change) not in there or not self.rules.tell_repeats:
+                new.append(change)
+                there.add(told(change))
+        return new
+
+    def _takes_part(self, version: Version, keys: set[Key | None], lowest: Position) -> bool:
+        if version.key not in keys and None not in keys:  # a truncate is of all keys
+            return False
+        is_late = self.rules.look_back and lowest <= self.applied
+        return version.ended is None or (is_late and version.ended.position >= lowest)
+
+
+def _changes_of(version: Version) -> Sequence[Change]:
+    ended = version.ended
+    return [version.made, *version.read_again, *([ended] if ended is not None else [])]
+
+
+def _folded(
+    new: Sequence[Change], taken: Sequence[Version], ends: Sequence[Change], *, carry: bool
+) -> tuple[Sequence[Version], Sequence[Change]]:
+    """The versions that they make together, and the new ends that end nothing, or all there is."""
+    before = {told(each.made): each for each in taken}
+    first = {each.key: each for each in sorted(taken, key=_begin, reverse=True)}
+    events = {told(change): change for change in ends}
+    for version in taken:
+        # What it took over of a version that takes no part is its own.
+        is_first = first[version.key] is version
+        row = version.values if is_first else _set_by(version)
+        unset = frozenset[str]() if is_first else version.unset
+        events[told(version.made)] = replace(version.made, row=row, unset=unset)
+        for each in version.read_again:
+            events[told(each)] = replace(each, row=version.values)
+        if version.ended is not None and version.ended.op in "dt":
+            events[told(version.ended)] = version.ended
+    events |= {told(change): change if carry else _emptied(change) for change in new}
+    ordered = sorted(events.values(), key=lambda each: (each.position, each.op != "d"))
+    made = [_whole(each, before.get(told(each.made))) for each in _settled(ordered)]
+    used = {told(each.ended) for each in made if each.ended is not None}
+    lone = [c for c in new if c.op == "t" or (c.op == "d" and told(c) not in used)]
+    return made, lone
+
+
+def _begin(version: Version) -> Position:
+    return version.made.position
+
+
+def _set_by(version: Version) -> Row:
+    return {name: each for name, each in version.values.items() if name not in version.unset}
+
+
+def _emptied(change: Change) -> Change:
+    if change.op != "u" or not change.unset:
+        return change
+    row = {**(change.row or {}), **dict.fromkeys(change.unset)}
+    return replace(change, row=row, unset=frozenset())
+
+
+def _whole(version: Version, before: Version | None) -> Version:
+    """A version whose change is whole, as a row of the lake has it."""
+    version.unset = before.unset if before is not None else version.unset
+    kept = replace(version.made, row=version.values, unset=frozenset())
+    version.made = kept
+    return version

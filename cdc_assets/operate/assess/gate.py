@@ -23,8 +23,8 @@ from cdc_assets.registry import TableEntry
 T = TypeVar("T")
 
 BY_PLANNING: Final = frozenset({
-    "binlog_rows", "by_partition", "history_without_key", "log_begins_late", "refused_column", "refused_table",
-    "row_filter",
+    "binlog_rows", "by_partition", "history_without_key", "log_begins_late", "refused_column",
+    "refused_table", "row_filter",
 })  # fmt: skip
 """Findings that the planning of a batch refuses in words of its own."""
 
