@@ -6,8 +6,8 @@
 2. *Truncates* end all current versions that are older, by one statement. Versions that the table
    has on both sides of one are looked up.
 3. *Look up* the current versions of the batch's keys. Where a change may be older than what was
-   applied, also all that lie beside or after the batch's lowest position, and those that may have
-   been made or ended by one of its changes: it then takes its place in the past.
+   applied, also all that end at or after the lowest of those: it then takes its place in the past.
+   Of each key these are the newest versions without a gap.
 4. *Fold* them together with the changes (`cdc_assets.merge.fold.versions`).
 5. *Write*: versions that are others now are deleted and appended as they are, new ones appended;
    all of it to the batch's branch. Current versions lie in a partition of their own, so that a
@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
@@ -46,6 +46,9 @@ from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.ends import Emptied, Ends, emptied_in, frame_of
 from cdc_assets.merge.tables.known import lake_table
+
+_MADE: Final = (sql.EVENT, sql.TOPIC, sql.PARTITION, sql.OFFSET)
+_ENDED: Final = (sql.END_EVENT, sql.END_TOPIC, sql.END_PARTITION, sql.END_OFFSET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +125,18 @@ class HistoryTable:
             RejectedRecordError: if a change that came twice cannot be told from two.
         """
         is_late = self._may_be_late(folded, figures, rekeyed=rekeyed)
-        before, emptied = self._truncates(folded) if is_late else ((), ())
-        keys = self._keys(folded, emptied, branch)
+        ends = self._ends_known(folded) if is_late else _Ends()
+        with self._steps.step("look for changes that are there"):
+            new = self._new(folded, ends, branch, is_late=is_late)
+        with self._steps.step("look for truncates"):
+            emptied = self._emptied(new) if is_late else ()
+        place = _Place(new, emptied, _lowest(new, emptied) if is_late else None)
+        keys = self._keys(place, branch)
         self._end_all(emptied, branch)
         with self._steps.step("look up"):
-            known = self._known(folded, keys, branch, is_late=is_late)
-            new = self._new(folded, known, before)
-            events = self._events(new, known, self._after_lowest(folded, (*before, *emptied)))
+            events = self._events(place, ends, self._beside(place, keys, branch))
         with self._steps.step("fold versions"):
-            return self._resolved(events, new, emptied, may_leave=bool(folded.partial or is_late))
+            return self._resolved(events, place, may_leave=bool(folded.partial or is_late))
 
     def remember(self, resolved: Resolved) -> SideMark | None:
         """Remember what has ended nothing; None if there is nothing to remember."""
@@ -190,14 +196,24 @@ class HistoryTable:
         plan = self._plan
         return bool(plan.barrier) and not plan.replay and plan.barrier > plan.floor
 
-    def _new(self, folded: Folded, known: _Known, before: tuple[Emptied, ...]) -> DataFrame:
+    def _ends_known(self, folded: Folded) -> _Ends:
+        """What is remembered beside the table, of deletes those of the batch's keys."""
+        with self._steps.step("look for changes that are there"):
+            truncates, published = self._ends.truncates(), self._plan.published
+            if published is None or not published.carried.max_tombstone:
+                return _Ends(truncates)
+            keys = folded.frame.where("op != 't'").select("key").distinct()
+            lone = self._ends.deletes(keys, folded.keys)
+            return _Ends(truncates, None if lone is None else pinned(lone))
+
+    def _new(self, folded: Folded, ends: _Ends, branch: Branch, *, is_late: bool) -> DataFrame:
         """Those of the changes that the table has not, each once; pinned."""
         changes = first_deliveries(folded.frame)
         told, once, _ = changes
         there = None
-        if known.is_late:
+        if is_late:
             wanted = sent(told.select("told").distinct(), folded.keys)
-            there = pinned(self._there(known, before).join(wanted, "told", "left_semi"))
+            there = pinned(self._there(folded, ends, branch).join(wanted, "told", "left_semi"))
         if not self._telling.is_unique:
             require_told(self._plan, changes, there)
         if there is not None:
@@ -205,41 +221,60 @@ class HistoryTable:
             once = once.join(sent(repeated, folded.keys), "told", "left_anti")
         return pinned(once.drop("told"))
 
-    def _there(self, known: _Known, before: tuple[Emptied, ...]) -> DataFrame:
-        """``told event known_place`` of all that is known."""
+    def _there(self, folded: Folded, ends: _Ends, branch: Branch) -> DataFrame:
+        """``told event known_place`` of what may be one of these changes."""
         placed = ("event", "topic", "partition", "offset")
-        frames = [*known.events(), frame_of(self._spark, before)]
-        told = reduce(DataFrame.unionByName, (each.select(*placed) for each in frames))
+        frames = [frame_of(self._spark, ends.truncates).select(*placed)]
+        if ends.lone is not None:
+            frames.append(ends.lone.select(*placed))
+        if self._has_rows:
+            rows, (bounds, has_readings) = self._table(branch), self._bounds(folded)
+            frames += [
+                _placed(rows.where(F.col(sql.EVENT).between(*bounds)), _MADE),
+                _placed(rows.where(F.col(sql.END_EVENT).between(*bounds)), _ENDED),
+            ]
+            if has_readings:
+                again = rows.select(F.explode(sql.READ_AGAIN).alias("again"))
+                frames.append(_placed(again, tuple(f"again.{name}" for name in placed)))
+        told = reduce(DataFrame.unionByName, frames)
         place = F.concat_ws(":", "topic", "partition", "offset").alias("known_place")
         return told.select(F.expr(TOLD).alias("told"), "event", place).distinct()
 
+    def _bounds(self, folded: Folded) -> tuple[tuple[Expression, Expression], bool]:
+        """Of the events, and whether rows of snapshots are among them.
+
+        Files without any in the bounds are passed over by their statistics.
+        """
+        found = folded.frame.agg(
+            F.min("event").alias("low"),
+            F.max("event").alias("high"),
+            F.max(F.col("op") == "r").alias("has_readings"),
+        ).collect()[0]
+        low, high = (bytes(found[name] or b"")[:-CONTENT_BYTES] for name in ("low", "high"))
+        bounds = F.lit(low), F.lit(high + b"\xff" * (CONTENT_BYTES + 1))
+        return bounds, bool(found["has_readings"])
+
     # ── 2. truncates ─────────────────────────────────────────────────────────────────────
 
-    def _truncates(self, folded: Folded) -> tuple[tuple[Emptied, ...], tuple[Emptied, ...]]:
-        """Those that the table knows, and those of the batch that it does not; lowest first."""
-        with self._steps.step("look for truncates"):
-            before = self._ends.truncates()
-            there = {each.event[:-CONTENT_BYTES] for each in before}
-            topic = F.lit(self._plan.entry.topic).alias("topic")
-            found: dict[bytes, Emptied] = {}
-            delivered = emptied_in(folded.frame.select("*", topic))
-            for each in sorted(delivered, key=lambda e: (e.partition or 0, e.offset or 0)):
-                if each.event[:-CONTENT_BYTES] not in there:
-                    found.setdefault(each.event[:-CONTENT_BYTES], each)
-        if self._begins_anew:
-            at = bytes.fromhex(self._plan.barrier)
-            found[at] = Emptied(at, None, at + bytes(CONTENT_BYTES))
-        return before, tuple(sorted(found.values(), key=lambda each: each.position))
+    def _emptied(self, new: DataFrame) -> tuple[Emptied, ...]:
+        """The truncates that the table does not know, lowest first."""
+        topic = F.lit(self._plan.entry.topic).alias("topic")
+        found = emptied_in(new.select("*", topic))
+        if not self._begins_anew:
+            return found
+        at = bytes.fromhex(self._plan.barrier)
+        anew = Emptied(at, None, at + bytes(CONTENT_BYTES))
+        return tuple(sorted((*found, anew), key=lambda each: each.position))
 
-    def _keys(self, folded: Folded, emptied: tuple[Emptied, ...], branch: Branch) -> DataFrame:
-        """The keys of the batch, and those of versions that a truncate cuts.
+    def _keys(self, place: _Place, branch: Branch) -> DataFrame:
+        """The keys of the changes, and those of versions that a truncate cuts.
 
         It cuts those that have an end behind it, or were read again by a snapshot behind it.
         """
-        keys = folded.frame.where("op != 't'").select("key").distinct()
-        if not (emptied and self._has_rows):
+        keys = place.new.where("op != 't'").select("key").distinct()
+        if not (place.emptied and self._has_rows):
             return keys
-        cut = reduce(Expression.__or__, (_is_cut(each.position) for each in emptied))
+        cut = reduce(Expression.__or__, (_is_cut(each.position) for each in place.emptied))
         key = F.struct(*(F.col(sql.quote(n)).alias(n) for n in self._plan.schema.key))
         with self._steps.step("look for truncates"):
             mine = self._table(branch).where(cut).select(key.alias("key"))
@@ -260,75 +295,46 @@ class HistoryTable:
     def _table(self, branch: Branch) -> DataFrame:
         return lake_table(self._spark, self._catalog, self._plan, branch.identifier)
 
-    def _known(self, folded: Folded, keys: DataFrame, branch: Branch, *, is_late: bool) -> _Known:
-        """What takes part of the table and of what is remembered beside it."""
-        if not (self._has_rows or is_late):
-            return _Known(is_late)
-        count = keys.count()
-        found = self._found(folded, keys, count, branch, is_late=is_late)
-        published = self._plan.published
-        if not (is_late and published and published.carried.max_tombstone):
-            return _Known(is_late, found)
-        lone = self._ends.deletes(keys, count)
-        return _Known(is_late, found, None if lone is None else pinned(lone))
+    def _beside(self, place: _Place, keys: DataFrame, branch: Branch) -> DataFrame | None:
+        """The newest versions of these keys, from some place on: none between them is missing.
 
-    def _found(
-        self, folded: Folded, keys: DataFrame, count: int, branch: Branch, *, is_late: bool
-    ) -> DataFrame | None:
-        """Versions of these keys; pinned."""
+        Those that are current, and where changes may be late also those that end at or after the
+        lowest of them. Pinned; None if the table has none.
+        """
         if not self._has_rows:
             return None
         takes_part = F.col(sql.CURRENT)
-        if is_late:
-            takes_part = takes_part | self._is_beside(folded)
+        if place.lowest is not None:
+            takes_part = takes_part | (F.col(sql.END_POSITION) >= F.lit(place.lowest))
         schema = self._plan.schema
         table = self._table(branch).where(takes_part)
         events = fold.versions_as_events(table, schema.key, schema.names)
-        wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+        wanted = sent(keys.select(F.col("key").alias("wanted")), keys.count())
         return pinned(events.join(wanted, events["key"] == wanted["wanted"], "left_semi"))
-
-    def _is_beside(self, folded: Folded) -> Expression:
-        """The condition on past versions; files without any are passed over by their statistics."""
-        bounds = folded.frame.agg(F.min("event").alias("low"), F.max("event").alias("high"))
-        found = bounds.collect()[0]
-        if found["low"] is None:
-            return F.col(sql.END_POSITION) >= F.lit(self._lowest(folded))
-        low = bytes(found["low"])[:-CONTENT_BYTES]
-        high = bytes(found["high"])[:-CONTENT_BYTES] + b"\xff" * (CONTENT_BYTES + 1)
-        told = [F.col(each).between(F.lit(low), F.lit(high)) for each in (sql.EVENT, sql.END_EVENT)]
-        return reduce(
-            Expression.__or__, told, F.col(sql.END_POSITION) >= F.lit(self._lowest(folded))
-        )
-
-    def _lowest(self, folded: Folded) -> bytes:
-        """No change of the batch, and no truncate of it, has a lower position."""
-        lowest = [each for each in folded.lowest.values() if each]
-        if self._begins_anew:
-            lowest.append(self._plan.barrier)
-        return bytes.fromhex(min(lowest, default=""))
 
     # ── 4. fold ──────────────────────────────────────────────────────────────────────────
 
-    def _after_lowest(self, folded: Folded, emptied: tuple[Emptied, ...]) -> tuple[Emptied, ...]:
-        """Truncates before what takes part have ended nothing of that."""
-        lowest = self._lowest(folded)
-        return tuple(each for each in emptied if each.position >= lowest)
-
-    def _events(self, new: DataFrame, known: _Known, emptied: tuple[Emptied, ...]) -> DataFrame:
+    def _events(self, place: _Place, ends: _Ends, beside: DataFrame | None) -> DataFrame:
+        """All that takes part: changes, versions, and what ended nothing so far."""
         schema, unset = self._plan.schema, unset_names(self._unset_able)
-        changes = new.where("op != 't'")
+        changes = place.new.where("op != 't'")
         own = fold.changes_as_events(changes, schema.names, self._plan.entry.topic, unset)
         row_type = own.schema["row"].dataType
-        events = reduce(DataFrame.unionByName, known.events(row_type), own)
-        if not emptied:
+        frames = [own, *(fold.also_known(beside) if beside is not None else ())]
+        if ends.lone is not None and place.lowest is not None:
+            lone = ends.lone.where(F.col("position") >= F.lit(place.lowest))
+            mine = lone.join(own.select("key").distinct(), "key", "left_semi")
+            frames.append(fold.ends_as_events(mine, row_type))
+        events = reduce(DataFrame.unionByName, frames)
+        low = place.lowest or b""
+        after = [e for e in (*ends.truncates, *place.emptied) if e.position >= low]
+        if not after:
             return events
-        truncates = F.broadcast(frame_of(self._spark, emptied))
+        truncates = F.broadcast(frame_of(self._spark, after))
         of_all = events.select("key").distinct().crossJoin(truncates)
         return events.unionByName(fold.ends_as_events(of_all, row_type))
 
-    def _resolved(
-        self, events: DataFrame, new: DataFrame, emptied: tuple[Emptied, ...], *, may_leave: bool
-    ) -> Resolved:
+    def _resolved(self, events: DataFrame, place: _Place, *, may_leave: bool) -> Resolved:
         lives, incomplete, unset = fold.in_lives(events), None, ()
         if may_leave:
             lives = pinned(lives)
@@ -341,7 +347,7 @@ class HistoryTable:
             gone = read.where("is_again AND held IS NOT NULL").select("key", "position", "held")
         versions = pinned(fold.ended(read))
         counts, highest = self._counted(versions, gone)
-        applied = new.select("partition", "offset")
+        applied, emptied = place.new.select("partition", "offset"), place.emptied
         if incomplete is not None:
             applied = applied.join(incomplete, ["partition", "offset"], "left_anti")
         return Resolved(
@@ -365,19 +371,40 @@ class HistoryTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known that takes part: versions, as events, and deletes that ended nothing."""
+class _Ends:
+    """What is remembered that ended nothing: truncates, and deletes of the batch's keys."""
 
-    is_late: bool
-    found: DataFrame | None = None
+    truncates: tuple[Emptied, ...] = ()
     lone: DataFrame | None = None
 
-    def events(self, row_type: DataType | None = None) -> list[DataFrame]:
-        """All of them; of deletes a row is told, empty and of this type, if there is one."""
-        events = [] if self.found is None else [*fold.also_known(self.found)]
-        if self.lone is not None:
-            events.append(fold.ends_as_events(self.lone, row_type) if row_type else self.lone)
-        return events
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a batch stands.
+
+    Attributes:
+        new: its changes that the table has not.
+        emptied: the truncates that it has not.
+        lowest: no position of both is lower; None if they are newer than whatever was applied.
+    """
+
+    new: DataFrame
+    emptied: tuple[Emptied, ...]
+    lowest: bytes | None
+
+
+def _lowest(new: DataFrame, emptied: tuple[Emptied, ...]) -> bytes:
+    """The lowest position of all; above any if there is none."""
+    found = new.agg(F.min("position").alias("lowest")).collect()[0]["lowest"]
+    positions = [each.position for each in emptied]
+    if found is not None:
+        positions.append(bytes(found))
+    return min(positions) if positions else b"\xff"
+
+
+def _placed(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    own = ("event", "topic", "partition", "offset")
+    return rows.select(*(F.col(name).alias(as_) for name, as_ in zip(names, own, strict=True)))
 
 
 def _is_cut(at: bytes) -> Expression:
