@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +27,10 @@ from pyspark.sql import functions as F
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.multiset import without_offset
+from cdc_assets.merge.apply.repeats import EndsKnown, Repeats
 from cdc_assets.merge.apply.telling import (
     CONTENT_BYTES,
-    TOLD,
     Telling,
-    first_deliveries,
-    require_told,
     unset_names,
 )
 from cdc_assets.merge.fold import versions as fold
@@ -46,9 +43,6 @@ from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.ends import Emptied, Ends, emptied_in, frame_of
 from cdc_assets.merge.tables.known import lake_table
-
-_MADE: Final = (sql.EVENT, sql.TOPIC, sql.PARTITION, sql.OFFSET)
-_ENDED: Final = (sql.END_EVENT, sql.END_TOPIC, sql.END_PARTITION, sql.END_OFFSET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +103,7 @@ class HistoryTable:
         self._unset_able = unset_able
         self._ends = ends
         self._telling = Telling.of(plan)
+        self._repeats = Repeats(spark, plan, ends)
 
     def resolve(
         self, folded: Folded, figures: BatchFigures, branch: Branch, *, rekeyed: bool
@@ -125,9 +120,9 @@ class HistoryTable:
             RejectedRecordError: if a change that came twice cannot be told from two.
         """
         is_late = self._may_be_late(folded, figures, rekeyed=rekeyed)
-        ends = self._ends_known(folded) if is_late else _Ends()
         with self._steps.step("look for changes that are there"):
-            new = self._new(folded, ends, branch, is_late=is_late)
+            ends = self._repeats.ends_known(folded) if is_late else EndsKnown()
+            new = self._repeats.new(folded, ends, self._table(branch), is_late=is_late)
         with self._steps.step("look for truncates"):
             emptied = self._emptied(new) if is_late else ()
         place = _Place(new, emptied, _lowest(new, emptied) if is_late else None)
@@ -196,64 +191,6 @@ class HistoryTable:
         plan = self._plan
         return bool(plan.barrier) and not plan.replay and plan.barrier > plan.floor
 
-    def _ends_known(self, folded: Folded) -> _Ends:
-        """What is remembered beside the table, of deletes those of the batch's keys."""
-        with self._steps.step("look for changes that are there"):
-            truncates, published = self._ends.truncates(), self._plan.published
-            if published is None or not published.carried.max_tombstone:
-                return _Ends(truncates)
-            keys = folded.frame.where("op != 't'").select("key").distinct()
-            lone = self._ends.deletes(keys, folded.keys)
-            return _Ends(truncates, None if lone is None else pinned(lone))
-
-    def _new(self, folded: Folded, ends: _Ends, branch: Branch, *, is_late: bool) -> DataFrame:
-        """Those of the changes that the table has not, each once; pinned."""
-        changes = first_deliveries(folded.frame)
-        told, once, _ = changes
-        there = None
-        if is_late:
-            wanted = sent(told.select("told").distinct(), folded.keys)
-            there = pinned(self._there(folded, ends, branch).join(wanted, "told", "left_semi"))
-        if not self._telling.is_unique:
-            require_told(self._plan, changes, there)
-        if there is not None:
-            repeated = there.select("told").distinct()
-            once = once.join(sent(repeated, folded.keys), "told", "left_anti")
-        return pinned(once.drop("told"))
-
-    def _there(self, folded: Folded, ends: _Ends, branch: Branch) -> DataFrame:
-        """``told event known_place`` of what may be one of these changes."""
-        placed = ("event", "topic", "partition", "offset")
-        frames = [frame_of(self._spark, ends.truncates).select(*placed)]
-        if ends.lone is not None:
-            frames.append(ends.lone.select(*placed))
-        if self._has_rows:
-            rows, (bounds, has_readings) = self._table(branch), self._bounds(folded)
-            frames += [
-                _placed(rows.where(F.col(sql.EVENT).between(*bounds)), _MADE),
-                _placed(rows.where(F.col(sql.END_EVENT).between(*bounds)), _ENDED),
-            ]
-            if has_readings:
-                again = rows.select(F.explode(sql.READ_AGAIN).alias("again"))
-                frames.append(_placed(again, tuple(f"again.{name}" for name in placed)))
-        told = reduce(DataFrame.unionByName, frames)
-        place = F.concat_ws(":", "topic", "partition", "offset").alias("known_place")
-        return told.select(F.expr(TOLD).alias("told"), "event", place).distinct()
-
-    def _bounds(self, folded: Folded) -> tuple[tuple[Expression, Expression], bool]:
-        """Of the events, and whether rows of snapshots are among them.
-
-        Files without any in the bounds are passed over by their statistics.
-        """
-        found = folded.frame.agg(
-            F.min("event").alias("low"),
-            F.max("event").alias("high"),
-            F.max(F.col("op") == "r").alias("has_readings"),
-        ).collect()[0]
-        low, high = (bytes(found[name] or b"")[:-CONTENT_BYTES] for name in ("low", "high"))
-        bounds = F.lit(low), F.lit(high + b"\xff" * (CONTENT_BYTES + 1))
-        return bounds, bool(found["has_readings"])
-
     # ── 2. truncates ─────────────────────────────────────────────────────────────────────
 
     def _emptied(self, new: DataFrame) -> tuple[Emptied, ...]:
@@ -314,7 +251,7 @@ class HistoryTable:
 
     # ── 4. fold ──────────────────────────────────────────────────────────────────────────
 
-    def _events(self, place: _Place, ends: _Ends, beside: DataFrame | None) -> DataFrame:
+    def _events(self, place: _Place, ends: EndsKnown, beside: DataFrame | None) -> DataFrame:
         """All that takes part: changes, versions, and what ended nothing so far."""
         schema, unset = self._plan.schema, unset_names(self._unset_able)
         changes = place.new.where("op != 't'")
@@ -371,14 +308,6 @@ class HistoryTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
-    """What is remembered that ended nothing: truncates, and deletes of the batch's keys."""
-
-    truncates: tuple[Emptied, ...] = ()
-    lone: DataFrame | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Place:
     """Where a batch stands.
 
@@ -400,11 +329,6 @@ def _lowest(new: DataFrame, emptied: tuple[Emptied, ...]) -> bytes:
     if found is not None:
         positions.append(bytes(found))
     return min(positions) if positions else b"\xff"
-
-
-def _placed(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    own = ("event", "topic", "partition", "offset")
-    return rows.select(*(F.col(name).alias(as_) for name, as_ in zip(names, own, strict=True)))
 
 
 def _is_cut(at: bytes) -> Expression:
