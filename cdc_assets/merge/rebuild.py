@@ -120,6 +120,21 @@ class Rebuild:
         swapped = done > 0 and self._state(self._beside(done)) is not None
         return Standing(old, done + 1, beside, swapped)
 
+    def require_possible(self, standing: Standing) -> None:
+        """That a table of the wanted mode can be put in the old one's place.
+
+        Iceberg deletes no rows of a table that was once partitioned by a column that is gone.
+
+        Raises:
+            TerminalError: if it cannot.
+        """
+        mode = self._config.source(self._entry.table.source).mode_of(self._entry.table)
+        if standing.old.properties.get(MODE) != Mode.HISTORY or mode is Mode.HISTORY:
+            return
+        what = f"the table is a history, in whose place no {mode} can be put"
+        remedy = "have it dropped and merged again: cdc-assets reset"
+        raise TerminalError(what, where=self._where, remedy=remedy)
+
     # ── 1. begin ─────────────────────────────────────────────────────────────────────────
 
     def begin(self, standing: Standing, *, from_now: bool) -> OffsetVector | None:

@@ -107,6 +107,7 @@ class _Rebuilding:
             self.rebuild.tidy()
             self.out.print(f"{table}: a rebuild had been swapped in and was tidied up")
             return True
+        self.rebuild.require_possible(standing)
         if wish.dry_run:
             self.out.print(self._intention(standing))
             return True

@@ -218,7 +218,8 @@ class LakeTables:
         mode = said.get(MODE) or Mode.MIRROR.value
         if mode != self._mode.value:
             what = f"the table was made with mode: {mode}, which cannot be changed"
-            remedy = f"configure mode: {mode}, or: cdc-assets rebuild"
+            way = "reset" if mode == Mode.HISTORY else "rebuild"
+            remedy = f"configure mode: {mode}, or: cdc-assets {way}"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
         stored = self._withholding(columns)
         wanted = self._entry.shard.column if self._entry.shard else None
