@@ -43,6 +43,8 @@ LONGEST_FIRST: Final = (
     "merge/test_deletes",
     "merge/test_odd_records",
     "merge/test_generated",
+    "merge/test_history",
+    "stack/test_history_truth",
     "stack/test_dead_connector",
     "stack/test_verify_mariadb",
     "stack/test_verify",
