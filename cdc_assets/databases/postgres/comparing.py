@@ -151,7 +151,7 @@ def _canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
         case Form.DAYS:
             days = f"({value} - DATE '1970-01-01')::text"
             return f"CASE WHEN isfinite({value}) THEN {days} ELSE {value}::text END"
-        case Form.MICROS:
+        case Form.MICROS | Form.INSTANT:  # zero dates are MySQL's
             return _micros(value)
         case Form.TEXT:
             return _written(source, value)
