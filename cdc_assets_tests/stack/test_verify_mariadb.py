@@ -93,6 +93,7 @@ def test_values_of_all_types_are_equal_or_named_and_are_put_back(
         require_given_back(database, spark, MARIADB)
 
 
+@in_soak
 def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
     stack: LocalStack,
     stack_config: ReplicationConfig,
