@@ -66,7 +66,7 @@ else ifdef STACK
 	  cdc_assets_tests/stack/test_truth_avro.py cdc_assets_tests/stack/test_incremental.py \
 	  cdc_assets_tests/stack/test_truth_replica.py cdc_assets_tests/stack/test_rewound.py \
 	  cdc_assets_tests/stack/test_verify.py cdc_assets_tests/stack/test_verify_mariadb.py \
-	  cdc_assets_tests/stack/test_matches.py \
+	  cdc_assets_tests/stack/test_matches.py cdc_assets_tests/stack/test_resnapshot.py \
 	  cdc_assets_tests/merge/test_shared_reading.py \
 	  cdc_assets_tests/merge/test_shards.py cdc_assets_tests/merge/test_restarted_source.py \
 	  cdc_assets_tests/stack/semantics cdc_assets_tests/orchestration/test_waiting.py \

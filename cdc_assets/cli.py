@@ -42,6 +42,10 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "Take a table back to an earlier publish; it goes on from there.",
     ),
     "demo": ("cdc_assets.devstack.demo", "A shop database under load, replicated live."),
+    "resnapshot": (
+        "cdc_assets.orchestration.resnapshot_command",
+        "Read tables again from their live source; newer changes win.",
+    ),
     "verify": (
         "cdc_assets.orchestration.verify_command",
         "Whether lake tables equal their sources.",

@@ -13,7 +13,7 @@ storage sees them: sensors, runs and commands need share nothing else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -28,6 +28,10 @@ from cdc_assets.files import as_os_errors, files_at, replace_file
 _END: Final = ".json"
 
 
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Wish(StrEnum):
     """What may be wanted of a table."""
 
@@ -35,6 +39,8 @@ class Wish(StrEnum):
     DROPPED = "dropped"
     REBUILD = "rebuild"
     RESET = "reset"
+    YIELDS = "yields"
+    """Whoever merges waits for a moment, so that another one can publish; it ends by itself."""
 
 
 class Removal(StrEnum):
@@ -56,12 +62,14 @@ class Wanted:
         by: who has made it, as far as that is known: a command, a job.
         why: in that person's words; may be empty.
         removal: of the table from the lake.
+        until: aware; from then on it is not wanted any more. None: until it is taken back.
     """
 
     since: datetime
     by: str = ""
     why: str = ""
     removal: Removal = Removal.NONE
+    until: datetime | None = None
 
     def words(self) -> str:
         """``since 2026-03-04 12:00:00Z by cdc-assets pause: index is rebuilt``."""
@@ -76,6 +84,7 @@ class Wanted:
             "by": self.by,
             "why": self.why,
             "removal": self.removal.value,
+            **({"until": self.until.astimezone(UTC).isoformat()} if self.until else {}),
         }
 
 
@@ -87,6 +96,7 @@ class Desired:
     dropped: Wanted | None = None
     rebuild: Wanted | None = None
     reset: Wanted | None = None
+    yields: Wanted | None = None
 
     @property
     def held(self) -> Wanted | None:
@@ -115,10 +125,15 @@ class DesiredBook:
 
     Every method raises:
         UnreachableError: if the place does not answer.
+
+    Args:
+        url: of the folder.
+        clock: wall clock, by which wishes end.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Callable[[], datetime] = _utc_now) -> None:
         self.url = url
+        self._clock = clock
         self._files, self._root = files_at(url)
 
     @classmethod
@@ -135,7 +150,8 @@ class DesiredBook:
         found: dict[TableName, Desired] = {}
         for file, content in self._documents("").items():
             table, wish, wanted = self._read(file, content)
-            found[table] = found.get(table, NOTHING).with_wish(wish, wanted)
+            if not self._is_over(wanted):
+                found[table] = found.get(table, NOTHING).with_wish(wish, wanted)
         return found
 
     def of(self, table: TableName) -> Desired:
@@ -147,7 +163,8 @@ class DesiredBook:
         found = NOTHING
         for file, content in self._documents(_name(table)).items():
             _, wish, wanted = self._read(file, content)
-            found = found.with_wish(wish, wanted)
+            if not self._is_over(wanted):
+                found = found.with_wish(wish, wanted)
         return found
 
     def put(self, table: TableName, wish: Wish, wanted: Wanted) -> None:
@@ -191,6 +208,9 @@ class DesiredBook:
         except OSError as error:
             raise self._unreachable() from error
 
+    def _is_over(self, wanted: Wanted) -> bool:
+        return wanted.until is not None and wanted.until <= self._clock()
+
     def _read(self, file: str, content: bytes) -> tuple[TableName, Wish, Wanted]:
         try:
             return _from_json(content.decode())
@@ -233,5 +253,6 @@ def _from_json(text: str) -> tuple[TableName, Wish, Wanted]:
         fields["by"],
         fields["why"],
         Removal(fields["removal"]),
+        datetime.fromisoformat(fields["until"]) if fields.get("until") else None,
     )
     return TableName(*fields["table"]), Wish(fields["wish"]), wanted

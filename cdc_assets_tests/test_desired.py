@@ -49,6 +49,21 @@ def test_what_is_wanted_is_found_by_others_with_since_when_by_whom_and_why(
     assert pause.words() == "since 2026-03-04 12:00:00Z by cdc-assets pause: the index is rebuilt"
 
 
+def test_a_wish_that_ends_by_itself_is_wanted_until_then_and_holds_nobody(
+    book: DesiredBook,
+) -> None:
+    at = AT
+    mine = DesiredBook(book.url, lambda: at)
+    brief = Wanted(AT, "resnapshot", until=AT + timedelta(seconds=60))
+    mine.put(ORDERS, Wish.YIELDS, brief)
+    mine.put(ORDERS, Wish.REBUILD, Wanted(AT))
+    assert mine.of(ORDERS) == Desired(rebuild=Wanted(AT), yields=brief)
+    assert mine.of(ORDERS).held is None
+    at = AT + timedelta(seconds=60)
+    assert mine.of(ORDERS) == Desired(rebuild=Wanted(AT))
+    assert mine.load() == {ORDERS: Desired(rebuild=Wanted(AT))}
+
+
 def test_a_wish_that_is_taken_back_leaves_the_others(book: DesiredBook) -> None:
     book.put(ORDERS, Wish.PAUSED, Wanted(AT))
     book.put(ORDERS, Wish.REBUILD, Wanted(AT))

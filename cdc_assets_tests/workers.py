@@ -48,6 +48,7 @@ LONGEST_FIRST: Final = (
     "stack/test_dead_connector",
     "stack/test_verify_mariadb",
     "stack/test_verify",
+    "stack/test_resnapshot",
     "stack/test_steered",
     "stack/test_watched",
     "stack/test_backfill",

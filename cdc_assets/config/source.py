@@ -16,6 +16,7 @@ from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import SourceAssessConfig
 from cdc_assets.config.formats import installed
 from cdc_assets.config.maintenance import MaintenanceConfig
+from cdc_assets.config.resnapshot import ResnapshotConfig
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.shards import TABLE_FIELDS, MergeIntoConfig, fields_of, require_fields
@@ -428,6 +429,7 @@ class SourceConfig(Strict):
     transactions: TransactionsConfig = TransactionsConfig()
     maintenance: MaintenanceConfig = MaintenanceConfig()
     verify: VerifyConfig = VerifyConfig()
+    resnapshot: ResnapshotConfig = ResnapshotConfig()
     connect: ConnectConfig | None = None
     schema_registry: SchemaRegistryConfig | None = None
     assess: SourceAssessConfig = SourceAssessConfig()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.desired import DesiredBook
 from cdc_assets.operate.failures import FailureBook
+from cdc_assets.operate.resnapshots import ResnapshotBook
 from cdc_assets.registry import RegistryFile
 
 if TYPE_CHECKING:
@@ -96,3 +97,8 @@ class Services:
         from cdc_assets.operate.seen_states import StateBook
 
         return StateBook.beside(self.config.registry)
+
+    @cached_property
+    def resnapshots(self) -> ResnapshotBook:
+        """How far tables have come that are read again."""
+        return ResnapshotBook.beside(self.config.registry)

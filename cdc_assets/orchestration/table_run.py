@@ -77,6 +77,8 @@ RANGE_TAG = "dagster/asset_partition_range_start"
 
 LOOK_SECONDS: Final = 2.0
 """A long turn looks so often whether people want it to end."""
+YIELD_SECONDS: Final = 0.5
+"""A turn that waits for another process to publish looks so often whether it has."""
 
 OnBatch = Callable[["BatchResult"], None]
 Event = dg.AssetMaterialization | dg.MaterializeResult | dg.AssetObservation | dg.AssetCheckResult
@@ -239,8 +241,12 @@ class TableRun:
         return True
 
     def _held_words(self) -> str:
+        wanted = self._idle.desired.of(self.entry.table)
+        while wanted.yields is not None:  # it ends by itself, within a minute
+            time.sleep(YIELD_SECONDS)
+            wanted = self._idle.desired.of(self.entry.table)
         self._looked = time.monotonic()
-        return held_words(self.entry.table, self._idle.desired.of(self.entry.table))
+        return held_words(self.entry.table, wanted)
 
     @property
     def _is_held(self) -> bool:

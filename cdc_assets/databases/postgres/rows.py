@@ -28,6 +28,7 @@ from cdc_assets.databases.postgres.comparing import (
     told,
 )
 from cdc_assets.databases.postgres.types import PostgresColumn
+from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD, TableReading, large
 from cdc_assets.databases.rows import Access, Delivery, Found, Range
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import (
@@ -43,13 +44,14 @@ from cdc_assets.schema.comparing import (
 from cdc_assets.schema.types import TableSchema
 
 _PAGE: Final = 10_000
-_SETTINGS: Final = {
+SETTINGS: Final = {
     "timezone": "UTC",
     "datestyle": "ISO",
     "bytea_output": "hex",
     "extra_float_digits": "1",
     "row_security": "off",
     "search_path": "pg_catalog",
+    "idle_in_transaction_session_timeout": "0",  # a wave's is idle while others read
     "default_transaction_isolation": "repeatable read",
     "default_transaction_read_only": "on",
 }
@@ -216,12 +218,57 @@ class PostgresRows:
         """See `SourceRows`."""
         self._connection.close()
 
+    # ── to be read in waves ──────────────────────────────────────────────────────────────
+
+    def reading(self) -> TableReading:
+        """What has the whole table read in waves."""
+        from cdc_assets.databases.postgres.reading import PostgresReading
+
+        return PostgresReading(self, self._connection, self._access)
+
+    def bounds(self, start: Key | None, every: int, count: int) -> tuple[str, list[str]]:
+        """A statement for each so manieth key from one on, at most so many of them; its values."""
+        texts = [self._texts.canonical[each.name] for each in self.comparison.key]
+        named = ", ".join(f"{text} AS k{n}" for n, text in enumerate(texts))
+        names = ", ".join(f"b.k{n}" for n in range(len(texts)))
+        order = ", ".join(self._texts.in_order)
+        condition, given = self._within(start, None)
+        rows = (
+            f"SELECT {named}, row_number() OVER (ORDER BY {order}) AS n FROM {self._table} AS t"  # noqa: S608 - quoted names
+            f" WHERE {condition} ORDER BY {order} LIMIT {every * count + 1}"
+        )
+        picked = f"b.n > 1 AND (b.n - 1) %% {every} = 0"
+        return f"SELECT {names} FROM ({rows}) AS b WHERE {picked} ORDER BY b.n", given  # noqa: S608
+
+    def whole(self, within: Range) -> tuple[str, list[str]]:
+        """A statement for the rows of a range, as `cdc_assets.databases.reading` names columns."""
+        texts = self._texts
+        names = [each.name for each in self.comparison.columns]
+        keys = (texts.canonical[each.name] for each in self.comparison.key)
+        columns = [f"{text} AS {KEY}{n}" for n, text in enumerate(keys)]
+        columns += [f"{texts.told[name]} AS {TOLD}{n}" for n, name in enumerate(names)]
+        columns.append(f"md5({self._row}) AS {DIGEST}")
+        columns.append(
+            f"md5({self._framed([names[n] for n in large(self.comparison)])}) AS {LARGE}"
+        )
+        condition, given = self._within(within.start, within.end)
+        statement = f"SELECT {', '.join(columns)} FROM {self._table} AS t WHERE {condition}"  # noqa: S608 - quoted names
+        return statement, given
+
+    def estimate(self) -> str:
+        """A statement that has the planner say how many rows there are, and reads none."""
+        return f"EXPLAIN (FORMAT JSON) SELECT FROM {self._table}"
+
     # ── parts of statements ──────────────────────────────────────────────────────────────
 
     @property
     def _row(self) -> str:
         """All columns of a row, as one text."""
-        texts = (framed(self._texts.canonical[each.name]) for each in self.comparison.columns)
+        return self._framed([each.name for each in self.comparison.columns])
+
+    def _framed(self, names: Sequence[str]) -> str:
+        """These columns of a row, as one text."""
+        texts = (framed(self._texts.canonical[name]) for name in names)
         return f"array_to_string(ARRAY[{', '.join(texts)}]::text[], '')"
 
     def _hashed(self, condition: str) -> str:
@@ -303,7 +350,7 @@ def _connected(access: Access) -> psycopg.Connection[Any]:
         connection = psycopg.connect(
             access.dsn, connect_timeout=CONNECT_SECONDS, autocommit=True, client_encoding="utf8"
         )
-        settings = {**_SETTINGS, "statement_timeout": f"{access.statement_seconds * 1000:.0f}"}
+        settings = {**SETTINGS, "statement_timeout": f"{access.statement_seconds * 1000:.0f}"}
         for name, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         row = connection.execute(

@@ -50,26 +50,36 @@ def of_canonical(text: Expression, compared: Compared) -> Expression:
     return of_told(text, compared)
 
 
-def of_told(text: Expression, compared: Compared) -> Expression:
-    """The lake's value of what a source has told of it."""
+def of_told(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
+    """The lake's value of what a source has told of it.
+
+    Args:
+        text: what it has told.
+        compared: the column.
+        lenient: NULL for what the lake's type cannot hold, which has to be looked for then; else
+            the statement fails.
+    """
     column = compared.column
     if not isinstance(column.type, ListOf):
-        return _value(text, compared.form, str(column.type))
+        return _value(text, compared.form, str(column.type), lenient=lenient)
     element = str(column.type.element)
     texts = F.from_json(text, "array<string>")
-    return F.transform(texts, lambda each: _value(each, compared.form, element))
+    return F.transform(texts, lambda each: _value(each, compared.form, element, lenient=lenient))
 
 
-def _value(text: Expression, form: Form, type_: str) -> Expression:
+def _value(text: Expression, form: Form, type_: str, *, lenient: bool) -> Expression:
+    def cast(to: str) -> Expression:
+        return text.try_cast(to) if lenient else text.cast(to)
+
     match form:
         case Form.BYTES:
             return F.unhex(text)
         case Form.DAYS:
-            return F.date_from_unix_date(text.cast("int"))
+            return F.date_from_unix_date(cast("int"))
         case Form.MICROS | Form.INSTANT:
-            return F.timestamp_micros(text.cast("bigint")).cast(type_)
+            return F.timestamp_micros(cast("bigint")).cast(type_)
         case _:
-            return text.cast(type_)
+            return cast(type_)
 
 
 def _text(value: Expression, compared: Compared) -> Expression:

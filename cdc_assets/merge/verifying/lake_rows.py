@@ -87,6 +87,7 @@ class LakeRows:
         self._lake = lake
         self._plan = plan
         self._of = comparison
+        self._range: tuple[Key | None, Key | None] = (None, None)
 
     def bounds(self, every: int) -> tuple[Key, ...]:
         """Rising keys, about one of so many rows; the same ones each time that they are there."""
@@ -148,6 +149,57 @@ class LakeRows:
         """The rows of keys, as the lake has them."""
         return _with_keys(self._all(), self.keys_frame(keys), self._of.key)
 
+    def with_texts(self) -> DataFrame:
+        """All rows, as the lake has them, with the texts of their keys: ``cdc_text_0``, …."""
+        texts = {f"cdc_text_{n}": canonical(each) for n, each in enumerate(self._of.key)}
+        return self._all().withColumns(texts)
+
+    def within(self, start: Key | None, end: Key | None) -> LakeRows:
+        """The rows of a range of keys, from one on and below another."""
+        mine = LakeRows(self._spark, self._catalog, self._lake, self._plan, self._of)
+        mine._range = (start, end)
+        return mine
+
+    def states(self, large: Sequence[Compared]) -> DataFrame:
+        """Of each key: how many rows it has, and how many of them live, and what these hold.
+
+        Columns: ``cdc_w0``, …, ``rows``, ``living``, ``position`` (the highest), ``md5``, and
+        ``large``, the digest of some columns.
+        """
+        is_living = (
+            ~F.coalesce(F.col(sql.DELETED), F.lit(False)) if self._plan.soft else F.lit(True)
+        )
+        rows = self._all().select(
+            *(canonical(each).alias(f"cdc_w{n}") for n, each in enumerate(self._of.key)),
+            F.col(sql.POSITION).alias("position"),
+            is_living.alias("is_living"),
+            digest(self._of.columns).alias("md5"),
+            digest(large).alias("large"),
+        )
+        keys = [f"cdc_w{n}" for n in range(len(self._of.key))]
+        return rows.groupBy(*keys).agg(
+            F.count("*").alias("rows"),
+            F.count_if("is_living").alias("living"),
+            F.max("position").alias("position"),
+            F.min(F.when(F.col("is_living"), F.col("md5"))).alias("md5"),
+            F.min(F.when(F.col("is_living"), F.col("large"))).alias("large"),
+        )
+
+    def deleted_above(self, position: str) -> DataFrame | None:
+        """``cdc_w0``, … of deletes that are remembered with a higher position; None if none is."""
+        plan = self._plan
+        carried = plan.published.carried if plan.published else Carried()
+        if plan.soft or carried.max_tombstone <= position:
+            return None
+        side = SideTable(self._spark, self._catalog, self._lake, plan.entry.stem, plan.published)
+        entries = side.entries()
+        if entries is None:
+            return None
+        newer = entries.where(F.col(sql.POSITION) > F.lit(bytes.fromhex(position)))
+        remembered = [_as_remembered(each) for each in self._of.key]
+        texts = (canonical(each).alias(f"cdc_w{n}") for n, each in enumerate(remembered))
+        return newer.select(*texts).distinct()
+
     def keys_frame(self, keys: Sequence[Key]) -> DataFrame:
         """``cdc_w0``, ``cdc_w1``, …: the texts of keys."""
         names = ", ".join(f"cdc_w{n} string" for n in range(len(self._of.key)))
@@ -156,7 +208,27 @@ class LakeRows:
     # ── parts ────────────────────────────────────────────────────────────────────────────
 
     def _all(self) -> DataFrame:
-        return lake_table(self._spark, self._catalog, self._plan, None)
+        rows, (start, end) = lake_table(self._spark, self._catalog, self._plan, None), self._range
+        if start is not None:
+            first, own, bound = self._beside(start)
+            rows = rows.where((own >= bound) & (first[0] >= first[1]))
+        if end is not None:
+            first, own, bound = self._beside(end)
+            rows = rows.where((own < bound) & (first[0] <= first[1]))
+        return rows
+
+    def _beside(self, bound: Key) -> tuple[tuple[Expression, Expression], Expression, Expression]:
+        """Key and bound, to be compared: of the first column alone, by which files are left out."""
+        own = [in_order(each) for each in self._of.key]
+        theirs = [of_canonical(F.lit(text), c) for text, c in zip(bound, self._of.key, strict=True)]
+        if len(own) == 1:
+            return (own[0], theirs[0]), own[0], theirs[0]
+        names = [f"k{n}" for n in range(len(own))]
+        mine, other = (
+            F.struct(*(each.alias(name) for each, name in zip(some, names, strict=True)))
+            for some in (own, theirs)
+        )
+        return (own[0], theirs[0]), mine, other
 
     def _living(self) -> DataFrame:
         return self._all().where(~self._is_deleted())

@@ -34,9 +34,10 @@ from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.merge.verifying.judging import Difference, judge
 from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
-from cdc_assets.merge.verifying.narrowing import Say, Sizes, doubts
+from cdc_assets.merge.verifying.narrowing import Doubts, Say, Sizes, doubts
 from cdc_assets.merge.verifying.pace import Pace
-from cdc_assets.merge.verifying.repair import Lakes, Repair, Wanted, highest_of
+from cdc_assets.merge.verifying.putting import Lakes
+from cdc_assets.merge.verifying.repair import Repair, Wanted, highest_of
 from cdc_assets.merge.verifying.report import Position, Report
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key, Sum
@@ -99,12 +100,21 @@ class Verification:
         Raises:
             CdcError: if a part does not answer, or the table cannot be compared at all.
         """
-        source = self._source(entry, self._plan(entry, repair=repair))
+        source = self.source(entry, self._plan(entry, repair=repair))
         try:
             table = _Table(self, entry, source, self._said(entry))
             return table.keyed(repair=repair) if source.comparison.key else table.counted()
         finally:
             source.close()
+
+    def of_keys(self, entry: TableEntry, source: SourceRows, keys: Sequence[Key]) -> Report:
+        """Compare the rows of some keys only, and put right those that differ.
+
+        Raises:
+            CdcError: as for `of`.
+        """
+        table = _Table(self, entry, source, self._said(entry))
+        return table.judged(Doubts(tuple(keys), has_more=False, rows=len(keys)), repair=True)
 
     def _said(self, entry: TableEntry) -> VerifyConfig:
         return self._config.source(entry.table.source).verify
@@ -127,7 +137,8 @@ class Verification:
             raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
         return self._attempts.planner.again(entry, (), self._run_id).plan
 
-    def _source(self, entry: TableEntry, plan: BatchPlan) -> SourceRows:
+    def source(self, entry: TableEntry, plan: BatchPlan) -> SourceRows:
+        """The rows of a table in its source's database; to be closed."""
         where = f"table={entry.table}"
         database = self._config.source(entry.table.source).database
         if database is None:
@@ -248,9 +259,14 @@ class _Table:
     # ── with a key ───────────────────────────────────────────────────────────────────────
 
     def keyed(self, *, repair: bool) -> Report:
-        said, comparison = self._said, self._source.comparison
+        said = self._said
         sizes = Sizes(said.bucket_rows, said.chunk_rows, said.most_keys)
         found = doubts(self._source, self._head, sizes, self._pace, self._of.say)
+        return self.judged(found, repair=repair)
+
+    def judged(self, found: Doubts, *, repair: bool) -> Report:
+        """Judge keys in doubt, and put right what differs if that is wanted."""
+        comparison = self._source.comparison
         settled = self._settled(found.keys) if found.keys else Settled((), 0, "")
         position = self._position(self._of.plan(self._entry))
         repaired = unrepaired = 0

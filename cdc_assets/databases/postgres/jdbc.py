@@ -1,0 +1,52 @@
+"""How Spark's JDBC reader reaches the database that a connection of ours is open to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import psycopg
+
+from cdc_assets.errors import ConfigError
+
+DRIVER: Final = "org.postgresql.Driver"
+FETCH: Final = 5_000
+"""So many rows come at a time, and are held by a task."""
+
+_SAME: Final = {
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "gssencmode": "gssEncMode",
+    "channel_binding": "channelBinding",
+    "options": "options",
+}
+"""libpq's words, and the driver's for the same."""
+
+
+def reader_options(connection: psycopg.Connection[Any], where: str) -> Mapping[str, str]:
+    """Of the database that the connection has found, whatever named it: a service, a file.
+
+    Raises:
+        ConfigError: if it is reached by a socket's file, which the driver cannot.
+    """
+    info = connection.info
+    if not info.host or info.host.startswith(("/", "@")):
+        what = "the database is reached by a socket of this machine, which Spark cannot read by"
+        raise ConfigError(what, where=where, remedy="name host and port in database.dsn")
+    host = f"[{info.host}]" if ":" in info.host else info.host
+    said = info.get_parameters()
+    words = {_SAME[name]: value for name, value in said.items() if name in _SAME and value}
+    words["ApplicationName"] = "cdc-assets resnapshot"
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in words.items())
+    url = f"jdbc:postgresql://{host}:{info.port}/{quote(info.dbname, safe='')}?{query}"
+    password = {"password": info.password} if info.password else {}
+    return {
+        "url": url,
+        "driver": DRIVER,
+        "user": info.user,
+        **password,
+        "fetchsize": str(FETCH),
+    }

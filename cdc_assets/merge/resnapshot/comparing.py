@@ -1,0 +1,156 @@
+"""A wave that was read, beside what the lake has of its keys: what is to become of each.
+
+A key whose row, or whose remembered delete, has a position above the wave's was changed since the
+lake was looked at first. Its row is left alone: the log has told it. Of all others the wave shows
+what the lake has to show (`cdc_assets.merge.resnapshot.wave`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD, large
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.verifying.canonical import digest, of_told
+from cdc_assets.merge.verifying.lake_rows import LakeRows
+from cdc_assets.merge.verifying.putting import AT, EXISTS
+from cdc_assets.schema.comparing import Comparison, Key
+
+_STATE: Final = "cdc_state"
+_HELD: Final = "cdc_held"
+
+
+class State(StrEnum):
+    """Of a key."""
+
+    EQUAL = "equal"
+    NEWER = "newer"  # changed since: the log has told it
+    DOUBTFUL = "doubtful"  # likewise, and the change may have left out what differs
+    UNABLE = "unable"  # a value that is not told, or that the lake cannot hold
+    PUT = "put"
+    VANISHED = "vanished"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A wave beside the lake.
+
+    Attributes:
+        counts: keys by state.
+        rows: that the source has.
+        told: those to be put or removed, as `cdc_assets.merge.verifying.putting` has it; pinned.
+        doubtful: keys to be looked at one by one.
+    """
+
+    counts: dict[str, int]
+    rows: int
+    told: DataFrame
+    doubtful: tuple[Key, ...]
+
+    @property
+    def to_put(self) -> int:
+        """How many keys are to be put or removed."""
+        return self.counts.get(State.PUT, 0) + self.counts.get(State.VANISHED, 0)
+
+
+def compare(
+    wave: DataFrame, lake: LakeRows, comparison: Comparison, position: str, most: int
+) -> Compared:
+    """Tell the state of each key that the wave or the lake has.
+
+    Args:
+        wave: what was read, pinned.
+        lake: its rows of the wave's keys, at one head.
+        comparison: how rows are compared.
+        position: of the wave, hexadecimal.
+        most: so many doubtful keys are named at most; beyond, all are counted.
+    """
+    keys = _keys(comparison)
+    there = lake.states([comparison.columns[n] for n in large(comparison)])
+    joined = _held(wave, comparison).join(there, keys, "full_outer")
+    at = F.lit(bytes.fromhex(position))
+    newer = F.coalesce(F.col("position") > at, F.lit(False))
+    deleted = lake.deleted_above(position)
+    if deleted is not None:
+        marked = F.broadcast(deleted.withColumn("cdc_deleted_since", F.lit(True)))
+        joined = joined.join(marked, keys, "left")
+        newer = newer | F.coalesce(F.col("cdc_deleted_since"), F.lit(False))
+    exists = F.col(DIGEST).isNotNull()
+    values = [F.col(f"{TOLD}{n}") for n in range(len(comparison.columns))]
+    found = pinned(
+        joined.select(
+            *keys,
+            *values,
+            exists.alias(EXISTS),
+            at.alias(AT),
+            _state(newer, exists, comparison).alias(_STATE),
+        )
+    )
+    counted = found.groupBy(_STATE).agg(F.count("*"), F.count_if(EXISTS)).collect()
+    doubtful = found.where(F.col(_STATE) == State.DOUBTFUL).select(*keys).limit(most)
+    has_doubtful = any(state == State.DOUBTFUL for state, _, _ in counted)
+    return Compared(
+        {state: count for state, count, _ in counted},
+        sum(existing for _, _, existing in counted),
+        found.where(F.col(_STATE).isin(State.PUT, State.VANISHED)).drop(_STATE),
+        tuple(tuple(row) for row in doubtful.collect()) if has_doubtful else (),
+    )
+
+
+def untouched(told: DataFrame, lake: LakeRows, comparison: Comparison, position: str) -> DataFrame:
+    """Those of the rows to be put that nothing was merged of meanwhile; pinned."""
+    keys = _keys(comparison)
+    at = F.lit(bytes.fromhex(position))
+    texts = [F.col(f"cdc_text_{n}").alias(name) for n, name in enumerate(keys)]
+    since = lake.with_texts().where(F.col(sql.POSITION) > at).select(*texts)
+    left = told.join(since, keys, "left_anti")
+    deleted = lake.deleted_above(position)
+    return pinned(left if deleted is None else left.join(deleted, keys, "left_anti"))
+
+
+def overtaken(before: DataFrame, after: DataFrame, comparison: Comparison) -> tuple[Key, ...]:
+    """The keys of rows that are not to be put any more: they were changed meanwhile."""
+    keys = _keys(comparison)
+    rows = before.select(*keys).join(after.select(*keys), keys, "left_anti")
+    return tuple(tuple(row) for row in rows.collect())
+
+
+def _held(wave: DataFrame, comparison: Comparison) -> DataFrame:
+    """The wave, with whether the lake can hold the values exactly."""
+    values = {
+        each.name: of_told(F.col(f"{TOLD}{n}"), each, lenient=True)
+        for n, each in enumerate(comparison.columns)
+    }
+    made = [value.alias(name) for name, value in values.items()]
+    own = [*_keys(comparison), *(f"{TOLD}{n}" for n in range(len(values))), DIGEST, LARGE]
+    beside = wave.select(*own, *made)
+    held = digest(comparison.columns) == F.col(DIGEST)
+    return beside.select(*own, held.alias(_HELD))
+
+
+def _state(newer: Expression, exists: Expression, comparison: Comparison) -> Expression:
+    living = F.coalesce(F.col("living"), F.lit(0))
+    is_one = (living == 1) & (F.col("rows") == 1)
+    kept_otherwise = exists & (living == 1) & (F.col("large") != F.col(LARGE))
+    unread = F.lit(bool(comparison.unread))
+    return (
+        F.when(newer & ((living > 1) | kept_otherwise), State.DOUBTFUL)
+        .when(newer, State.NEWER)
+        .when(exists & is_one & (F.col("md5") == F.col(DIGEST)), State.EQUAL)
+        .when(exists & ~F.col(_HELD), State.UNABLE)
+        .when(exists & unread & (living == 0), State.UNABLE)
+        .when(exists, State.PUT)
+        .when(living > 0, State.VANISHED)
+        .otherwise(State.EQUAL)
+    )
+
+
+def _keys(comparison: Comparison) -> list[str]:
+    return [f"{KEY}{n}" for n in range(len(comparison.key))]

@@ -1,0 +1,233 @@
+"""Reading one table again, wave after wave, until each of its keys is put right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from cdc_assets.changes.mode import Mode
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.databases.reading import reading_of
+from cdc_assets.databases.rows import SourceRows
+from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.merge.attempt import Attempts, Connections
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.replicate import utc_now
+from cdc_assets.merge.resnapshot.comparing import State
+from cdc_assets.merge.resnapshot.progress import MOST, Progress
+from cdc_assets.merge.resnapshot.report import Report
+from cdc_assets.merge.resnapshot.wave import Sizes, Waves, Way
+from cdc_assets.merge.verifying.pace import Pace
+from cdc_assets.merge.verifying.putting import Lakes
+from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.comparing import Key
+
+
+class _NoWay:
+    """Nobody is asked: who comes first publishes."""
+
+    def ask(self) -> None:
+        """See `Way`."""
+
+    def clear(self) -> None:
+        """See `Way`."""
+
+
+NO_WAY: Final = _NoWay()
+
+Say = Callable[[str], None]
+Keep = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Intention:
+    """What reading a table again would do.
+
+    Attributes:
+        rows: about how many there are at the source.
+        begun: what was done before; None to begin.
+        words: says it.
+    """
+
+    rows: int
+    begun: Progress | None
+    words: str
+
+
+class Resnapshot:
+    """Reads tables of one configuration again, with one Spark session.
+
+    Args:
+        config: the configuration.
+        spark: gives the session.
+        run_id: recorded with each publish.
+        say: told of progress.
+        way: has others wait, so that a publish comes through.
+        clock: wall clock.
+    """
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        spark: Callable[[], SparkSession],
+        run_id: str,
+        *,
+        say: Say = lambda _: None,
+        way: Way = NO_WAY,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        connections = Connections.of(config)
+        attempts = Attempts(config, connections, spark, clock)
+        self._config = config
+        self._lakes = Lakes(
+            attempts.session, config.lake.catalog.name, connections.lake, attempts.planner
+        )
+        self._verification = Verification(config, spark, run_id, say=say, clock=clock)
+        self._run_id = run_id
+        self._say = say
+        self._way = way
+        self._clock = clock
+
+    def intention(self, entry: TableEntry, begun: Progress | None) -> Intention:
+        """What `of` would do; nothing is changed.
+
+        Raises:
+            CdcError: if the table cannot be read again.
+        """
+        with self._opened(entry) as waves:
+            begun = self._still(begun, entry, waves)
+            said, rows = (
+                self._config.source(entry.table.source).resnapshot,
+                waves.reading.estimate(),
+            )
+            at_once = said.chunk_rows * said.parallel
+            goes_on = f" goes on after {begun.waves} waves;" if begun else ""
+            left_out = ", ".join(each.name for each in waves.source.comparison.left_out)
+            words = (
+                f"would read about {rows:,} rows again,{goes_on} {said.parallel} parts of "
+                f"{said.chunk_rows:,} rows at once, about {max(1, -(-rows // at_once))} waves; put "
+                "in what differs, and remove what the source no longer has"
+                + (f"; columns that are not read: {left_out}" if left_out else "")
+            )
+            return Intention(rows, begun, words)
+
+    def of(self, entry: TableEntry, begun: Progress | None, keep: Keep) -> Report:
+        """Read a table again, or go on with it.
+
+        Args:
+            entry: the table.
+            begun: what was kept; None to begin.
+            keep: called after each wave but the last one, with what to go on with.
+
+        Raises:
+            CdcError: if a part does not answer, or the table cannot be read again; what was put
+                right before stays so.
+        """
+        said = self._config.source(entry.table.source)
+        pace = Pace(said.resnapshot.rows_per_second)
+        with self._opened(entry) as waves:
+            progress = self._still(begun, entry, waves) or self._begin(waves)
+            while True:
+                since, began = progress.rows, pace.clock()
+                with pace.step("waves"):
+                    wave = waves.wave(progress.next)
+                progress = progress.after(wave)
+                self._say(
+                    f"wave {progress.waves}: {progress.rows:,} rows read, {progress.put:,} keys put"
+                )
+                if wave.end is None:
+                    break
+                keep(progress)
+                pace.rest(progress.rows - since, began)
+            with pace.step("one by one"):
+                return self._ended(waves, progress, pace)
+
+    def _ended(self, waves: Waves, progress: Progress, pace: Pace) -> Report:
+        looked_at, left = self._one_by_one(waves, progress.doubtful)
+        return Report(
+            table=waves.entry.table,
+            progress=progress,
+            looked_at=looked_at,
+            left=progress.unnamed + left,
+            unable=progress.counts.get(State.UNABLE, 0),
+            left_out=waves.source.comparison.left_out,
+            seconds=pace.seconds,
+        )
+
+    def _one_by_one(self, waves: Waves, keys: tuple[Key, ...]) -> tuple[int, int]:
+        """Judge keys until each of them is right; how many were not, and how many are left.
+
+        A key may change once more between being judged and being put right, or at each look.
+        """
+        put = left = 0
+        for _ in range(self._config.source(waves.entry.table.source).verify.looks):
+            if not keys:
+                break
+            found = self._verification.of_keys(waves.entry, waves.source, keys)
+            put += found.repaired
+            left = found.not_judged + len(found.differences) - found.repaired
+            if not left:
+                break
+            self._say(f"{left} keys changed before they were put right: looking again")
+        return put, left
+
+    def _begin(self, waves: Waves) -> Progress:
+        plan = waves.plan()
+        return Progress(self._clock(), tuple(plan.schema.key), _generation(plan))
+
+    def _still(self, begun: Progress | None, entry: TableEntry, waves: Waves) -> Progress | None:
+        """What was kept, if the table still has what was done then."""
+        if begun is None:
+            return None
+        plan = waves.plan()
+        is_same = (begun.key, begun.generation) == (tuple(plan.schema.key), _generation(plan))
+        lake = self._lakes.lake
+        if is_same and (not begun.attempt or lake.has_attempt(entry.target, begun.attempt)):
+            return begun
+        self._say("the table was built anew or taken back since: beginning again")
+        return None
+
+    @contextmanager
+    def _opened(self, entry: TableEntry) -> Iterator[Waves]:
+        said, where = self._config.source(entry.table.source), f"table={entry.table}"
+        if said.mode_of(entry.table) is not Mode.MIRROR:
+            what = "its lake table has the source's changes, not its rows"
+            raise ConfigError(what, where=where, remedy="leave it out")
+        source = self._verification.source(entry, self._verification.plan(entry))
+        try:
+            _require_key(source, where)
+            yield Waves(
+                self._verification,
+                self._lakes,
+                entry,
+                source,
+                reading_of(source, where),
+                Sizes(said.resnapshot.chunk_rows, said.resnapshot.parallel, MOST),
+                self._run_id,
+                self._clock,
+                self._say,
+                self._way,
+            )
+        finally:
+            source.close()
+
+
+def _require_key(source: SourceRows, where: str) -> None:
+    if not source.comparison.key:
+        what = (
+            "rows cannot be told apart by its key, of which a column is not read"
+            if source.comparison.is_keyed
+            else "the table has no key"
+        )
+        remedy = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
+        raise TerminalError(what, where=where, remedy=remedy)
+
+
+def _generation(plan: BatchPlan) -> int:
+    return plan.published.carried.generation if plan.published else 0

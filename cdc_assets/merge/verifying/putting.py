@@ -1,0 +1,215 @@
+"""Rows that a source was read with take the place of the lake's, by one publish.
+
+Which rows may be put in, and at which position, is proven by whoever reads them
+(`cdc_assets.merge.verifying.repair`, `cdc_assets.merge.resnapshot.wave`).
+
+What is put is a frame: the texts of the keys (``cdc_w0``, …), what the columns are made of
+(``cdc_v0``, …), whether the source has the row (``cdc_exists``), the position that it gets
+(``cdc_position``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_assets.databases.reading import KEY, TOLD
+from cdc_assets.errors import ConflictError
+from cdc_assets.lake import Lake, Published
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.publish import Publisher
+from cdc_assets.merge.intake.planning import Planner
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.tombstones import Tombstones
+from cdc_assets.merge.verifying.canonical import of_told
+from cdc_assets.merge.verifying.lake_rows import LakeRows
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.comparing import Comparison
+
+EXISTS = "cdc_exists"
+AT = "cdc_position"
+
+
+@dataclass(frozen=True, slots=True)
+class Lakes:
+    """What a table's rows are put right with.
+
+    Attributes:
+        spark: gives the session.
+        catalog: name of the lake's catalog.
+        lake: the catalog.
+        planner: makes plans on the head.
+    """
+
+    spark: Callable[[], SparkSession]
+    catalog: str
+    lake: Lake
+    planner: Planner
+
+
+@dataclass(frozen=True, slots=True)
+class Putting:
+    """Puts rows into one table.
+
+    Attributes:
+        lakes: where.
+        entry: the table.
+        comparison: which columns are told.
+        run_id: recorded with the publish, and ``kind``.
+        clock: wall clock.
+    """
+
+    lakes: Lakes
+    entry: TableEntry
+    comparison: Comparison
+    run_id: str
+    kind: str
+    clock: Callable[[], datetime]
+
+    def put(
+        self, plan: BatchPlan, rows: LakeRows, told: DataFrame, count: int, highest: str
+    ) -> None:
+        """Delete the lake's rows of these keys, remember those that are gone, append the others.
+
+        Offsets stay as they are.
+
+        Args:
+            plan: on the table's head.
+            rows: of that.
+            told: see the module; its rows must stay what they are, see `pinned`.
+            count: how many keys there are.
+            highest: the highest of their positions, hexadecimal.
+
+        Raises:
+            ConflictError: if another writer came first; nothing was published.
+            CdcError: as for any batch; nothing was published, or all of it.
+        """
+        spark, of = self.lakes.spark(), self.lakes
+        work = _Rows(spark, of.catalog, plan, rows, self.comparison)
+        there = work.there(told, count)
+        vanished, put = work.vanished(there), work.put(told, there)
+        publisher = Publisher(spark, of.catalog, of.lake, plan)
+        branch = Branch(spark, publisher, self.entry.shard)
+        with branch.dropped_on_failure():
+            side = None if plan.soft else self._remembered(plan, vanished)
+            deletes = there.select(work.key_of(there).alias("key"))
+            branch.delete_keys(deletes, plan.schema.key, count)
+            branch.append(put, self._published(plan, highest, side).to_properties())
+            of.planner.require_same_topic(plan)
+        branch.publish()
+
+    def _remembered(self, plan: BatchPlan, vanished: DataFrame) -> SideMark | None:
+        if vanished.isEmpty():
+            return None
+        of = self.lakes
+        side = SideTable(of.spark(), of.catalog, of.lake, plan.entry.stem, plan.published)
+        return Tombstones(side, plan.schema).remember(vanished, plan.attempt)
+
+    def _published(self, plan: BatchPlan, highest: str, side: SideMark | None) -> Published:
+        before = plan.published
+        if before is None:
+            what = "the table lost its offsets while it was read"
+            where = f"table={self.entry.table} lake={self.entry.target}"
+            raise ConflictError(what, where=where, remedy="run the same command again")
+        carried = before.carried
+        carried = replace(
+            carried,
+            side=side or carried.side,
+            max_tombstone=max(carried.max_tombstone, highest if side else ""),
+        )
+        counts = {"records": 0, "quarantined": before.counts.get("quarantined", 0)}
+        return replace(
+            before,
+            start=before.offsets,
+            attempt=plan.attempt,
+            run=self.run_id,
+            kind=self.kind,
+            published_at=self.clock(),
+            carried=carried,
+            counts=counts,
+            shard=self.entry.shard_value,
+            others=plan.state.others if plan.state else {},
+        )
+
+
+class _Rows:
+    """The rows that are taken away and put in."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        plan: BatchPlan,
+        rows: LakeRows,
+        comparison: Comparison,
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._plan = plan
+        self._rows = rows
+        self._of = comparison
+
+    def there(self, told: DataFrame, count: int) -> DataFrame:
+        """The lake's rows of the keys, as they are before anything is written."""
+        keys = sent(told.select(*self._keys, EXISTS, AT), count)
+        pairs = range(len(self._of.key))
+        same = [F.col(f"cdc_text_{n}") == F.col(f"{KEY}{n}") for n in pairs]
+        return pinned(self._rows.with_texts().join(keys, same))
+
+    def vanished(self, there: DataFrame) -> DataFrame:
+        """``key position ts`` of those that the source does not have."""
+        gone = there.where(f"NOT {EXISTS}")
+        ts = F.lit(None).cast("timestamp").alias("ts")
+        return gone.select(
+            self.key_of(gone).alias("key"), F.col(AT).alias("position"), ts
+        ).distinct()
+
+    def put(self, told: DataFrame, there: DataFrame) -> DataFrame:
+        """The rows to append, by the columns that the lake has."""
+        kept = there.dropDuplicates(self._keys).withColumn("cdc_kept", F.lit(True))
+        same = [F.col(f"t.{name}") == F.col(f"r.{name}") for name in self._keys]
+        joined = told.alias("t").join(kept.alias("r"), same, "left")
+        if not self._plan.soft:
+            joined = joined.where(f"t.{EXISTS}")
+        table = self._spark.table(sql.table(self._catalog, self._plan.entry.target))
+        return joined.select(*(self._value(each.name, str(each.dataType.simpleString()))
+                               for each in table.schema))  # fmt: skip
+
+    def _value(self, name: str, type_: str) -> Expression:
+        exists, kept = F.col(f"t.{EXISTS}"), F.col(f"r.{sql.quote(name)}")
+        places = {each.name: n for n, each in enumerate(self._of.columns)}
+        shard = self._plan.entry.shard
+        if name == sql.POSITION:
+            value = F.col(f"t.{AT}")
+        elif name in {sql.COMMIT_TIME, sql.DELETED_AT}:
+            value = F.lit(None)
+        elif name == sql.DELETED:
+            value = ~exists
+        elif shard is not None and name == shard.column:
+            value = F.lit(shard.value)
+        elif name in places:
+            at = places[name]
+            value = F.when(exists, of_told(F.col(f"t.{TOLD}{at}"), self._of.columns[at])).otherwise(
+                kept
+            )
+        else:
+            value = kept
+        return value.cast(type_).alias(name)
+
+    def key_of(self, rows: DataFrame) -> Expression:
+        """A struct of the key's values in the lake's rows."""
+        return F.struct(*(rows[sql.quote(name)].alias(name) for name in self._plan.schema.key))
+
+    @property
+    def _keys(self) -> list[str]:
+        return [f"{KEY}{n}" for n in range(len(self._of.key))]

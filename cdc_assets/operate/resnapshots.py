@@ -1,0 +1,75 @@
+"""How far tables have come that are read again: a small document of each, beside the registry.
+
+It is there from the first wave of a table to its end, and whoever is run again goes on with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from cdc_assets.changes.lake_names import stored_parts
+from cdc_assets.changes.names import TableName
+from cdc_assets.effects import effect
+from cdc_assets.errors import UnreachableError
+from cdc_assets.files import as_os_errors, files_at, replace_file
+
+if TYPE_CHECKING:
+    from cdc_assets.merge.resnapshot.progress import Progress
+
+_END: Final = ".json"
+
+
+class ResnapshotBook:
+    """The progress of all tables, under a folder path or fsspec URL.
+
+    Every method raises:
+        UnreachableError: if the place does not answer.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._files, self._root = files_at(url)
+
+    @classmethod
+    def beside(cls, registry_url: str) -> ResnapshotBook:
+        """The book that belongs to a registry."""
+        return cls(registry_url.rpartition("/")[0] + "/resnapshots")
+
+    def load(self, table: TableName) -> Progress | None:
+        """What to go on with; None to begin. A document that cannot be read only costs work."""
+        from cdc_assets.merge.resnapshot.progress import Progress
+
+        try:
+            with as_os_errors():
+                content = cast("bytes", self._files.cat_file(self._file(table)))
+            return Progress.from_json(content.decode())
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+        except OSError as error:
+            raise self._unreachable() from error
+
+    def keep(self, table: TableName, progress: Progress) -> None:
+        """In the place of what was kept before."""
+        try:
+            with effect("resnapshot: keep progress"):
+                replace_file(self._files, self._file(table), progress.to_json().encode())
+        except OSError as error:
+            raise self._unreachable() from error
+
+    def forget(self, table: TableName) -> bool:
+        """Begin anew the next time; whether anything was kept."""
+        try:
+            with effect("resnapshot: forget progress"), as_os_errors():
+                self._files.rm_file(self._file(table))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unreachable() from error
+        return True
+
+    def _file(self, table: TableName) -> str:
+        return f"{self._root}/{'.'.join(stored_parts(table))}{_END}"
+
+    def _unreachable(self) -> UnreachableError:
+        what = "how far re-snapshots have come cannot be read or written"
+        return UnreachableError(what, where=self.url, remedy="check that the place is writable")

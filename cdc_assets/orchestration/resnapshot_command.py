@@ -1,0 +1,64 @@
+"""``cdc-assets resnapshot``."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+
+import click
+
+from cdc_assets.operate.steering import Choice
+from cdc_assets.orchestration.resnapshotting import Outcome, Wish, run_resnapshot
+from cdc_assets.registry import TableEntry
+
+
+@click.command()
+@click.option(
+    "--table", "tables", multiple=True,
+    help="This table: [source.][schema.]table. May be given more than once.",
+)  # fmt: skip
+@click.option("--source", help="All tables of this source, or those of it that are named.")
+@click.option("--all", "every", is_flag=True, help="All tables.")
+@click.option(
+    "--via", type=click.Choice(["read"]), default="read", show_default=True,
+    help="read: Spark reads the tables, by JDBC.",
+)  # fmt: skip
+@click.option("--anew", is_flag=True, help="Begin again, whatever an earlier one has done.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def resnapshot(
+    tables: tuple[str, ...], source: str | None, via: str, *, as_json: bool, **wishes: bool
+) -> None:
+    """Read tables again from their live source, and put right what the lake has of them.
+
+    In waves of their keys, as of one moment each, in parallel, without a lock. Newer changes win,
+    and rows that the source no longer has are removed. What is under way is waited for, so
+    something has to merge beside it: the daemon, or cdc-assets replicate. May be interrupted and
+    run again: it goes on where it was. Exits with 1 if a table failed, or if some of its rows could
+    not be put right.
+    """
+    from cdc_assets.config import load_config
+
+    del via  # there is one way yet
+
+    def say(entry: TableEntry, words: str) -> None:
+        click.echo(f"{entry.table}: {words}", err=True)
+
+    every, anew, dry_run = (wishes[name] for name in ("every", "anew", "dry_run"))
+    wish = Wish(Choice(source, tables, every), anew=anew, dry_run=dry_run)
+    outcome = run_resnapshot(load_config(), wish, f"resnapshot-{uuid.uuid4()}", say)
+    _print(outcome, as_json=as_json)
+    sys.exit(int(outcome.is_bad))
+
+
+def _print(outcome: Outcome, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(outcome.to_json())
+    else:
+        for report in outcome.reports:
+            for line in report.words():
+                click.echo(f"{report.table}: {line}")
+        for table, words in outcome.intended.items():
+            click.echo(f"{table}: {words}")
+    for table, why in outcome.failed.items():
+        click.echo(f"failed: {table}: {why}", err=True)

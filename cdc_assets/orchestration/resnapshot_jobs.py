@@ -1,0 +1,86 @@
+"""`resnapshot_tables`: the command `cdc-assets resnapshot` as a job."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from typing import Final
+
+import dagster as dg
+from pydantic import Field
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.steering import Choice
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.resnapshotting import Outcome, Wish, run_resnapshot
+from cdc_assets.registry import Registry, TableEntry
+
+RESNAPSHOT: Final = "resnapshot"
+"""`cdc/mode` of these runs: they are a person's, and kept."""
+
+
+class ResnapshotWish(dg.Config):
+    """Which tables are read again, and how."""
+
+    tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
+    source: str | None = Field(default=None, description="all of a source, or those of it")
+    every: bool = Field(default=False, description="all tables, where neither is given")
+    anew: bool = Field(default=False, description="begin again, whatever an earlier one has done")
+    dry_run: bool = Field(default=False, description="only say what would be done")
+
+
+def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """Read tables again, as `cdc-assets resnapshot` does."""
+    replication = config
+
+    @dg.op(name=named(config, "read_again"))
+    def read_again(context: dg.OpExecutionContext, config: ResnapshotWish) -> None:
+        liveness.hold(replication.home, context.run_id)
+
+        def say(entry: TableEntry, words: str) -> None:
+            context.log.info(f"{entry.table}: {words}")
+
+        choice = Choice(config.source, tuple(config.tables), config.every)
+        wish = Wish(choice, anew=config.anew, dry_run=config.dry_run)
+        outcome = run_resnapshot(replication, wish, context.run_id, say)
+        _show(context, replication, outcome)
+
+    @dg.job(
+        name=named(config, "resnapshot_tables"),
+        tags=mode_tags(config, RESNAPSHOT),
+        executor_def=dg.in_process_executor,  # the lock is the whole run's
+        description=(
+            "Reads tables again from their live source, and puts right what the lake has of them. "
+            "Newer changes win; rows that the source no longer has are removed. `dry_run` says "
+            "what would be done. May be cancelled and started again: it goes on where it was."
+        ),
+    )
+    def resnapshot_tables() -> None:
+        read_again()
+
+    return resnapshot_tables
+
+
+def _show(context: dg.OpExecutionContext, config: ReplicationConfig, outcome: Outcome) -> None:
+    """On the tables' pages what was done, and in the run's log what would be.
+
+    Raises:
+        dagster.Failure: names the tables that failed, or are not what their sources are.
+    """
+    known = {each.table: each for each in replicated(config, Services(config).registry.load())}
+    for table, words in outcome.intended.items():
+        context.log.info(f"{table}: {words}")
+    for report in outcome.reports:
+        text = "; ".join(report.words())
+        context.log.info(f"{report.table}: {text}")
+        if report.table in known:
+            key = table_key(config, known[report.table])
+            context.log_event(dg.AssetObservation(key, description=f"read again: {text}"))
+    unfinished = {
+        each.table: "; ".join(each.words()) for each in outcome.reports if not each.is_whole
+    }
+    failed = {**outcome.failed, **unfinished}
+    if failed:
+        text = "; ".join(f"{table}: {why}" for table, why in failed.items())
+        raise dg.Failure(text, allow_retries=False)
