@@ -87,7 +87,7 @@ else ifdef STACK
 	  cdc_assets_tests/elsewhere/test_cluster.py cdc_assets_tests/orchestration/test_executors.py \
 	  cdc_assets_tests/merge/test_generated_rows_evolution.py cdc_assets_tests/merge/test_upkeep.py \
 	  cdc_assets_tests/merge/test_changelog.py cdc_assets_tests/stack/test_changelog_truth.py \
-	  cdc_assets_tests/merge/test_history.py cdc_assets_tests/stack/test_history_truth.py \
+	  cdc_assets_tests/merge/test_versions.py cdc_assets_tests/stack/test_history_truth.py \
 	  $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000

@@ -43,7 +43,7 @@ LONGEST_FIRST: Final = (
     "merge/test_deletes",
     "merge/test_odd_records",
     "merge/test_generated",
-    "merge/test_history",
+    "merge/test_versions",
     "stack/test_history_truth",
     "stack/test_dead_connector",
     "stack/test_verify_mariadb",
