@@ -22,16 +22,12 @@ class Runs:
 
     instance: dg.DagsterInstance
 
-    def staying(self) -> str | None:
-        """A run that is under way, and has materialized one of its tables more than once."""
+    def staying(self, table: dg.AssetKey) -> str | None:
+        """A run that is under way, and has materialized this table more than once."""
         for each in self._runs(dg.DagsterRunStatus.STARTED):
-            if max(self.materialized(each.run_id).values(), default=0) > 1:
+            if self.materialized(each.run_id)[table] > 1:
                 return each.run_id
         return None
-
-    def ids(self) -> frozenset[str]:
-        """All of them."""
-        return frozenset(each.run_id for each in self._runs())
 
     def status(self, run: str) -> dg.DagsterRunStatus:
         """Of one."""
