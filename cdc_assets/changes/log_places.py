@@ -91,6 +91,14 @@ class Gtids:
                 found.setdefault(key, []).append(interval)
         return cls(text, {key: _joined(each) for key, each in found.items()})
 
+    @classmethod
+    def of(cls, text: str) -> Gtids | None:
+        """The same; None of what is no set."""
+        try:
+            return cls.parse(text)
+        except ValueError:
+            return None
+
     def __str__(self) -> str:
         return self.text
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from cdc_assets.errors import ConfigError
-from cdc_assets.schema.comparing import Comparison, Key, Sum
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.comparing import Compared, Comparison, Form, Key, Sum, Uncompared
+from cdc_assets.schema.types import Column, TableSchema
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +175,41 @@ def rows_of(kind: str, access: Access) -> SourceRows:
         return MysqlRows.of(access)
     what = f"rows of {kind} are not compared with the lake"
     raise ConfigError(what, where=access.where, remedy="those of PostgreSQL, MySQL, MariaDB are")
+
+
+def paired(
+    known: Mapping[str, S],
+    schema: TableSchema,
+    form_of: Callable[[S, Column], Form | str],
+    may_be_key: Callable[[S, Compared], bool],
+) -> tuple[dict[str, S], Comparison]:
+    """Which columns are compared, each with its column at the source.
+
+    Args:
+        known: columns of the source, by name.
+        schema: of the lake.
+        form_of: what the texts of a column are, or why there are none.
+        may_be_key: whether both sides order a key column alike.
+    """
+    sources: dict[str, S] = {}
+    compared: list[Compared] = []
+    left_out: list[Uncompared] = []
+    for column in schema.columns:
+        source = known.get(column.sent_as)
+        if source is None:
+            why = "the source does not have it"
+            left_out.append(Uncompared(column.name, why, is_at_source=False))
+            continue
+        form = form_of(source, column)
+        if not isinstance(form, Form):
+            left_out.append(Uncompared(column.name, form))
+        else:
+            compared.append(Compared(column, form))
+            sources[column.name] = source
+    by_name = {each.name: each for each in compared}
+    key = tuple(by_name[name] for name in schema.key if name in by_name)
+    is_usable = len(key) == len(schema.key) and all(
+        may_be_key(sources[each.name], each) for each in key
+    )
+    own = key if is_usable else ()
+    return sources, Comparison(tuple(compared), own, tuple(left_out), bool(schema.key))

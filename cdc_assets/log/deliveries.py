@@ -17,11 +17,9 @@ from typing import Any, Final, cast
 
 from cdc_assets.changes.valid_through import Moment, Seen, delivered
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.config.secret import reveal
-from cdc_assets.config.source import ConnectConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.files import as_os_errors, files_at, replace_file
-from cdc_assets.log.connect import ConnectRest, connect_of
+from cdc_assets.log.connect import connect_of, connector_of
 from cdc_assets.log.log_ends import LOGS, Log
 from cdc_assets.registry import TableEntry
 
@@ -69,13 +67,13 @@ class Deliveries:
 
         Not to be called by what waits for the other threads' answers.
         """
-        key, connect = self._key(entry), self._connect(entry)
-        if connect is None:
+        key = self._key(entry)
+        if not self._may_be_asked(entry):
             return None
         with self._lock:
             is_due = self._now() >= self._due.get(key, 0.0)
         if is_due:
-            self._ask(key, connect, entry)
+            self._ask(key, entry)
         return self._found.get(key)
 
     def known(self, entry: TableEntry) -> Delivery | None:
@@ -83,14 +81,14 @@ class Deliveries:
 
         Only the first waits, for a second at most.
         """
-        key, connect = self._key(entry), self._connect(entry)
-        if connect is None:
+        key = self._key(entry)
+        if not self._may_be_asked(entry):
             return None
         with self._lock:
             running = self._asking.get(key)
             is_due = self._now() >= self._due.get(key, 0.0)
             if is_due and not (running and running.is_alive()):
-                target, arguments = self._ask, (key, connect, entry)
+                target, arguments = self._ask, (key, entry)
                 running = threading.Thread(target=target, args=arguments, daemon=True)
                 self._asking[key] = running
                 running.start()
@@ -98,21 +96,21 @@ class Deliveries:
             running.join(FIRST_SECONDS)
         return self._found.get(key)
 
-    def _connect(self, entry: TableEntry) -> ConnectConfig | None:
+    def _may_be_asked(self, entry: TableEntry) -> bool:
         """Of a source whose log can be compared with what its connector has sent."""
         source = self._config.source(entry.table.source)
         if source.database is None or not source.format.startswith(_FORMATS):
-            return None
-        return connect_of(self._config, entry.table.source)
+            return False
+        return connect_of(self._config, entry.table.source) is not None
 
     @staticmethod
     def _key(entry: TableEntry) -> tuple[str, str]:
         return entry.table.source, entry.topic.partition(".")[0]
 
-    def _ask(self, key: tuple[str, str], connect: ConnectConfig, entry: TableEntry) -> None:
+    def _ask(self, key: tuple[str, str], entry: TableEntry) -> None:
         wait = AGAIN_SECONDS
         try:
-            found = self._look(key, connect, entry)
+            found = self._look(key, entry)
             wait = GOOD_FOR_SECONDS
         except CdcError:  # nothing is proven then, and whoever needs these parts names them
             found = None
@@ -121,17 +119,14 @@ class Deliveries:
             self._found[key] = latest(before, found)
             self._due[key] = self._now() + wait
 
-    def _look(
-        self, key: tuple[str, str], connect: ConnectConfig, entry: TableEntry
-    ) -> Delivery | None:
+    def _look(self, key: tuple[str, str], entry: TableEntry) -> Delivery | None:
         """What was acknowledged, then the moment: so that the log's end is not before it."""
-        source = self._config.source(entry.table.source)
-        rest = ConnectRest(reveal(connect.url))
-        names = [connect.connector] if connect.connector else _names(rest, entry.topic)
-        if len(names) != 1 or source.database is None:
+        database = self._config.source(entry.table.source).database
+        connector = connector_of(self._config, entry)
+        if connector is None or database is None:
             return None
-        log = LOGS[source.database.kind]
-        at, now = log.acknowledged(rest.offsets(names[0])), log.now(source.database.dsn.reveal())
+        log = LOGS[database.kind]
+        at, now = log.acknowledged(connector.offsets()), log.now(database.dsn.reveal())
         if now is None:
             return None
         document = _Document.of(self._config.registry, "-".join(key), log)
@@ -145,10 +140,6 @@ def latest(before: Delivery | None, found: Delivery | None) -> Delivery | None:
     if before is None or (found is not None and found.through >= before.through):
         return found
     return replace(before, at=found.at if found else None)
-
-
-def _names(rest: ConnectRest, topic: str) -> list[str]:
-    return [each.name for each in rest.connectors() if each.writes(topic)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def _postgres_now(dsn: str) -> Moment[Lsn]:
 
 def _mysql_now(dsn: str) -> Moment[Gtids] | None:
     found = binlog_end(dsn)
-    gtids = _gtids(found.gtids)
+    gtids = Gtids.of(found.gtids)
     return Moment(found.at, gtids) if gtids else None
 
 
@@ -64,19 +64,12 @@ def acknowledged_gtids(offsets: Offsets) -> Gtids | None:
         offsets: of the connector for MySQL or MariaDB, which has one.
     """
     found = _only(offsets).get("gtids")
-    return _gtids(found) if isinstance(found, str) else None
+    return Gtids.of(found) if isinstance(found, str) else None
 
 
 def _only(offsets: Offsets) -> Mapping[str, Any]:
     """The offset; nothing while a snapshot is taken."""
     return offsets[0] if len(offsets) == 1 and not offsets[0].get("snapshot") else {}
-
-
-def _gtids(text: str) -> Gtids | None:
-    try:
-        return Gtids.parse(text)
-    except ValueError:
-        return None
 
 
 _BINLOG: Final = Log(Gtids.parse, _mysql_now, acknowledged_gtids)

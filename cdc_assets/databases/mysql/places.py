@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cdc_assets.changes.log_places import Gtids
+
 _FILE: Final = re.compile(r"(?P<base>.*)\.(?P<number>[0-9]+)")
-_GTID: Final = re.compile(r"(?P<domain>[0-9]+)-[0-9]+-(?P<number>[0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +84,7 @@ def has_delivered(connector: Place, until: Place, end: Place) -> bool:
             return False
         if connector.reaches(until):
             return True
-    found, wanted, last = (_numbers(each.gtids) for each in (connector, until, end))
-    if not (found and wanted):
+    found, wanted, last = (Gtids.of(each.gtids) for each in (connector, until, end))
+    if found is None or wanted is None or last is None:
         return False
-    is_there = all(found.get(domain, -1) >= number for domain, number in wanted.items())
-    is_here = all(number <= last.get(domain, -1) for domain, number in found.items())
-    return is_there and is_here
-
-
-def _numbers(gtids: str) -> dict[int, int]:
-    """The last number of each domain."""
-    found: dict[int, int] = {}
-    for each in filter(None, (part.strip() for part in gtids.split(","))):
-        match = _GTID.fullmatch(each)
-        if match is None:
-            return {}
-        domain = int(match["domain"])
-        found[domain] = max(found.get(domain, -1), int(match["number"]))
-    return found
+    return found.reaches(wanted) and last.reaches(found)

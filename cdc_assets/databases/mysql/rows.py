@@ -18,7 +18,6 @@ from pymysql.cursors import SSCursor
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mysql.catalog import (
-    CatalogTable,
     connected,
     read_tables,
     translated,
@@ -39,19 +38,15 @@ from cdc_assets.databases.mysql.comparing import (
 from cdc_assets.databases.mysql.dsn import parse_dsn
 from cdc_assets.databases.mysql.places import Place, has_delivered, place_of
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.databases.rows import Access, ConnectorOffsets, Delivery, Found, Range
+from cdc_assets.databases.rows import Access, ConnectorOffsets, Delivery, Found, Range, paired
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.comparing import (
     BucketTree,
-    Compared,
     Comparison,
-    Form,
     Key,
     Sum,
-    Uncompared,
     tree,
 )
-from cdc_assets.schema.types import TableSchema
 
 KEYS_IN_STATEMENT: Final = 200
 _GRACE_SECONDS: Final = 30.0
@@ -134,7 +129,8 @@ class MysqlRows:
         if table is None:
             what = "the source's database has no such table"
             raise TerminalError(what, where=access.where, remedy="was it dropped, or renamed?")
-        sources, comparison = _compared(table, access.schema)
+        known = {each.name: each for each in table.columns}
+        sources, comparison = paired(known, access.schema, form_of, may_be_key)
         connection = _opened(access)
         with _failing(access):
             charsets = _charsets(connection, access)
@@ -409,36 +405,6 @@ def _given(text: str, given: dict[str, str]) -> str:
     name = f"p{len(given)}"
     given[name] = text
     return f"%({name})s"
-
-
-def _compared(
-    table: CatalogTable, schema: TableSchema
-) -> tuple[dict[str, MysqlColumn], Comparison]:
-    """Which columns are compared, each with its source."""
-    known = {each.name: each for each in table.columns}
-    sources: dict[str, MysqlColumn] = {}
-    compared: list[Compared] = []
-    left_out: list[Uncompared] = []
-    for column in schema.columns:
-        source = known.get(column.sent_as)
-        if source is None:
-            why = "the source does not have it"
-            left_out.append(Uncompared(column.name, why, is_at_source=False))
-            continue
-        form = form_of(source, column)
-        if not isinstance(form, Form):
-            left_out.append(Uncompared(column.name, form))
-        else:
-            compared.append(Compared(column, form))
-            sources[column.name] = source
-    by_name = {each.name: each for each in compared}
-    key = tuple(by_name[name] for name in schema.key if name in by_name)
-    is_usable = len(key) == len(schema.key) and all(
-        may_be_key(sources[each.name], each) for each in key
-    )
-    columns = tuple(compared)
-    is_keyed = bool(schema.key)
-    return sources, Comparison(columns, key if is_usable else (), tuple(left_out), is_keyed)
 
 
 def _texts(

@@ -11,7 +11,6 @@ import psycopg
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.postgres.catalog import (
     CONNECT_SECONDS,
-    CatalogTable,
     address_of,
     read_tables,
     translated,
@@ -29,19 +28,15 @@ from cdc_assets.databases.postgres.comparing import (
 )
 from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD, TableReading, large
-from cdc_assets.databases.rows import Access, Delivery, Found, Range
+from cdc_assets.databases.rows import Access, Delivery, Found, Range, paired
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import (
     BucketTree,
-    Compared,
     Comparison,
-    Form,
     Key,
     Sum,
-    Uncompared,
     tree,
 )
-from cdc_assets.schema.types import TableSchema
 
 _PAGE: Final = 10_000
 SETTINGS: Final = {
@@ -114,7 +109,8 @@ class PostgresRows:
         if table.filters_rows(access.publication):
             what = "the publication leaves rows out: source and lake differ by intention"
             raise TerminalError(what, where=access.where, remedy="there is nothing to compare with")
-        sources, comparison = _compared(table, access.schema)
+        known = {each.name: each for each in table.columns}
+        sources, comparison = paired(known, access.schema, form_of, may_be_key)
         connection = _connected(access)
         return cls(connection, access, comparison, sources)
 
@@ -368,36 +364,6 @@ def _connected(access: Access) -> psycopg.Connection[Any]:
         what = f"the database's encoding is {encoding}: its texts have other bytes than the lake's"
         raise TerminalError(what, where=f"database {address}", remedy="only UTF8 is compared")
     return connection
-
-
-def _compared(
-    table: CatalogTable, schema: TableSchema
-) -> tuple[dict[str, PostgresColumn], Comparison]:
-    """Which columns are compared, each with its source."""
-    known = {each.name: each for each in table.columns}
-    sources: dict[str, PostgresColumn] = {}
-    compared: list[Compared] = []
-    left_out: list[Uncompared] = []
-    for column in schema.columns:
-        source = known.get(column.sent_as)
-        if source is None:
-            why = "the source does not have it"
-            left_out.append(Uncompared(column.name, why, is_at_source=False))
-            continue
-        form = form_of(source, column)
-        if not isinstance(form, Form):
-            left_out.append(Uncompared(column.name, form))
-        else:
-            compared.append(Compared(column, form))
-            sources[column.name] = source
-    by_name = {each.name: each for each in compared}
-    key = tuple(by_name[name] for name in schema.key if name in by_name)
-    is_usable = len(key) == len(schema.key) and all(
-        may_be_key(sources[each.name], each) for each in key
-    )
-    is_keyed = bool(schema.key)
-    columns = tuple(compared)
-    return sources, Comparison(columns, key if is_usable else (), tuple(left_out), is_keyed)
 
 
 def _texts(comparison: Comparison, sources: Mapping[str, PostgresColumn]) -> _Texts:
