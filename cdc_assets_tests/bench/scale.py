@@ -32,7 +32,7 @@ class Scale:
     rows: int = 1_000_000
     repeats: int = 3
     table_rows: tuple[int, ...] = (1_000_000, 10_000_000)
-    changed_keys: tuple[int, ...] = (10, 1_000, 10_000)
+    changed_keys: tuple[int, ...] = (10, 100, 1_000, 10_000)
     seconds: float = 180
     hours: float = 2
     rate: float = 200
