@@ -11,6 +11,7 @@ from cdc_assets.devstack import jars
 from cdc_assets.devstack.shop.connector import (
     CONNECTOR,
     EXACT,
+    EXACT_DATES,
     MARIADB_CONNECTOR,
     connector_config,
     mariadb_connector_config,
@@ -109,7 +110,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 dsn=stack.mariadb.dsn(SHOP),
                 connector=MARIADB_CONNECTOR,
                 # With schemas: there is no catalog yet that tells MariaDB's types exactly.
-                settings={**mariadb_connector_config(layout), **EXACT},
+                settings={**mariadb_connector_config(layout), **EXACT, **EXACT_DATES},
                 schema=SHOP,
                 opened_by=f"stack mariadb {SHOP}",
                 invited={

@@ -44,7 +44,7 @@ from cdc_assets.operate.assess.finding import (
     ordered,
     yes_but,
 )
-from cdc_assets.operate.assess.parts import EXTENSIONS, SparkFacts, judge_spark
+from cdc_assets.operate.assess.parts import EXTENSIONS, Needed, SparkFacts, judge_spark
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
 
@@ -378,9 +378,11 @@ SPARK = SparkFacts(
     extensions=EXTENSIONS,
     catalog="org.apache.iceberg.spark.SparkCatalog",
     opens_catalog=True,
+    iceberg="1.12.0",
     reads_kafka=True,
     reads_avro=True,
 )
+NEEDED = Needed(avro=True, driver="a.Driver", jar="a:driver")
 
 
 @pytest.mark.parametrize(
@@ -392,13 +394,25 @@ SPARK = SparkFacts(
     ids=str,
 )  # fmt: skip
 def test_what_a_spark_server_lacks_is_named(changed: dict[str, object]) -> None:
-    assert [*judge_spark(SOURCE, SPARK, needs_avro=True)] == []
-    (found,) = judge_spark(SOURCE, replace(SPARK, **changed), needs_avro=True)
+    assert [*judge_spark(SOURCE, SPARK, NEEDED)] == []
+    (found,) = judge_spark(SOURCE, replace(SPARK, **changed), NEEDED)
     assert (found.name, found.verdict) == ("spark", Verdict.NO)
 
 
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [({"iceberg": "1.9.2"}, "iceberg"), ({"no_drivers": frozenset({"a.Driver"})}, "jdbc_driver")],
+    ids=["iceberg", "driver"],
+)
+def test_what_a_spark_server_could_do_better_is_named(
+    changed: dict[str, object], name: str
+) -> None:
+    (found,) = judge_spark(SOURCE, replace(SPARK, **changed), NEEDED)
+    assert (found.name, found.verdict) == (name, Verdict.PARTIAL)
+
+
 def test_avro_is_needed_for_avro_only() -> None:
-    assert [*judge_spark(SOURCE, replace(SPARK, reads_avro=False), needs_avro=False)] == []
+    assert [*judge_spark(SOURCE, replace(SPARK, reads_avro=False), Needed())] == []
 
 
 def test_a_table_is_as_good_as_its_worst_column() -> None:

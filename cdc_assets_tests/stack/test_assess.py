@@ -10,17 +10,21 @@ from pathlib import Path
 import psycopg
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.gate import require_assessed
+from cdc_assets.operate.assess.parts import look_at_spark
 from cdc_assets.operate.discovery import discover
-from cdc_assets.operate.services import Services
+from cdc_assets.operate.services import Services, utc_now
 from cdc_assets.orchestration.assessing import look_now, verdicts
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import beside, database_of, source
+from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.stack.assessed import findings, places
 from cdc_assets_tests.stack.replicated import new_database
 from cdc_assets_tests.waiting import until
 
@@ -192,26 +196,14 @@ def _register(stack: LocalStack, name: str, dsn: str, settings: dict[str, str]) 
         )
 
 
-def _findings(document: dict[str, list[dict[str, str]]], source: str) -> list[dict[str, str]]:
-    return [each for each in document["findings"] if each["source"] == source]
-
-
-def _places(findings: list[dict[str, str]]) -> set[tuple[str, str]]:
-    found = set[tuple[str, str]]()
-    for each in findings:
-        table = (each["table"] or "").rpartition(".")[2]
-        found.add((each["name"], f"{table}.{each['column']}" if each["column"] else table))
-    return found
-
-
 def test_each_mistake_is_named_and_none_is_invented(
     assessed: ReplicationConfig, tmp_path: Path
 ) -> None:
     done = run_command(tmp_path, "assess", "--json", config=assessed.path)
     document = json.loads(done.stdout)
 
-    assert _findings(document, "assessed_good") == [], done.stdout
-    assert _places(_findings(document, "assessed_bad")) == SEEDED
+    assert findings(document, "assessed_good") == [], done.stdout
+    assert places(findings(document, "assessed_bad")) == SEEDED
     assert done.returncode == 1
     assert "failed: assessed_bad.public.compacted: NO" in done.stderr
     assert "assessed_good" not in done.stderr.partition("failed:")[2]
@@ -227,7 +219,7 @@ def test_one_table_is_shown_with_its_source(assessed: ReplicationConfig, tmp_pat
     assert "compacted" not in done.stdout
 
 
-def test_the_check_of_a_table_has_its_findings(assessed: ReplicationConfig) -> None:
+def test_the_check_of_a_table_has_itsfindings(assessed: ReplicationConfig) -> None:
     services = Services(assessed)
     entries = services.registry.load().entries
     found = {
@@ -271,3 +263,10 @@ def test_a_database_that_is_away_stops_no_first_batch(
 
     found = look_now(services, [entry])
     assert [each.name for each in found.findings] == ["database"]
+
+
+def test_spark_says_what_it_has(assessed: ReplicationConfig, spark: Session) -> None:
+    drivers = ["org.postgresql.Driver", "no.such.Driver"]
+    facts, _ = look_at_spark(assessed, spark, utc_now, drivers)
+    assert facts.no_drivers == {"no.such.Driver"}
+    assert facts.iceberg.startswith("1.")

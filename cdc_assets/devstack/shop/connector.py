@@ -16,6 +16,8 @@ WITH_SCHEMAS = Json(value_schemas=True)
 """Records tell the types of their columns, so that no catalog has to be asked."""
 EXACT = {"event.converting.failure.handling.mode": "fail"}
 """A value that Debezium cannot convert stops the connector, and does not become NULL."""
+EXACT_DATES = {"enable.time.adjuster": "false"}
+"""Of MariaDB's: the years 0 to 99 stay what they are."""
 
 
 def connector_config(

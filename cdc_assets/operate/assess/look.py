@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.config.source import DatabaseKind
+from cdc_assets.databases.postgres.jdbc import DRIVER
 from cdc_assets.databases.postgres.server import Odd, Role, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
@@ -28,6 +31,7 @@ from cdc_assets.operate.assess.finding import (
 )
 from cdc_assets.operate.assess.gather import Connectors, Gathered, Log, dated, read_log
 from cdc_assets.operate.assess.parts import (
+    Needed,
     Session,
     SparkFacts,
     away,
@@ -41,6 +45,11 @@ from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
 Say = Callable[[str], None]
+
+_JDBC: Final[Mapping[DatabaseKind, tuple[str, str]]] = {
+    "postgres": (DRIVER, "org.postgresql:postgresql"),
+}
+"""Class and artifact of the drivers that tables are read again by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,10 @@ def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | No
         return None
     look.depth.say("Spark")
     try:
-        return look_at_spark(look.services.config, look.depth.session, look.services.clock)
+        config = look.services.config
+        databases = (config.source(name).database for name in sources)
+        drivers = {_JDBC[each.kind][0] for each in databases if each and each.kind in _JDBC}
+        return look_at_spark(config, look.depth.session, look.services.clock, drivers)
     except CdcError as error:
         nothing = "no batch can be merged"
         look.findings += [away("spark", Place(name), error, nothing) for name in sources]
@@ -161,7 +173,9 @@ def _source(
     if spark is not None:
         facts, clock = spark
         clocks.append(clock)
-        look.add(judge_spark(at, facts, needs_avro="avro" in known.source.format))
+        database = known.source.database
+        driver, jar = _JDBC.get(database.kind, ("", "")) if database else ("", "")
+        look.add(judge_spark(at, facts, Needed("avro" in known.source.format, driver, jar)))
     look.add(judge_clocks(at, [*dated(clocks)]))
     for entry in known.entries if log is not None else ():
         if log is not None:

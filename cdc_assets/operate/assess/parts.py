@@ -6,7 +6,7 @@ Each probe gives findings and raises nothing: a part that is away is a finding.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.assess.database import Clock
-from cdc_assets.operate.assess.finding import Finding, Place, no
+from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Session = Callable[[], "SparkSession"]
 
 LEAST_SPARK: Final = (4, 1)
+LEAST_ICEBERG: Final = (1, 12)
+"""What is tested."""
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _CATALOGS: Final = (
     "org.apache.iceberg.spark.SparkCatalog",
@@ -47,23 +49,41 @@ class SparkFacts:
         extensions: ``spark.sql.extensions``.
         catalog: the class of the lake's catalog; empty if there is none of its name.
         opens_catalog: its namespaces can be listed.
+        iceberg: the version of its Iceberg; empty if that does not say.
         reads_kafka: it has the reader of Kafka.
         reads_avro: it has ``from_avro``.
+        no_drivers: classes of JDBC drivers that were asked for and are not on its class path.
     """
 
     version: str
     extensions: str
     catalog: str
     opens_catalog: bool
+    iceberg: str
     reads_kafka: bool
     reads_avro: bool
+    no_drivers: frozenset[str] = frozenset()
 
 
-def judge_spark(at: Place, spark: SparkFacts, *, needs_avro: bool) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What one source needs of Spark.
+
+    Attributes:
+        avro: its records are Avro.
+        driver: the class that reads its database; empty if none is named.
+        jar: the artifact with that class.
+    """
+
+    avro: bool = False
+    driver: str = ""
+    jar: str = ""
+
+
+def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Finding]:
     """What is missing of a server."""
-    numbers = tuple(int(part) for part in spark.version.split(".")[:2] if part.isdigit())
     nothing = "no batch can be merged"
-    if numbers < LEAST_SPARK:
+    if _numbers(spark.version) < LEAST_SPARK:
         least = ".".join(map(str, LEAST_SPARK))
         problem = f"Spark is {spark.version}, older than {least}"
         yield no("spark", at, problem, nothing, f"use Spark {least}; {_REMEDY}")
@@ -77,18 +97,41 @@ def judge_spark(at: Place, spark: SparkFacts, *, needs_avro: bool) -> Iterator[F
         problem = "Spark cannot list the namespaces of the catalog"
         remedy = "check that iceberg-spark-runtime is on the server, and its catalog's settings"
         yield no("spark", at, problem, nothing, f"{remedy}; {_REMEDY}")
+    elif spark.iceberg and _numbers(spark.iceberg) < LEAST_ICEBERG:
+        least = ".".join(map(str, LEAST_ICEBERG))
+        problem = f"Spark's Iceberg is {spark.iceberg}, older than {least}"
+        impact = "nobody has tried whether its tables of version 3 are read and written right"
+        remedy = f"use iceberg-spark-runtime {least} or newer; {_REMEDY}"
+        yield yes_but("iceberg", at, problem, impact, remedy)
     if not spark.reads_kafka:
         problem = "Spark is without its reader of Kafka"
         yield no("spark", at, problem, nothing, f"add spark-sql-kafka-0-10; {_REMEDY}")
-    if needs_avro and not spark.reads_avro:
+    if needed.avro and not spark.reads_avro:
         problem = "Spark is without spark-avro"
         yield no("spark", at, problem, "no Avro record can be read", f"add it; {_REMEDY}")
+    if needed.driver in spark.no_drivers:
+        problem = f"Spark is without the JDBC driver of the database ({needed.driver})"
+        impact = "tables cannot be read again from their source (resnapshot)"
+        yield yes_but("jdbc_driver", at, problem, impact, f"add {needed.jar}; {_REMEDY}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def look_at_spark(
-    config: ReplicationConfig, session: Session, clock: Callable[[], datetime]
+    config: ReplicationConfig,
+    session: Session,
+    clock: Callable[[], datetime],
+    drivers: Iterable[str],
 ) -> tuple[SparkFacts, Clock]:
     """Ask Spark what it has. Reads no record and writes nothing.
+
+    Args:
+        config: the configuration.
+        session: makes a session.
+        clock: wall clock.
+        drivers: classes of JDBC drivers to look for.
 
     Raises:
         CdcError: if it does not answer.
@@ -112,10 +155,34 @@ def look_at_spark(
         extensions=spark.conf.get("spark.sql.extensions", None) or "",
         catalog=spark.conf.get(f"spark.sql.catalog.{name}", None) or "",
         opens_catalog=works(lambda: spark.sql(f"SHOW NAMESPACES IN {name}").collect()),
+        iceberg=_iceberg(spark, name),
         reads_kafka=works(lambda: _kafka(spark)),
         reads_avro=works(lambda: _avro(spark)),
+        no_drivers=frozenset(each for each in drivers if not _has_class(spark, each)),
     )
     return facts, Clock.of("Spark", now, before, clock())
+
+
+def _iceberg(spark: SparkSession, catalog: str) -> str:
+    from pyspark.errors import PySparkException
+
+    try:
+        (row,) = spark.sql(f"SELECT {catalog}.system.iceberg_version()").collect()
+    except PySparkException:  # a catalog that is none of Iceberg's is a finding of its own
+        return ""
+    return str(row[0]).removeprefix("Apache Iceberg ")
+
+
+def _has_class(spark: SparkSession, driver: str) -> bool:
+    """Whether a driver is found: its class is looked for before its URL is."""
+    from pyspark.errors import PySparkException
+
+    reader = spark.read.format("jdbc").options(driver=driver, url="jdbc:none", dbtable="none")
+    try:
+        reader.load().schema  # noqa: B018 - asks
+    except PySparkException as error:
+        return "ClassNotFound" not in str(error)
+    return True
 
 
 def _kafka(spark: SparkSession) -> object:
