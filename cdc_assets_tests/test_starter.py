@@ -17,7 +17,10 @@ def test_what_is_written_without_any_source_loads() -> None:
 @pytest.mark.parametrize("odd", ODD)
 def test_whatever_names_hold_what_is_written_loads_and_says_so(odd: str) -> None:
     tables = (f"public.{odd}\n  evil: true", "public.orders")
-    source = StarterSource("shop", "debezium-json", (f"{odd}x",), tables, "postgres", "SHOP_DSN")
+    source = StarterSource(
+        "shop", "debezium-json", (f"{odd}x",), tables, "postgres", "SHOP_DSN",
+        keyless=tables, uncaptured=tables, gone=tables,
+    )  # fmt: skip
     properties = (("client.id", odd), ("sasl.password", {"env": "KAFKA_PASSWORD"}))
     text = Starter(kafka="broker:9092", properties=properties, sources=(source,)).text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +20,10 @@ class StarterSource:
         tables: that were found, for a comment.
         kind: of its database; empty if unknown.
         variable: the environment variable that holds the database's DSN.
+        keyless: tables without a primary key, as the database says.
+        uncaptured: tables that the database has, and of which there is no topic.
+        gone: tables that have a topic, and that the database does not show.
+        unasked: why the database was not asked; empty if it was, or if there is none to ask.
     """
 
     name: str
@@ -27,6 +32,10 @@ class StarterSource:
     tables: tuple[str, ...] = ()
     kind: str = ""
     variable: str = ""
+    keyless: tuple[str, ...] = ()
+    uncaptured: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    unasked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +109,39 @@ sources: {}
 def _source(source: StarterSource) -> str:
     """One source; the first one opens the mapping."""
     include = ", ".join(map(_text, source.include))
-    found = "".join(f"    # {each}\n" for each in map(_comment, source.tables[:_SHOWN]))
-    more = len(source.tables) - _SHOWN
-    found += f"    # and {more} more\n" if more > 0 else ""
+    found = _listed("", source.tables)
+    found += _listed("In the database, without a topic as yet:", source.uncaptured)
+    found += _listed("With a topic, and not in the database:", source.gone)
     database = _DATABASE.format(kind=source.kind or "postgres", variable=source.variable or "DSN")
     if not (source.kind and source.variable):
         database = "".join(f"    # {line[4:]}\n" for line in database.splitlines())
     return (
         f"  {_text(source.name)}:\n    format: {_text(source.format)}\n    topics:\n"
-        f"      include: [{include}]\n{found}{database}"
+        f"      include: [{include}]\n{found}{database}{_keys(source.keyless)}"
         "    slo: {percent: 95, within_minutes: 5, over_hours: 24}\n"
+    )
+
+
+def _listed(title: str, tables: Sequence[str]) -> str:
+    """Comments: a title, and some of the tables."""
+    if not tables:
+        return ""
+    lines = [*([title] if title else []), *map(_comment, tables[:_SHOWN])]
+    more = len(tables) - _SHOWN
+    lines += [f"and {more} more"] if more > 0 else []
+    return "".join(f"    # {each}\n" for each in lines)
+
+
+def _keys(keyless: Sequence[str]) -> str:
+    """Comments: how tables without a key are given one."""
+    if not keyless:
+        return ""
+    tables = "".join(
+        f"    #   {_comment(_text(each))}: {{primary_key: [...]}}\n" for each in keyless[:_SHOWN]
+    )
+    return (
+        "    # Without a key, rows are told apart by all of their values. If columns tell them\n"
+        f"    # apart, name these:\n    # tables:\n{tables}"
     )
 
 

@@ -126,6 +126,14 @@ class SourceCatalog(Protocol):
         """
         ...
 
+    def listed(self) -> tuple[tuple[str, str], ...]:
+        """Schema and name of every table, in order; without partitions and the server's own.
+
+        Raises:
+            CdcError: as `read`.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresCatalog:
@@ -145,6 +153,10 @@ class PostgresCatalog:
     def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
         """See `SourceCatalog`."""
         return postgres.names_of(self.dsn.reveal(), identities)
+
+    def listed(self) -> tuple[tuple[str, str], ...]:
+        """See `SourceCatalog`."""
+        return postgres.all_tables(self.dsn.reveal())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +178,10 @@ class MysqlCatalog:
         """Its tables have none."""
         del identities
         return {}
+
+    def listed(self) -> tuple[tuple[str, str], ...]:
+        """See `SourceCatalog`: of the database that the DSN names, or of all."""
+        return mysql.all_tables(self.dsn.reveal())
 
 
 def catalog_of(database: DatabaseConfig) -> SourceCatalog:

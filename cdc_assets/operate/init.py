@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,9 +40,10 @@ def init(  # noqa: PLR0913 (one for each option)
     kafka: str | None, properties: Sequence[str], databases: Sequence[str],
     wanted: Sequence[str], name: str, output: Path, *, force: bool, dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Write a commented replication.yaml from what is found in Kafka; asks if a flag is missing.
+    """Write a commented replication.yaml from what Kafka and the databases hold.
 
-    Kafka is only read. The file loads as it is; databases' DSNs are named, never written.
+    Asks if a flag is missing. All is only read. The file loads as it is; databases' DSNs are
+    named, never written, and a database is asked if the variable with its DSN is set.
     """
     is_asking = kafka is None and sys.stdin.isatty()
     if output.exists() and not (force or dry_run):
@@ -55,7 +55,7 @@ def init(  # noqa: PLR0913 (one for each option)
     if is_asking:
         for each in found.sources:
             click.echo(f"{each.name}: {each.format}, {len(each.tables)} tables", err=True)
-    sources = tuple(_with_database(each, dsns, is_asking=is_asking) for each in found.sources)
+    sources = _asked(found, wanted, dsns, is_asking=is_asking)
     text = _starter(brokers, said, name, sources).text()
     _require_loads(text, output)
     if not dry_run:
@@ -126,6 +126,17 @@ def _dsns(databases: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _asked(
+    found: Found, wanted: Sequence[str], dsns: dict[str, str], *, is_asking: bool
+) -> tuple[StarterSource, ...]:
+    """All sources, with what their databases say."""
+    from cdc_assets.operate.starting_database import asked, without_topics
+
+    known = (_with_database(each, dsns, is_asking=is_asking) for each in found.sources)
+    sources = (*known, *without_topics(found.sources, wanted, dsns))
+    return tuple(asked(each) for each in sources)
+
+
 def _with_database(
     source: StarterSource, dsns: dict[str, str], *, is_asking: bool
 ) -> StarterSource:
@@ -155,6 +166,8 @@ def _document(
             {
                 "name": each.name, "format": each.format, "topics": list(each.include),
                 "tables": list(each.tables), "database": each.kind or None,
+                "database_not_asked": each.unasked or None, "without_key": list(each.keyless),
+                "without_topic": list(each.uncaptured), "not_in_database": list(each.gone),
             }
             for each in sources
         ],
@@ -166,8 +179,14 @@ def _document(
 def _tell(found: Found, sources: Sequence[StarterSource], output: Path, text: str | None) -> None:
     for each in sources:
         click.echo(f"{each.name}: {len(each.tables)} tables as {each.format}", err=True)
-        if each.variable and not os.environ.get(each.variable):
-            click.echo(f"  set ${each.variable} before it is started", err=True)
+        if each.unasked:
+            click.echo(f"  its database was not asked: {each.unasked}", err=True)
+        for words, tables in (
+            ("have no topic", each.uncaptured), ("have no key", each.keyless),
+            ("have a topic and are not in the database", each.gone),
+        ):  # fmt: skip
+            if tables:
+                click.echo(f"  {len(tables)} tables {words}: see the file", err=True)
     if not sources:
         click.echo("no topic holds changes yet: the file shows what a source looks like", err=True)
     for name, why in found.unread.items():

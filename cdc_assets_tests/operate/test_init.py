@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from cdc_assets.config import load_config
+from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE
+from cdc_assets_tests.stack.replicated import new_database, new_mariadb_database
 
 
 @pytest.mark.unit
@@ -91,3 +94,55 @@ def test_topics_with_changes_become_sources_of_their_format_and_database(
     assert database.kind == "postgres"
     assert sources[shop].topics.matches(f"{shop}.public.orders")
     assert "# public.items" in shown["text"]
+
+
+@pytest.mark.stack
+def test_a_database_that_is_named_says_what_its_tables_lack(
+    tmp_path: Path, kafka_bootstrap: str, produce: Callable[[str, object], None],
+    stack: LocalStack, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    shop = f"shop{uuid.uuid4().hex[:6]}"
+    produce(f"{shop}.public.orders", debezium("postgresql"))
+    produce(f"{shop}.public.clicks", debezium("postgresql"))
+    produce(f"{shop}.public.left", debezium("postgresql"))
+    dsn = new_database(
+        stack, shop, "CREATE TABLE orders (id int PRIMARY KEY)", "CREATE TABLE clicks (at date)",
+        "CREATE TABLE items (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE items_1 PARTITION OF items FOR VALUES FROM (0) TO (9)",
+    )  # fmt: skip
+    monkeypatch.setenv("SHOP_DSN", dsn)
+    arguments = ("--kafka", kafka_bootstrap, "--source", shop, "--database", "postgres=SHOP_DSN")
+    done = run_command(tmp_path, "init", *arguments, "--json")
+    (said,) = json.loads(done.stdout)["sources"]
+    assert said["without_key"] == ["public.clicks"]
+    assert said["without_topic"] == ["public.items"]
+    assert said["not_in_database"] == ["public.left"]
+    assert said["database_not_asked"] is None
+    text = (tmp_path / "replication.yaml").read_text()
+    assert "#   public.clicks: {primary_key: [...]}" in text
+    assert load_config(tmp_path / "replication.yaml").sources[shop].database is not None
+
+    monkeypatch.setenv("SHOP_DSN", "postgresql://u:secret@127.0.0.1:1/x")
+    told = run_command(tmp_path, "init", *arguments, "--dry-run").stderr
+    assert "its database was not asked" in told
+    assert "secret" not in told
+
+
+@pytest.mark.stack
+def test_a_source_without_topics_is_written_from_its_database(
+    tmp_path: Path, kafka_bootstrap: str, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"till{uuid.uuid4().hex[:6]}"
+    dsn = new_mariadb_database(
+        stack, name, "CREATE TABLE sales (id int PRIMARY KEY)", "CREATE TABLE notes (t text)"
+    )
+    monkeypatch.setenv("TILL_DSN", dsn)
+    done = run_command(
+        tmp_path, "init", "--kafka", kafka_bootstrap, "--source", name,
+        "--database", "mariadb=TILL_DSN", "--json",
+    )  # fmt: skip
+    (said,) = json.loads(done.stdout)["sources"]
+    assert said["without_topic"] == [f"{name}.notes", f"{name}.sales"]
+    assert said["without_key"] == [f"{name}.notes"]
+    source = load_config(tmp_path / "replication.yaml").sources[name]
+    assert source.topics.matches(f"{name}.{name}.sales")

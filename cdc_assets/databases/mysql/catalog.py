@@ -208,6 +208,16 @@ def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableNam
     return frozenset(wanted[name] for name in rows if name in wanted)
 
 
+def all_tables(dsn: str) -> tuple[tuple[str, str], ...]:
+    """Schema and name of every table of the DSN's database, or of all but the server's own.
+
+    Raises:
+        CdcError: as `read_tables`.
+    """
+    (rows,) = asked(dsn, (_LISTED, {"schema": parse_dsn(dsn).database}))
+    return tuple((schema, name) for schema, name in rows)
+
+
 def asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple[Any, ...], ...]]:
     """The answers to some queries.
 
@@ -233,6 +243,15 @@ _EXISTING: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
 WHERE TABLE_SCHEMA IN %(schemas)s AND TABLE_NAME IN %(names)s
   AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
+"""
+
+
+_LISTED: Final = """
+SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
+  AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')
+  AND (%(schema)s = '' OR TABLE_SCHEMA = %(schema)s)
+ORDER BY 1, 2
 """
 
 

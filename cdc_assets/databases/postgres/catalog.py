@@ -200,6 +200,15 @@ def names_of(dsn: str, identities: Iterable[str]) -> dict[str, tuple[str, str]]:
     return {number: (schema, name) for number, schema, name in rows}
 
 
+def all_tables(dsn: str) -> tuple[tuple[str, str], ...]:
+    """Schema and name of every table but partitions and the server's own, in order.
+
+    Raises:
+        CdcError: as `read_tables`.
+    """
+    return tuple((schema, name) for schema, name in _asked(dsn, _LISTED, {}))
+
+
 def _parameters(wanted: Collection[tuple[str, str]]) -> dict[str, list[str]]:
     return {"schemas": [each[0] for each in wanted], "names": [each[1] for each in wanted]}
 
@@ -228,6 +237,15 @@ FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
 JOIN pg_namespace n ON n.nspname = w.nspname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.relname
 WHERE c.relkind IN ('r', 'p')
+"""
+
+
+_LISTED: Final = """
+SELECT n.nspname, c.relname
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+ORDER BY 1, 2
 """
 
 

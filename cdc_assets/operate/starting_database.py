@@ -1,0 +1,68 @@
+"""Asks a database what a first configuration should say of its tables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.config.source import DatabaseConfig
+from cdc_assets.config.starter import StarterSource
+from cdc_assets.databases.catalog import SourceCatalog, catalog_of
+from cdc_assets.errors import CdcError
+
+USUAL_FORMAT: Final = "debezium-json"
+"""Of a source that has no topic yet."""
+
+
+def asked(source: StarterSource) -> StarterSource:
+    """A source with what its database says: tables without a topic, without a key, and gone.
+
+    A database that cannot be asked is told of in `StarterSource.unasked`, and nothing else is said
+    of it.
+    """
+    if not (source.kind and source.variable):
+        return source
+    if not os.environ.get(source.variable):
+        return replace(source, unasked=f"${source.variable} is not set")
+    database = DatabaseConfig.model_validate({"kind": source.kind, "dsn": {"env": source.variable}})
+    try:
+        return _told(source, catalog_of(database))
+    except CdcError as error:
+        where = f" [{error.where}]" if error.where else ""
+        return replace(source, unasked=f"{error.what}{where}")
+
+
+def without_topics(
+    found: Sequence[StarterSource], wanted: Sequence[str], dsns: Mapping[str, str]
+) -> tuple[StarterSource, ...]:
+    """Sources that were named and have no topic yet, if it is clear which database they are of."""
+    if len(dsns) != 1:
+        return ()
+    ((kind, variable),) = dsns.items()
+    there = {each.name for each in found}
+    return tuple(
+        StarterSource(name, USUAL_FORMAT, (rf"{re.escape(name)}\..*",), (), kind, variable)
+        for name in wanted
+        if name not in there and name.isidentifier()
+    )
+
+
+def _told(source: StarterSource, catalog: SourceCatalog) -> StarterSource:
+    names = {each.qualified: each for each in _names(source.name, catalog.listed())}
+    captured = [names[each] for each in source.tables if each in names]
+    tables = catalog.read(captured or names.values())
+    keyless = (each.qualified for each, table in tables.items() if not table.primary_key)
+    return replace(
+        source,
+        keyless=tuple(sorted(keyless)),
+        uncaptured=tuple(each for each in names if each not in source.tables),
+        gone=tuple(each for each in source.tables if each not in names),
+    )
+
+
+def _names(source: str, listed: Sequence[tuple[str, str]]) -> list[TableName]:
+    return [TableName(source, schema, name) for schema, name in listed]
