@@ -133,7 +133,7 @@ def _asked(
     from cdc_assets.operate.starting_database import asked, without_topics
 
     known = (_with_database(each, dsns, is_asking=is_asking) for each in found.sources)
-    sources = (*known, *without_topics(found.sources, wanted, dsns))
+    sources = (*known, *without_topics(found, wanted, dsns))
     return tuple(asked(each) for each in sources)
 
 

@@ -6,13 +6,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config.source import DatabaseConfig
 from cdc_assets.config.starter import StarterSource
 from cdc_assets.databases.catalog import SourceCatalog, catalog_of
 from cdc_assets.errors import CdcError
+
+if TYPE_CHECKING:
+    from cdc_assets.operate.starting import Found
 
 USUAL_FORMAT: Final = "debezium-json"
 """Of a source that has no topic yet."""
@@ -37,13 +40,14 @@ def asked(source: StarterSource) -> StarterSource:
 
 
 def without_topics(
-    found: Sequence[StarterSource], wanted: Sequence[str], dsns: Mapping[str, str]
+    found: Found, wanted: Sequence[str], dsns: Mapping[str, str]
 ) -> tuple[StarterSource, ...]:
     """Sources that were named and have no topic yet, if it is clear which database they are of."""
     if len(dsns) != 1:
         return ()
     ((kind, variable),) = dsns.items()
-    there = {each.name for each in found}
+    there = {each.name for each in found.sources}
+    there |= {name for name in wanted if any(t.startswith(f"{name}.") for t in found.others)}
     return tuple(
         StarterSource(name, USUAL_FORMAT, (rf"{re.escape(name)}\..*",), (), kind, variable)
         for name in wanted

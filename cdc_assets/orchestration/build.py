@@ -34,6 +34,7 @@ from cdc_assets.orchestration.sensors import (
 from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.orchestration.steering import STEERING_JOBS
 from cdc_assets.orchestration.translator import TableProps, Translator
+from cdc_assets.orchestration.verify_jobs import verify_job
 from cdc_assets.orchestration.verify_schedules import verify_schedules
 from cdc_assets.registry import Registry, TableEntry
 
@@ -59,6 +60,7 @@ JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
     rewind_job,
     history_job,
     resnapshot_job,
+    verify_job,
     *STEERING_JOBS,
 )
 """Beside those that schedules bring along."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
-from cdc_assets.operate.discovery import find_table, replicated
 from cdc_assets.operate.services import Services
+from cdc_assets.operate.steering import Choice, chosen
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import TableEntry
@@ -22,15 +20,15 @@ from cdc_assets.registry import TableEntry
 if TYPE_CHECKING:
     from cdc_assets.merge.verifying.report import Report
 
+Say = Callable[[TableEntry, str], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which tables are compared, and what becomes of differences."""
+    """Which tables are compared, and whether differences are put right."""
 
-    source: str | None = None
-    table: str | None = None
+    choice: Choice
     repair: bool = False
-    as_json: bool = False
 
 
 @dataclass
@@ -63,37 +61,40 @@ class Outcome:
         return json.dumps({"tables": [each.to_dict() for each in self.reports], "failed": failed})
 
 
-def run_verify(config: ReplicationConfig, wish: Wish) -> Outcome:
-    """Compares tables, and says what it finds as it finds it.
+def run_verify(
+    config: ReplicationConfig,
+    wish: Wish,
+    run_id: str,
+    say: Say,
+    told: Callable[[TableEntry, Report], None],
+) -> Outcome:
+    """Compares tables, one after the other; one that fails does not keep the others from it.
+
+    Args:
+        config: the configuration.
+        wish: what is asked for.
+        run_id: recorded with each publish.
+        say: told of progress.
+        told: what was found of each table, as it is found.
 
     Raises:
         CdcError: if no table is meant.
     """
     services, outcome = Services(config), Outcome()
-    progress, out = Console(stderr=True), Console()
     spark = spark_resource(config)
-    run_id = f"verify-{uuid.uuid4()}"
     try:
-        for entry in _selected(config, services, wish):
-
-            def say(words: str, table: TableName = entry.table) -> None:
-                progress.print(f"{table}: {words}", highlight=False, soft_wrap=True)
-
+        for entry in _selected(services, wish.choice):
+            heard = partial(say, entry)
             try:
-                report = verified(config, spark.session, entry, run_id, say, repair=wish.repair)
+                report = verified(config, spark.session, entry, run_id, heard, repair=wish.repair)
             except Exception as error:
                 outcome.failed[entry.table] = message_of(error)
                 spark.forget()  # it may be what failed; the next table makes a new one
                 continue
             outcome.reports.append(report)
-            if not wish.as_json:
-                for line in report.words():
-                    out.print(f"{entry.table}: {line}", highlight=False, markup=False,
-                              soft_wrap=True)  # fmt: skip
+            told(entry, report)
     finally:
         spark.forget()
-    if wish.as_json:
-        print(outcome.to_json())
     return outcome
 
 
@@ -117,15 +118,8 @@ def verified(
     return verification.of(entry, repair=repair)
 
 
-def _selected(config: ReplicationConfig, services: Services, wish: Wish) -> Sequence[TableEntry]:
-    registry = services.registry.load()
-    if wish.table is not None:
-        return (find_table(config, registry, wish.table),)
-    if wish.source is not None:
-        config.source(wish.source)
-    entries = [
-        each for each in replicated(config, registry) if wish.source in (None, each.table.source)
-    ]
+def _selected(services: Services, choice: Choice) -> Sequence[TableEntry]:
+    entries = chosen(services, choice)
     if not entries:
         msg = "no table is known yet"
         raise ConfigError(msg, remedy="start cdc-assets replicate first")

@@ -15,6 +15,7 @@ from cdc_assets.desired import DesiredBook, Wanted, Wish
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
+from cdc_assets_tests.orchestration.failed import reason
 from cdc_assets_tests.world import registry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -38,14 +39,6 @@ def launch(
     job = definitions.resolve_job_def("resnapshot_tables")
     run_config = {"ops": {"read_again": {"config": wish}}}
     return job.execute_in_process(run_config, instance=instance, raise_on_error=False)
-
-
-def reason(result: dg.ExecuteInProcessResult) -> str:
-    (failure,) = (e for e in result.all_events if e.event_type is dg.DagsterEventType.STEP_FAILURE)
-    error = failure.step_failure_data.error
-    assert error is not None
-    cause = error.cause
-    return f"{error.message} {cause.message if cause else ''}"
 
 
 def test_a_paused_table_is_not_waited_for(

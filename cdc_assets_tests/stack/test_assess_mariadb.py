@@ -12,6 +12,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack import mariadb
 from cdc_assets.devstack.shop.connector import EXACT, EXACT_DATES
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.services import Services
 from cdc_assets_tests.stack.assessed import assessment, findings, places
 from cdc_assets_tests.stack.kinds import MARIADB_SETTINGS, MARIADB_TOLD
 from cdc_assets_tests.stack.replicated import Replicated, new_mariadb_database, replicated
@@ -89,7 +91,7 @@ def test_each_mistake_of_tables_and_connector_is_named_and_none_is_invented(
 
 def _assessed(database: Replicated, folder: Path) -> dict[str, list[dict[str, str]]]:
     database.wait_until_delivered()
-    database.run("discover")
+    discover(Services(database.config))
     return assessment(database.config, folder, "--read-only")
 
 

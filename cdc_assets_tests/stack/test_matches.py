@@ -108,6 +108,22 @@ def test_it_is_green_where_all_is_equal_red_where_not_and_written_after_a_rebuil
     assert told.severity is dg.AssetCheckSeverity.ERROR, told.description
     assert said(told)["keys/only_in_lake"] == said(told)["keys_that_differ"] == 1
 
+    assert not repaired(database, repair=False)
+    assert written(database) == "FAILED"
+    assert repaired(database, repair=True)
+    assert written(database) == "SUCCEEDED"
+    assert database.differences("ledger") == []
+
+
+def repaired(database: Replicated, *, repair: bool) -> bool:
+    """Whether the job that compares, and puts right, succeeds."""
+    job = definitions(database).resolve_job_def("verify_tables")
+    wish = {"compare_with_source": {"config": {"tables": ["ledger"], "repair": repair}}}
+    with dg.DagsterInstance.from_config(str(database.instance)) as instance:
+        return job.execute_in_process(
+            {"ops": wish}, instance=instance, raise_on_error=False
+        ).success
+
 
 def written(database: Replicated) -> str:
     """The outcome that Dagster knows of the table."""

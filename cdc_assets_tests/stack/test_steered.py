@@ -75,6 +75,10 @@ def test_a_table_keeps_its_place_and_is_equal_again(shop: Replicated) -> None:
     with load(shop) as done:
         more(done)
         shop.replicate()
+        paused = shop.start("pause", "--table", "orders", "--why", "it is tried")
+        until(lambda: desired.of(orders.table).held or paused.poll() is not None, "it is wanted")
+        paused.kill()
+        paused.wait()
         shop.run("pause", "--table", "orders", "--why", "it is tried")
         before = lake.state(orders.target)
         assert before is not None
@@ -88,6 +92,10 @@ def test_a_table_keeps_its_place_and_is_equal_again(shop: Replicated) -> None:
         asked = shop.start("replicate", "--table", "orders")
         assert asked.wait(120) == 1, "who asks for it by name is told"
 
+        resumed = shop.start("resume", "--table", "orders")
+        until(lambda: not desired.of(orders.table).held or resumed.poll() is not None, "it is not")
+        resumed.kill()
+        resumed.wait()
         shop.run("resume", "--table", "orders")
         killed(shop, "replicate", "--until-caught-up")
         begun = shop.start("reset", "--table", "orders")

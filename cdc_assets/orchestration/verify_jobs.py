@@ -1,0 +1,86 @@
+"""`verify_tables`: the command `cdc-assets verify`, with `--repair`, as a job."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from typing import TYPE_CHECKING, Final
+
+import dagster as dg
+from pydantic import Field
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.steering import Choice
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.matching import is_comparable, verdict_of
+from cdc_assets.orchestration.verifying import Wish, run_verify
+from cdc_assets.registry import Registry, TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.merge.verifying.report import Report
+
+REPAIR: Final = "repair"
+"""`cdc/mode` of these runs: they are a person's, and kept."""
+
+
+class VerifyWish(dg.Config):
+    """Which tables are compared, and what becomes of differences."""
+
+    tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
+    source: str | None = Field(default=None, description="all of a source, or those of it")
+    every: bool = Field(default=False, description="all tables, where neither is given")
+    repair: bool = Field(default=False, description="put right what differs")
+
+
+def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """Compare tables with their source, as `cdc-assets verify` does."""
+    replication = config
+
+    @dg.op(name=named(config, "compare_with_source"))
+    def compare_with_source(context: dg.OpExecutionContext, config: VerifyWish) -> None:
+        liveness.hold(replication.home, context.run_id)
+
+        def say(entry: TableEntry, words: str) -> None:
+            context.log.info(f"{entry.table}: {words}")
+
+        def told(entry: TableEntry, report: "Report") -> None:
+            _show(context, replication, entry, report)
+
+        choice = Choice(config.source, tuple(config.tables), config.every)
+        wish = Wish(choice, repair=config.repair)
+        outcome = run_verify(replication, wish, context.run_id, say, told)
+        bad = {
+            each.table: "; ".join(each.words(keys=False))
+            for each in outcome.reports
+            if not each.is_proven
+        }
+        if outcome.is_bad:
+            words = (f"{table}: {why}" for table, why in {**outcome.failed, **bad}.items())
+            raise dg.Failure("\n".join(words), allow_retries=False)
+
+    @dg.job(
+        name=named(config, "verify_tables"),
+        tags=mode_tags(config, REPAIR),
+        executor_def=dg.in_process_executor,  # the lock is the whole run's
+        description=(
+            "Compares tables with their live source while both change, and with `repair` puts "
+            "right what differs. The check `matches_source` says what was found. May be cancelled "
+            "and started again."
+        ),
+    )
+    def verify_tables() -> None:
+        compare_with_source()
+
+    return verify_tables
+
+
+def _show(
+    context: dg.OpExecutionContext, config: ReplicationConfig, entry: TableEntry, report: "Report"
+) -> None:
+    """In the run's log, and on the table's page: as its check, if it has one; no key is named."""
+    key, words = table_key(config, entry), "; ".join(report.words(keys=False))
+    context.log.info(f"{entry.table}: {words}")
+    if is_comparable(config, entry):
+        evaluation = verdict_of(key, report).evaluation()
+        context.instance.report_runless_asset_event(evaluation)
+    else:
+        context.log_event(dg.AssetObservation(key, description=f"compared: {words}"))
