@@ -294,14 +294,35 @@ def test_a_history_needs_a_key() -> None:
     assert verdicts(judge_table(TABLE, replace(table, mode=Mode.CHANGELOG))) == {}
 
 
+@pytest.mark.parametrize(
+    ("settings", "key", "mode", "is_named"),
+    [
+        (MARIADB, (), Mode.MIRROR, True),
+        (MARIADB, ("id",), Mode.MIRROR, False),
+        (MARIADB, ("id",), Mode.CHANGELOG, True),
+        ({**MARIADB, "provide.transaction.metadata": "true"}, (), Mode.CHANGELOG, False),
+        ({**MARIADB, "message.key.columns": "x:id"}, (), Mode.MIRROR, False),
+        ({**MARIADB, "connector.class": "io.debezium.connector.mysql.MySqlConnector"}, (),
+         Mode.MIRROR, False),
+    ],
+    ids=["keyless", "key", "changelog", "told", "key of the connector", "MySQL"],
+)  # fmt: skip
+def test_changes_that_only_their_place_in_a_transaction_tells_apart_need_it(
+    settings: dict[str, str], key: tuple[str, ...], mode: Mode, is_named: bool
+) -> None:
+    table = MysqlTable((MysqlColumn("id", "int"),), key)
+    found = judge_table(TABLE, Table(table, connector=Connector("shop", "", settings), mode=mode))
+    assert ("no_transactions" in {each.name for each in found}) is is_named
+
+
 def test_a_column_whose_null_becomes_its_default_is_named() -> None:
     table = MysqlTable((MysqlColumn("name", "text", has_default=True),), ())
-    replacing = {**MARIADB, "value.converter.replace.null.with.default": "true",
-                 "provide.transaction.metadata": "true"}  # fmt: skip
+    whole = {**MARIADB, "provide.transaction.metadata": "true"}
+    replacing = {**whole, "value.converter.replace.null.with.default": "true"}
     connector = Connector("shop", "", replacing)
     (found,) = judge_table(TABLE, Table(table, connector=connector))
     assert (found.name, found.at.column, found.stops) == ("nulls_replaced", "name", True)
-    keeping = Connector("shop", "", MARIADB)
+    keeping = Connector("shop", "", whole)
     assert [*judge_table(TABLE, Table(table, connector=keeping))] == []
     avro = {**replacing, "value.converter": "io.apicurio.registry.utils.converter.AvroConverter"}
     (found,) = judge_table(TABLE, Table(table, connector=Connector("shop", "", avro)))

@@ -16,7 +16,12 @@ from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets_tests.stack.assessed import assessment, findings, places
 from cdc_assets_tests.stack.kinds import MARIADB_SETTINGS, MARIADB_TOLD
-from cdc_assets_tests.stack.replicated import Replicated, new_mariadb_database, replicated
+from cdc_assets_tests.stack.replicated import (
+    Replicated,
+    new_mariadb_database,
+    record_settings,
+    replicated,
+)
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -84,8 +89,9 @@ def test_each_mistake_of_tables_and_connector_is_named_and_none_is_invented(
     name = "assessbadmy"
     dsn = new_mariadb_database(stack, name, *BAD)
     with replicated(
-        stack, stack_config, name, dsn, debezium=SETTINGS, connector=MARIADB_TOLD
-    ) as database:
+        stack, stack_config, name, dsn, debezium={**record_settings(stack, "bare"), **SETTINGS},
+        connector=MARIADB_TOLD,
+    ) as database:  # fmt: skip
         assert places(findings(_assessed(database, tmp_path), name)) == SEEDED
 
 

@@ -70,6 +70,7 @@ def judge_table(at: Place, table: Table) -> Iterator[Finding]:
             yield from _binlog(at, found)
         case _:
             pass
+    yield from _transactions(at, found, table)
     yield from _told(at, found, table)
     yield from _columns(at, found, table)
     yield from _values(at, table)
@@ -123,16 +124,23 @@ def _identity(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding
             "ALTER TABLE … REPLICA IDENTITY FULL"
             + (", or DEFAULT" if found.primary_key else ", or give it a primary key"),
         )  # fmt: skip
-    is_keyless = not (found.primary_key or table.overrides.primary_key)
-    sends_key = table.connector is not None and table.connector.get("message.key.columns")
-    if is_keyless and table.connector is not None and not sends_key:
-        if not table.connector.is_on("provide.transaction.metadata", default=False):
-            yield yes_but(
-                "no_transactions", at,
-                "it has no key, and the connector sends no transaction metadata",
-                "a row that is delivered twice cannot be told from two rows: the table stops then",
-                "set provide.transaction.metadata=true, or give it a key",
-            )  # fmt: skip
+
+
+def _transactions(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
+    """A position that several changes share tells them apart only with their place in it."""
+    connector = table.connector
+    if connector is None or connector.is_on("provide.transaction.metadata", default=False):
+        return
+    sends_key = bool(connector.get("message.key.columns"))
+    is_keyless = not (found.primary_key or table.overrides.primary_key or sends_key)
+    in_changelog = table.mode is Mode.CHANGELOG and connector.kind == "mariadb"
+    if (is_keyless and connector.kind in {"postgres", "mariadb"}) or in_changelog:
+        which = "it has no key" if is_keyless else "it has mode: changelog"
+        yield yes_but(
+            "no_transactions", at, f"{which}, and the connector sends no transaction metadata",
+            "a row that is delivered twice cannot be told from two rows: the table stops then",
+            "set provide.transaction.metadata=true" + (", or give it a key" if is_keyless else ""),
+        )  # fmt: skip
 
 
 def _binlog(at: Place, found: MysqlTable) -> Iterator[Finding]:
