@@ -21,9 +21,10 @@ TABLES = ("orders", "items")
 CREATE = "CREATE TABLE {} (id bigint PRIMARY KEY, name text, n bigint)"
 CHANGE = (
     "INSERT INTO {0} SELECT i, 'x', 0 FROM generate_series({1}, {1} + 9) i",
-    "UPDATE {0} SET n = n + 1 WHERE id % 7 = {1} % 7",
-    "DELETE FROM {0} WHERE id % 23 = {1} % 23",
+    "UPDATE {0} SET n = n + 1 WHERE id % 7 = {1} % 7 AND id > {1} - 300",
+    "DELETE FROM {0} WHERE id % 23 = {1} % 23 AND id > {1} - 600",
 )
+"""Of the newest rows, so that a load that lasts longer is no heavier."""
 
 
 @pytest.fixture
