@@ -1,1 +1,1 @@
-"""What people do with a running replication: see its state, its failures, discover tables."""
+"""Operates a running replication: shows its state and its failures, discovers tables."""

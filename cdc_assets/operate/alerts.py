@@ -1,7 +1,7 @@
-"""What is wrong enough for an alert, and telling it: each once, with its recovery.
+"""Finds what needs an alert, and sends each alert once, with its recovery.
 
-What was told is a small document beside the registry, so that a restart of the daemon neither
-repeats nor forgets an alert.
+The alerts sent are recorded in a small document beside the registry, so that a restart of the
+daemon neither repeats nor forgets an alert.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from cdc_assets.operate.survey import Condition
 from cdc_assets.operate.webhook import document_of, formed, post
 
 TRANSIENT: Final = timedelta(minutes=10)
-"""A failure that may pass by itself is told once it has lasted for so long."""
+"""How long a failure that may pass by itself lasts before it is an alert."""
 BURNING: Final = timedelta(minutes=2)
 HELD: Final = timedelta(minutes=2)
-"""Longer than Connect takes to give a connector's tasks to another worker."""
+"""Longer than Connect takes to assign a connector's tasks to another worker."""
 SILENT: Final = timedelta(minutes=5)
 
 ATTEMPTS: Final = 2
@@ -50,7 +50,7 @@ CONNECT: Final = "Kafka Connect"
 
 
 def findings(numbers: Numbers, config: AlertsConfig) -> list[Finding]:
-    """All that is wrong at the moment of a look."""
+    """Returns all that is wrong at the moment of a look."""
     tables = [each for each in numbers.status.tables if each.condition is not Condition.DROPPED]
     return [
         *(found for each in tables for found in _of_table(each)),
@@ -60,7 +60,7 @@ def findings(numbers: Numbers, config: AlertsConfig) -> list[Finding]:
 
 
 def unjudged(numbers: Numbers) -> frozenset[Key]:
-    """What nothing can be said of, because a part did not answer."""
+    """Returns the keys that cannot be judged because a part did not answer."""
     tables = numbers.status.tables
     sources = {each.table.source for each in tables}
     of_tables = (Kind.TABLE_FAILED, Kind.BUDGET_BURNS, Kind.LOST_RANGE)
@@ -96,7 +96,7 @@ def _of_table(each: TableStatus) -> Iterator[Finding]:
 
 
 def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[Finding]:
-    """Once for each connector, however many tables wait for it."""
+    """Yields one finding per connector, however many tables wait for it."""
     waiting: dict[tuple[str, str], list[TableStatus]] = {}
     for each in tables:
         if each.connector.trouble:
@@ -127,14 +127,14 @@ def _of_slots(source: SourceNumbers, config: AlertsConfig) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a look has led to; ``problem``: why the rest waits for the next one."""
+    """The messages sent after a look; ``problem``: why the rest waits for the next look."""
 
     sent: tuple[Message, ...]
     problem: str = ""
 
 
 class AlertBook:
-    """What was told, as one JSON document under a path or fsspec URL. One process writes it."""
+    """The alerts sent, as one JSON document at a path or fsspec URL. One process writes it."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -142,11 +142,11 @@ class AlertBook:
 
     @classmethod
     def beside(cls, registry_url: str) -> AlertBook:
-        """The book that belongs to a registry."""
+        """Returns the book that belongs to a registry."""
         return cls(f"{registry_url.removesuffix('.json')}.alerts.json")
 
     def load(self) -> Known:
-        """What is known; nothing if there is no document, or none that can be read as one.
+        """Returns the recorded alerts; none if there is no document, or an invalid one.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -161,7 +161,7 @@ class AlertBook:
             raise self._unreachable() from error
 
     def save(self, known: Known) -> None:
-        """Write it.
+        """Writes the document.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -178,14 +178,14 @@ class AlertBook:
 
 
 def tell(numbers: Numbers, config: AlertsConfig, book: AlertBook) -> Told:
-    """Send what is news after a look.
+    """Sends the news of a look.
 
-    1. Read what was told. 2. Add the look to it, and write it down: how long something has been
-    wrong must outlive this process. 3. For each message: send it, then write down that it was
-    sent. A crash between the two sends it once more, with the same ``id``.
+    1. Read the recorded alerts. 2. Add the look to them and save them: how long something has been
+    wrong must outlive this process. 3. For each message: send it, then record that it was sent. A
+    crash between the two sends it once more, with the same ``id``.
 
     Raises:
-        UnreachableError: if what was told cannot be read or written.
+        UnreachableError: if the recorded alerts cannot be read or written.
         ConfigError: if the webhook's variable is not set.
     """
     if config.webhook is None:

@@ -1,8 +1,8 @@
-"""Which tables are compared with their sources at one time of a schedule.
+"""Chooses the tables to compare with their sources at one tick of a schedule.
 
-Each table is to have its turn once in a while. A schedule that is due many times in that while
-takes a share of the tables each time, those first that have waited longest, so that a thousand
-tables are not compared at once.
+Each table has one turn per interval. A schedule that ticks many times in that interval takes a
+share of the tables at each tick, longest waiting first, so that a thousand tables are not compared
+at once.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def whose_turn(
     cron: Cron,
     every: timedelta,
 ) -> tuple[TableEntry, ...]:
-    """The tables that are compared now, longest waiting first.
+    """Returns the tables to compare now, longest waiting first.
 
     Args:
-        entries: all that are compared by this schedule.
-        last: when they were compared; those that never were are left out.
-        now: the time of the schedule.
+        entries: all tables of this schedule.
+        last: when tables were compared last; those never compared are absent.
+        now: the time of the tick.
         cron: the schedule.
-        every: a table is compared so often at most.
+        every: the shortest interval between two comparisons of a table.
     """
     ticks = max(1, cron.ticks(now, every))
-    # A comparison ends after its tick began: without this it would miss the same tick's next one.
+    # A comparison ends after its tick: without a margin it would miss its turn an interval later.
     before = now - every + every / (2 * ticks)
     due = [each for each in entries if last.get(each, _NEVER) <= before]
     due.sort(key=lambda each: (last.get(each, _NEVER), each.table))

@@ -1,6 +1,6 @@
-"""How far behind each table is, part by part, and up to when it is complete.
+"""Computes each table's lags, part by part, and the time up to which it is complete.
 
-All three lags are by the source's clock and *at most*: what is proven may be less than what is so.
+All three lags are by the source's clock and upper bounds: less may be proven than is true.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from cdc_assets.operate.survey import TableSurvey
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Of one table at one moment.
+    """The completeness of one table at one moment.
 
     Attributes:
-        delivery: what of its source is in Kafka; None if nothing is proven.
-        valid_through: everything committed at the source before is in the table: by its newest
-            publish, or by what was delivered since without a record for it. None if nothing is
-            proven.
+        delivery: the part of its source that is in Kafka; None if nothing is proven.
+        valid_through: everything committed at the source before this time is in the table. Proven
+            by its newest publish, or by later deliveries without a record for it; None if nothing
+            is proven.
     """
 
     delivery: Delivery | None = None
@@ -34,14 +34,14 @@ class Completeness:
 
     @property
     def source_to_kafka_seconds(self) -> float | None:
-        """How far the connector is behind, at most."""
+        """The connector's lag, at most."""
         delivery = self.delivery
         if delivery is None or delivery.at is None:
             return None
         return (delivery.at - delivery.through).total_seconds()
 
     def end_to_end_seconds(self, now: datetime) -> float | None:
-        """Age of `valid_through`: how far the table is behind its source, at most."""
+        """Returns the age of `valid_through`: the table's lag behind its source, at most."""
         if self.valid_through is None:
             return None
         at = (self.delivery.at if self.delivery else None) or now
@@ -53,17 +53,17 @@ def completeness(
     tables: Sequence[TableSurvey],
     deliveries: Mapping[TableName, Delivery | None],
 ) -> dict[TableName, Completeness]:
-    """Of each table: one question to Kafka for all of them.
+    """Returns each table's completeness, with one request to Kafka for all of them.
 
     Args:
-        services: to ask.
-        tables: as they were seen; their committed offsets may be older than the topics' ends.
-        deliveries: as `deliveries_of` tells, asked for before this.
+        services: the services to ask.
+        tables: the surveyed tables; their committed offsets may be older than the topics' ends.
+        deliveries: the result of `deliveries_of`, obtained before this call.
     """
     topics = [each.entry.topic for each in tables if deliveries.get(each.table)]
     try:
         ends = services.log.high_watermarks(topics) if topics else {}
-    except TransientError:  # the survey names it
+    except TransientError:  # the survey reports it
         ends = {}
     return {
         each.table: Completeness(deliveries.get(each.table), _through(each, deliveries, ends))
@@ -74,7 +74,7 @@ def completeness(
 def deliveries_of(
     services: Services, tables: Sequence[TableSurvey]
 ) -> dict[TableName, Delivery | None]:
-    """What of each table's source is in Kafka; each source is asked once."""
+    """Returns the delivered part of each table's source; asks each source once."""
     return {each.table: services.deliveries.newest(each.entry) for each in tables}
 
 
@@ -83,7 +83,7 @@ def _through(
     deliveries: Mapping[TableName, Delivery | None],
     ends: Mapping[str, OffsetVector],
 ) -> datetime | None:
-    """More than the newest publish says only while no record is set aside."""
+    """Returns `valid_through`; it exceeds the newest publish's only without quarantined records."""
     published, delivery = each.published, deliveries.get(each.table)
     if published is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether a table's publishes follow one another without a hole in their offsets."""
+"""Checks that a table's publishes follow one another without gaps in their offsets."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from cdc_assets.log.values import Watermarks
 
 REBUILD: Final = "rebuild"
-"""Kind of a publish that put a table which was built anew in the place of an older one: its
-offsets are those of the new one, and may lie in another topic."""
+"""The kind of a publish that replaced a table with its rebuilt version: its offsets are those of
+the new version, and may belong to another topic."""
 
 PUBLISHES_CHECKED: Final = 100
-"""How far back the check looks; older publishes were looked at when they were new."""
+"""The number of newest publishes that the check reads; older ones were checked when new."""
 
 
 def gaps(newest_first: Sequence[Published], marks: Watermarks | None) -> list[str]:
-    """What is wrong, each in words with coordinates; empty if nothing is.
+    """Describes each gap in words with coordinates; empty if there is none.
 
     Args:
         newest_first: a table's publishes.

@@ -1,7 +1,7 @@
-"""Statements that change replicated tables, as their sources' topics of schema changes tell them.
+"""Finds statements that change replicated tables in their sources' topics of schema changes.
 
-They are shown here, with what becomes of them. Batches follow them by themselves, each as far as
-its records go (`cdc_assets.formats.histories`).
+It only reports them, with their effects. Batches follow them independently, each as far as its
+records go (`cdc_assets.formats.histories`).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BREAKS: Final = {
 
 @dataclass
 class Followed:
-    """How far the topics are read; losing it shows statements twice.
+    """The progress in reading the topics; if it is lost, statements are reported twice.
 
     Attributes:
-        ids: of the topics that were looked into.
-        next: offsets to be read next, of those that hold schema changes.
+        ids: the ids of the topics that were examined.
+        next: by topic of schema changes and partition, the offset to read next.
     """
 
     ids: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Followed:
 
     @classmethod
     def of(cls, cursor: str | None) -> Followed:
-        """Read a cursor."""
+        """Parses a cursor."""
         fields: Mapping[str, Any] = json.loads(cursor) if cursor else {}
         offsets = {
             topic: {int(number): int(offset) for number, offset in each.items()}
@@ -65,7 +65,7 @@ class Followed:
         return cls(dict(fields.get("ids", {})), offsets)
 
     def to_cursor(self) -> str:
-        """What `of` reads."""
+        """Returns the cursor that `of` parses."""
         return json.dumps({"ids": self.ids, "next": self.next}, separators=(",", ":"))
 
 
@@ -74,11 +74,11 @@ class TableStatement:
     """A statement on one table.
 
     Attributes:
-        entry: of the table.
+        entry: the table's entry.
         ddl: the statement.
-        text: of it; None if it names a column that the lake is not to have.
-        changes: what it does to the table.
-        plan: what becomes of it, in lines.
+        text: its text; None if it names a column that is excluded from the lake or masked there.
+        changes: its changes to the table.
+        plan: its effects in the lake, in lines.
     """
 
     entry: TableEntry
@@ -90,13 +90,13 @@ class TableStatement:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one look found.
+    """The result of one look.
 
     Attributes:
-        statements: on replicated tables, in the log's order.
-        unreadable: records that are no events.
-        expired: topics whose records were deleted before they were read, with their number.
-        topics: that are followed.
+        statements: statements on replicated tables, in the log's order.
+        unreadable: coordinates of records that are no events.
+        expired: by topic, the number of records that were deleted before they were read.
+        topics: the followed topics.
     """
 
     statements: tuple[TableStatement, ...] = ()
@@ -106,12 +106,12 @@ class Told:
 
 
 def follow(services: Services, entries: Iterable[TableEntry], followed: Followed) -> Told:
-    """Read what is new, and say of each table what becomes of it.
+    """Reads new statements, and says for each table what their effects are.
 
     Args:
-        services: to read and to compare with.
+        services: the services to read from and compare with.
         entries: the replicated tables.
-        followed: how far the topics are read; moved on.
+        followed: the progress in reading; advanced by this call.
 
     Raises:
         UnreachableError: if Kafka or a registry of schemas does not answer.
@@ -152,7 +152,7 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: Followed
 def among_rows(
     services: Services, entry: TableEntry, told: Iterable[Ddl]
 ) -> tuple[TableStatement, ...]:
-    """Statements that came among a table's rows, which the batch has followed already."""
+    """Returns statements that came among a table's rows; its batch has followed them already."""
     return tuple(
         TableStatement(
             entry,
@@ -169,7 +169,7 @@ def among_rows(
 def _tables_by_topic(
     services: Services, entries: Iterable[TableEntry]
 ) -> dict[str, list[TableEntry]]:
-    """PostgreSQL sends no statements: nobody looks for a topic of them."""
+    """Groups tables by their topics of schema changes; PostgreSQL has none, as it sends none."""
     found: dict[str, list[TableEntry]] = defaultdict(list)
     for entry in entries:
         database = services.config.source(entry.table.source).database
@@ -187,7 +187,7 @@ def _look(
     marks: Mapping[str, Watermarks],
     followed: Followed,
 ) -> None:
-    """Into topics that are new: another topic may have the name that one of statements has."""
+    """Examines new topics, and ones made again under a known name: only some hold statements."""
     ids = {topic: each.topic_id for topic, each in services.log.identity(marks).items()}
     for topic in [topic for topic, number in followed.ids.items() if ids.get(topic) != number]:
         followed.ids.pop(topic)
@@ -204,7 +204,7 @@ def _look(
 def _spans(
     marks: Mapping[str, Watermarks], followed: Followed
 ) -> tuple[dict[tuple[str, int], tuple[int, int]], dict[str, int]]:
-    """What is to be read next, and how much of each topic was deleted before it was read."""
+    """Returns the spans to read next, and by topic the number of records deleted unread."""
     spans: dict[tuple[str, int], tuple[int, int]] = {}
     expired: dict[str, int] = {}
     for topic in sorted(followed.next):
@@ -225,7 +225,7 @@ def _kind(services: Services, tables: Sequence[TableEntry], record: RawRecord) -
 def _of_tables(
     tables: Iterable[TableEntry], by_source: Mapping[str, Ddl | None]
 ) -> Iterator[tuple[TableEntry, Ddl, tuple[TableChange, ...]]]:
-    """The tables that a record's statement changes."""
+    """Yields the tables that a record's statement changes."""
     for entry in tables:
         ddl = by_source[entry.table.source]
         if ddl is None or ddl.is_of_snapshot:
@@ -240,7 +240,7 @@ def _relation(entry: TableEntry) -> Relation:
 
 
 def _shown(services: Services, entry: TableEntry, ddl: Ddl) -> str | None:
-    """A default of a column that the lake is not to have may be a secret like its values."""
+    """Hides a statement on an excluded or masked column: its default may be as secret as values."""
     overrides = services.config.source(entry.table.source).overrides(entry.table)
     hidden = {name.casefold() for name in (*overrides.excluded, *overrides.masked)}
     return None if hidden & ddl.statement.words else ddl.text
@@ -260,7 +260,7 @@ def _plan(
 
 
 def _outcome(services: Services, entry: TableEntry, change: TableChange) -> str:
-    """What becomes of the rows; empty if nothing does."""
+    """Says what a change does to the lake's rows; empty if nothing."""
     mine = _relation(entry)
     policy = services.config.source(entry.table.source).recreated(entry.table)
     is_taken = change.kind is TableChangeKind.RENAMED and not change.table.includes(mine)
@@ -275,10 +275,10 @@ def _outcome(services: Services, entry: TableEntry, change: TableChange) -> str:
 
 
 def _lacks(services: Services, entries: Iterable[TableEntry]) -> dict[TableEntry, tuple[str, ...]]:
-    """What the lake's columns lack by now, of later statements too.
+    """Returns the differences of the lake's columns by now, including those of later statements.
 
-    A database is asked once for all of its tables, so that one which does not answer cannot hold
-    up what is told of the others.
+    Asks each database once for all of its tables, so that one that does not answer cannot delay
+    the reports on the others.
     """
     found: dict[TableEntry, tuple[str, ...]] = {}
     asked: list[tuple[TableEntry, TableState]] = []

@@ -1,11 +1,11 @@
-"""From topics to tables: what matches the configuration and is not in the registry yet.
+"""Discovers tables: topics that match the configuration and are not in the registry yet.
 
-A topic becomes a table once a change event is seen among its first or last records. One whose
-records are something else (heartbeats under another prefix, logical decoding messages, …) is set
-aside: it is remembered with what it holds, shown by `cdc-assets status`, and looked into again
-every ten minutes, so that no table is lost for ever by a first look. A table that the
-configuration lists under ``tables:`` is one in any case. A topic without records is a table by
-its name, unless that is one of Debezium's own; this is corrected when the first records come.
+A topic becomes a table once a change event is seen among its first or last records. A topic with
+other records (heartbeats under another prefix, logical decoding messages, …) is set aside: it is
+recorded with the kind of its records, shown by `cdc-assets status`, and examined again every ten
+minutes, so that a first look never excludes a table for ever. A table that the configuration
+lists under ``tables:`` always counts as one. A topic without records counts as a table by its
+name, unless that is the name of one of Debezium's own topics; the first records correct this.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _OF_TABLES: Final = frozenset({TopicKind.CHANGES, TopicKind.EMPTY})
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What one look at Kafka found.
+    """The result of one look at Kafka.
 
-    ``refused`` are the tables that could not be added, with the reason: two tables whose
-    rows would land in one Iceberg table. ``set_aside`` are the topics that were found now not to
-    be tables.
+    ``refused`` are the tables that could not be added, with the reason: two tables whose rows
+    would be written to one Iceberg table. ``set_aside`` are the topics newly found not to be
+    tables.
     """
 
     registry: Registry
@@ -46,9 +46,9 @@ class Discovery:
 
 
 def discover(services: Services) -> Discovery:
-    """Add the tables of new topics to the registry.
+    """Adds the tables of new topics to the registry.
 
-    A table that cannot be added does not keep the others out.
+    A table that cannot be added does not prevent adding the others.
 
     Raises:
         UnreachableError: if Kafka, the registry or, to correct a table, the catalog does not
@@ -79,12 +79,12 @@ def discover(services: Services) -> Discovery:
 
 
 def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Discovery:
-    """Add tables that a batch has met in the topic of another one.
+    """Adds tables that a batch found in another table's topic.
 
     Args:
-        services: the registry, and the configuration.
-        entry: of the table whose batch it was.
-        names: ``schema.table``.
+        services: the registry and the configuration.
+        entry: the entry of the table whose batch it was.
+        names: the tables' names, as ``schema.table``.
 
     Raises:
         UnreachableError: if the registry does not answer.
@@ -97,9 +97,9 @@ def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Dis
 def _in_shared_topics(
     services: Services, known: Registry, topics: Sequence[str]
 ) -> tuple[TableEntry, ...]:
-    """An entry for each new table that the first or last records of a shared topic name.
+    """Returns an entry for each new table named by a shared topic's first or last records.
 
-    What lies between them is found when it is merged: `add_seen`.
+    Tables that only the records between them name are found during the merge: `add_seen`.
     """
     found: list[TableEntry] = []
     for source, fmt in services.formats.items():
@@ -113,7 +113,7 @@ def _in_shared_topics(
 def _entries(
     services: Services, tables: Mapping[str, Collection[TableName]]
 ) -> tuple[TableEntry, ...]:
-    """Entries of tables that were seen in these topics."""
+    """Returns entries for tables that were seen in these topics."""
     config, now = services.config, services.clock()
     return tuple(
         _entry(config.source(table.source), table, topic, now)
@@ -127,7 +127,7 @@ def _entry(source: SourceConfig, table: TableName, topic: str, now: datetime) ->
 
 
 def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> dict[str, TopicKind]:
-    """What topics hold, each as its source's format reads it; changes win."""
+    """Returns each topic's kind, as its source's format reads it; CHANGES wins over others."""
     found: dict[str, TopicKind] = {}
     for name, topics in doubtful.items():
         kinds = services.log.kinds(topics, services.formats[name].kind) if topics else {}
@@ -138,7 +138,7 @@ def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> dict[st
 def _matching(
     services: Services, known: Registry, topics: Sequence[str], kinds: Mapping[str, TopicKind]
 ) -> tuple[TableEntry, ...]:
-    """An entry for each topic that is a table's and not in the registry as one, or unconfirmed."""
+    """Returns an entry for each table's topic that the registry lacks or has unconfirmed."""
     now = services.clock()
     confirmed = {topic for topic, kind in kinds.items() if kind is TopicKind.CHANGES}
     excluded = {each.topic for each in not_tables(services.config, known)} - confirmed
@@ -162,13 +162,13 @@ def _matching(
 
 
 def _looks_like_side_topic(formats: Mapping[str, Format], topic: str) -> bool:
-    """Whether it does to a source that it may be of."""
+    """Returns whether a source that may own the topic takes it for a side topic."""
     mine = [each for name, each in formats.items() if each.topics.table_of(topic, name)]
     return any(each.topics.looks_like_side_topic(topic) for each in mine)
 
 
 def _doubtful(services: Services, known: Registry, topics: Sequence[str]) -> dict[str, list[str]]:
-    """By source, the topics whose records must tell whether they are tables."""
+    """Returns by source the topics whose records must show whether they are tables."""
     confirmed = {entry.topic for entry in known if entry.is_confirmed}
     recent = services.clock() - LOOK_AGAIN_AFTER
     settled = {each.topic for each in known.others if each.looked_at > recent}
@@ -180,7 +180,7 @@ def _doubtful(services: Services, known: Registry, topics: Sequence[str]) -> dic
 
 
 def _is_doubtful(fmt: Format, source: str, topic: str) -> bool:
-    """Whether a topic has a table's name, and the configuration does not list the table."""
+    """Returns whether a topic has a table's name, and the configuration does not list the table."""
     table = None if fmt.has_many_tables else fmt.topics.table_of(topic, source)
     return table is not None and table.qualified not in fmt.source.tables
 
@@ -188,7 +188,7 @@ def _is_doubtful(fmt: Format, source: str, topic: str) -> bool:
 def _with_rows(
     services: Services, known: Registry, kinds: Mapping[str, TopicKind]
 ) -> tuple[str, ...]:
-    """The topics of tables that are in the lake: whatever was found, those are tables."""
+    """Returns topics whose tables are in the lake; they are tables whatever their records show."""
     return tuple(
         entry.topic for entry in known
         if kinds.get(entry.topic, TopicKind.EMPTY) not in _OF_TABLES
@@ -197,17 +197,17 @@ def _with_rows(
 
 
 def _named_by(known: Registry, topics: set[str]) -> list[TableName]:
-    """The tables that were registered by these topics' names."""
+    """Returns the tables that were registered by these topics' names."""
     return [entry.table for entry in known if entry.topic in topics]
 
 
 def replicated(config: ReplicationConfig, registry: Registry) -> tuple[TableEntry, ...]:
-    """The registry's tables whose source is (still) configured."""
+    """Returns the registry's tables whose source is (still) configured."""
     return tuple(entry for entry in registry if entry.table.source in config.sources)
 
 
 def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopic, ...]:
-    """The topics that the configuration still matches, and that are no tables."""
+    """Returns the topics that the configuration still matches, and that are no tables."""
     formats = formats_of(config)
     return tuple(
         each for each in registry.others
@@ -216,10 +216,10 @@ def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopi
 
 
 def find_table(config: ReplicationConfig, registry: Registry, text: str) -> TableEntry:
-    """The table that a person means by ``source.schema.table``, ``schema.table`` or ``table``.
+    """Finds a table by ``source.schema.table``, ``schema.table`` or ``table``.
 
     Raises:
-        TerminalError: if it is none, or more than one.
+        TerminalError: if no table has that name, or several do.
     """
     entries = replicated(config, registry)
     found = [entry for entry in entries if text in _spellings(entry.table)]
@@ -235,7 +235,7 @@ def _spellings(table: TableName) -> tuple[str, ...]:
 
 
 def _added(services: Services, known: Registry, new: tuple[TableEntry, ...]) -> Discovery:
-    """Store entries; ``added`` are those of tables that were not known."""
+    """Stores entries; ``added`` are those of tables that were not known."""
     fresh = tuple(each for each in new if each.table not in known.tables)
     if not new:
         return Discovery(known, ())

@@ -1,9 +1,9 @@
-"""Tables that their sources have dropped: they are marked, and kept or dropped in the lake.
+"""Marks tables that their sources have dropped, and keeps or drops them in the lake.
 
-A table is dropped in the lake only if all of its topic is merged, and something proves that it is
-not called otherwise: the statement that has dropped it, or PostgreSQL's number of it. Where its
-topic goes on is recorded first: what comes then is of another table of its name. The files stay,
-so that a person can register the table again.
+A table is dropped in the lake only if its whole topic is merged, and there is proof that it was not
+renamed: the statement that dropped it, or PostgreSQL's number of the table. The position where its
+topic continues is recorded first: later records belong to another table of its name. The files
+stay, so that a person can register the table again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DropNews:
-    """What has become known of a table; ``words`` for people."""
+    """A piece of news about a table; ``words`` are for people."""
 
     entry: TableEntry
     words: str
@@ -33,16 +33,16 @@ class DropNews:
 def follow_drops(
     services: Services, seen: Survey, differing: Mapping[TableName, Drift]
 ) -> tuple[DropNews, ...]:
-    """Mark what is gone, and what is there again; drop what is to be dropped.
+    """Marks tables that are gone or have come back; drops those that are to be dropped.
 
     Args:
         services: the registry, the lake and the configuration.
         seen: the tables.
-        differing: what is known of those that are in the lake.
+        differing: the drifts of those that are in the lake.
 
     Raises:
-        UnreachableError: if the registry or the catalog does not answer; what was begun is ended
-            by the next look.
+        UnreachableError: if the registry or the catalog does not answer; the next look finishes
+            what this one has begun.
     """
     news: list[DropNews] = []
     marks: dict[TableName, Dropped | None] = {}
@@ -76,13 +76,13 @@ def follow_drops(
 
 
 def _goes(services: Services, table: TableSurvey) -> bool:
-    """Rows of other shards are in the same table."""
+    """Returns whether to drop the table; never one that holds rows of other shards, too."""
     is_told = services.config.source(table.table.source).drops(table.table)
     return is_told and table.entry.shard is None
 
 
 def _drop(services: Services, entry: TableEntry, state: TableState) -> str:
-    """What it remembers goes first: another table of its name would take it for its own."""
+    """Drops the side table first: another table of the same name would take it for its own."""
     from cdc_assets.lake.side import side_of
 
     published = state.published

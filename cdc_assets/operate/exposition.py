@@ -1,11 +1,11 @@
-"""The numbers as OpenMetrics families.
+"""Converts the numbers into OpenMetrics families.
 
 Names and units follow OpenMetrics: base units, a suffix for the unit, ratios between 0 and 1. All
-are gauges: each tells how things are, so that a restart of this program tears nothing. What is not
-known has no sample, rather than one that is wrong.
+are gauges of present values, so that a restart of this program breaks no series. An unknown value
+has no sample, rather than a wrong one.
 
-Labels are names of sources, tables, connectors and slots, and states of closed lists: their number
-grows with the tables alone.
+Labels are names of sources, tables, connectors and slots, and states from closed lists: their
+number grows only with the tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OTHER: Final = "OTHER"
 
 @dataclass(frozen=True, slots=True)
 class TableGauge:
-    """One number of each table; ``of`` gives None where it is not known."""
+    """One number of each table; ``of`` returns None if it is unknown."""
 
     name: str
     unit: str
@@ -100,10 +100,10 @@ TABLE_GAUGES: Final = (
 
 
 class NumbersCollector(Collector):
-    """Makes families of the newest numbers.
+    """A collector of the newest numbers' families.
 
     Args:
-        get: gives them; may raise `CdcError`, which only ``survey_success`` then tells.
+        get: returns the numbers; if it raises `CdcError`, there is only a ``survey_success`` of 0.
     """
 
     def __init__(self, get: Callable[[], Numbers]) -> None:
@@ -111,11 +111,11 @@ class NumbersCollector(Collector):
         self._made: tuple[Numbers, Sequence[Metric]] | None = None
 
     def describe(self) -> list[Metric]:
-        """Nothing, so that registering it looks at nothing."""
+        """Returns nothing, so that registering the collector takes no look."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All families; those of numbers that did not change are made once."""
+        """Yields all families; builds them once as long as the numbers are the same."""
         try:
             numbers = self._get()
         except CdcError:
@@ -128,7 +128,7 @@ class NumbersCollector(Collector):
 
 
 def families(numbers: Numbers) -> Iterator[Metric]:
-    """All that is known."""
+    """Yields the families of all known numbers."""
     status = numbers.status
     complete = 0 if status.problems else 1
     yield _gauge("survey_success", "", "Whether all parts answered.", complete)

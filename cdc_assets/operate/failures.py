@@ -1,19 +1,19 @@
-"""What holds each table up, remembered until it goes right again.
+"""Records each table's failure or wait until its next success.
 
-One small JSON document per table that fails or waits, beside the registry. It decides two
+Each table that fails or waits has one small JSON document beside the registry. It decides two
 things: the table's state in `cdc-assets status`, and when a sensor tries the table again.
 
 A transient failure (something did not answer) is tried again soon, for as long as
 ``runs.retry_hours`` says. Then the table has *stopped*: no sensor tries it any more, until a person
-resumes or materializes it. A terminal one needs a
-person, but its remedy usually lies outside of this program (a grant, a topic, a source
-setting), and trying is harmless because a failed batch publishes nothing: so it is tried
-again too, at growing intervals of up to an hour. A person who has acted need not wait:
-materializing the asset, or ``cdc-assets replicate --table``, ignores the interval.
+resumes or materializes it. A terminal failure needs a person, but its remedy is usually outside
+this program (a grant, a topic, a source setting), and trying is harmless because a failed batch
+publishes nothing: so it is tried again, too, at growing intervals of up to an hour. A person who
+has acted need not wait: materializing the asset, or ``cdc-assets replicate --table``, ignores the
+interval.
 
-A table that waits for the end of a transaction has not failed. It is looked at again when one of
-the topics that the end can come in has moved, or when its interval is over. Once the wait is
-over too, it has stalled: that needs a person, and it still goes on by itself when a topic moves.
+A table that waits for the end of a transaction has not failed. It is tried again when a topic in
+which the end can come has moved, or when its interval is over. Once the wait has expired, it has
+stalled: that needs a person, but the table still continues by itself when a topic moves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cdc_assets.files import as_os_errors, files_at, replace_file
 
 
 class FailureKind(StrEnum):
-    """What to do next."""
+    """The kind of a failure, which decides what to do next."""
 
     TRANSIENT = "transient"
     TERMINAL = "terminal"
@@ -49,7 +49,7 @@ class FailureKind(StrEnum):
     WAITING = "waiting"
     """Not a failure: unread records cannot be merged yet."""
     STALLED = "stalled"
-    """It has waited for too long."""
+    """The wait has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Backoff:
     longest: timedelta
 
     def after(self, attempts: int) -> timedelta:
-        """How long to wait after this many failed attempts (at least one)."""
+        """Returns the wait after this many failed attempts (at least one)."""
         doublings = min(max(attempts, 1) - 1, 30)
         return min(self.first * 2**doublings, self.longest)
 
@@ -76,21 +76,21 @@ BACKOFF: Final[Mapping[FailureKind, Backoff]] = {
 
 
 RETRIED: Final = frozenset({FailureKind.TRANSIENT, FailureKind.OUTCOME_UNKNOWN})
-"""What may pass by itself, and is given up after a while."""
+"""Failures that may pass by themselves, and after which a table stops eventually."""
 
 LEAST_TRIES: Final = 5
-"""Before a table stops: time in which nobody tried it does not count against it."""
+"""The least attempts before a table stops: time without attempts does not count against it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What a table waits for.
+    """A table's wait for the end of a transaction.
 
     Attributes:
-        transaction: that is not finished.
-        since: when the connector sent the last that is there of it.
-        stops_at: when the wait is over.
-        log_end: by topic, where the log ended when it was looked at.
+        transaction: the incomplete transaction.
+        since: when the connector sent the transaction's last record so far.
+        stops_at: when the wait expires.
+        log_end: by topic, the log's end at the last attempt.
     """
 
     transaction: str
@@ -99,21 +99,22 @@ class Hold:
     log_end: Mapping[str, OffsetVector]
 
     def has_moved(self, ends: Mapping[str, OffsetVector]) -> bool:
-        """Whether a topic ends elsewhere by now; one that is not in ``ends`` is not asked."""
+        """Returns whether a topic's end has moved; topics absent from ``ends`` are ignored."""
         return any(ends[topic] != end for topic, end in self.log_end.items() if topic in ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What held a table up at its last attempt.
+    """A table's failure or wait at its last attempt.
 
-    ``attempts`` counts those since it last went right; of a table that waits, those that found
-    the log where it was. ``hold`` is what it waits for, if it does.
+    ``attempts`` counts those since its last success; for a table that waits, those that found the
+    log unmoved. ``hold`` describes the wait, if it waits.
 
     Attributes:
-        since: of the first of these attempts; None where an earlier version did not write it.
-        retried: of what may pass by itself, how often in a row by now, and ``retried_since`` when.
-        stopped: that is given up: only a person starts the table again.
+        since: the time of the first of these attempts; None if an earlier version did not write it.
+        retried: the number of failures in a row that may pass by themselves, since
+            ``retried_since``.
+        stopped: whether sensors have given up: only a person starts the table again.
     """
 
     at: datetime
@@ -128,12 +129,12 @@ class Failure:
 
     @property
     def began(self) -> datetime:
-        """When it last went right, as far as that is known."""
+        """The time of the first of these attempts; of the last one if unknown."""
         return self.since or self.at
 
     @property
     def retry_at(self) -> datetime:
-        """When a sensor may try again; for a table that waits, no later than the wait is over."""
+        """When a sensor may try again; for a table that waits, no later than its wait expires."""
         after = self.at + BACKOFF[self.kind].after(self.attempts)
         if self.hold is not None and self.at < self.hold.stops_at:
             return min(after, self.hold.stops_at)
@@ -146,16 +147,17 @@ class Failure:
 
     @property
     def needs_person(self) -> bool:
-        """Whether trying again as it is cannot be expected to help."""
+        """Whether trying again without a change is not expected to help."""
         kinds = {FailureKind.TERMINAL, FailureKind.UNEXPECTED, FailureKind.STALLED}
         return self.stopped or self.kind in kinds
 
     def after(self, before: Failure | None, give_up_after: timedelta | None) -> Failure:
-        """This failure, counted together with what held the table up before.
+        """Returns this failure, counted together with the one before.
 
         Args:
-            before: at the last attempt; None if that went right.
-            give_up_after: how long what may pass by itself is tried again; None for ever.
+            before: the failure of the last attempt; None if that succeeded.
+            give_up_after: how long failures that may pass by themselves are tried again; None for
+                ever.
         """
         is_more = before is not None and _is_same(before, self.kind, self.hold)
         attempts = before.attempts + 1 if before and is_more else 1
@@ -173,7 +175,7 @@ class Failure:
 
 
 def kind_of(error: Exception) -> FailureKind:
-    """Which of the roots of `cdc_assets.errors` an error belongs to."""
+    """Classifies an error by the roots of `cdc_assets.errors`."""
     if isinstance(error, StalledError):
         return FailureKind.STALLED
     if isinstance(error, TerminalError):
@@ -196,7 +198,7 @@ class FailureBook:
 
     @classmethod
     def beside(cls, registry_url: str) -> FailureBook:
-        """The book that belongs to a registry."""
+        """Returns the book that belongs to a registry."""
         return cls(registry_url.rpartition("/")[0] + "/failures")
 
     def record(
@@ -209,14 +211,14 @@ class FailureBook:
         *,
         give_up_after: timedelta | None = None,
     ) -> Failure:
-        """Remember a failure; counts up if the table was failing, or waiting, for the same.
+        """Records a failure; counts up if the table failed, or waits for the same as before.
 
         Args:
-            table: that failed.
-            kind: what to do next.
-            message: what happened, without values of rows.
-            at: when, aware.
-            hold: what it waits for, if it does.
+            table: the table that failed.
+            kind: the kind of the failure.
+            message: the error message, without row values.
+            at: the aware time of the attempt.
+            hold: the wait, if it waits.
             give_up_after: see `Failure.after`.
 
         Raises:
@@ -229,7 +231,7 @@ class FailureBook:
         return failure
 
     def clear(self, table: TableName) -> None:
-        """The table went right; nothing happens if it was not failing."""
+        """Deletes a table's failure after a success; does nothing if there is none."""
         try:
             with effect("failures: clear"), as_os_errors():
                 self._files.rm_file(self._file(table))
@@ -239,7 +241,7 @@ class FailureBook:
             raise self._unreachable() from error
 
     def load_one(self, table: TableName) -> Failure | None:
-        """What holds one table up; None if nothing does.
+        """Returns one table's failure or wait; None if there is none.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -248,7 +250,7 @@ class FailureBook:
         return found[1] if found else None
 
     def load(self) -> dict[TableName, Failure]:
-        """All failing tables.
+        """Returns the failures and waits of all tables.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -290,7 +292,7 @@ class FailureBook:
 
 
 def _is_same(before: Failure, kind: FailureKind, hold: Hold | None) -> bool:
-    """Whether an attempt met what the one before did."""
+    """Returns whether an attempt counts together with the one before."""
     if hold is None or before.hold is None:
         return hold is before.hold
     return before.kind is kind and before.hold.log_end == hold.log_end

@@ -1,8 +1,9 @@
-"""A table's publishes, and to which of them it can go back.
+"""Lists a table's publishes, and decides to which of them the table can be rewound.
 
-A publish can be gone back to if going on from there gives what the log gives: the log still holds
-all that came since, what was remembered of deletes then is kept, and nothing that was merged since
-is missing in the log: records out of the quarantine, or another shard's.
+A rewind to a publish is possible if merging from there gives the same rows as the log: the log
+still holds all later records, the side table's snapshot of that time is kept, and everything that
+was merged since can be read from the log again, unlike records from the quarantine or of another
+shard.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     from cdc_assets.operate.services import Services
 
 REPLAY = "replay"
-"""Kind of a publish of what lies before the committed offsets."""
+"""The kind of a publish that merges records before the committed offsets."""
 
 
 class Standing(StrEnum):
-    """What a publish is to the table now."""
+    """A publish's relation to the table's present state."""
 
     CURRENT = "current"
-    """Its rows are the table's."""
+    """Its rows are the table's present rows."""
     REACHABLE = "can be rewound to"
     BARRED = "cannot be rewound to"
 
@@ -43,12 +44,12 @@ class PublishLine:
     """One publish of a table.
 
     Attributes:
-        snapshot: that it made.
-        at: when that was written, aware.
-        published: what it says.
-        standing: what it is to the table now.
-        why: what bars it; empty if nothing does.
-        tag: of the rewind that has replaced it; empty if it is in ``main``'s ancestry.
+        snapshot: the snapshot that it wrote.
+        at: when the snapshot was written, aware.
+        published: its properties.
+        standing: its relation to the table's present state.
+        why: the obstacle to a rewind; empty if there is none.
+        tag: the tag of the rewind that replaced it; empty if it is in ``main``'s ancestry.
     """
 
     snapshot: int
@@ -59,7 +60,7 @@ class PublishLine:
     tag: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Returns the publish for ``--json``."""
         said = self.published
         return {
             "snapshot": self.snapshot,
@@ -78,20 +79,20 @@ class PublishLine:
 
 
 def offsets_dict(vector: OffsetVector) -> dict[str, int]:
-    """For ``--json``: by partition the next offset to read."""
+    """Returns by partition the next offset to read, for ``--json``."""
     return {str(partition): offset for partition, offset in vector}
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What decides whether a table can go back.
+    """The facts that decide whether a table can be rewound.
 
     Attributes:
         entry: the table.
         marks: the log's bounds; None if the topic does not exist.
-        identity: of the topic; None likewise.
-        sides: its side tables by name, of those that publishes name; None if one is gone.
-        quarantined: where its records lie that are in quarantine.
+        identity: the topic's identity; None if the topic does not exist.
+        sides: by name, the side tables that publishes name; None for one that is gone.
+        quarantined: the coordinates of its records in quarantine.
     """
 
     entry: TableEntry
@@ -101,16 +102,16 @@ class Facts:
     quarantined: frozenset[Coordinate]
 
     def held_back(self, beyond: OffsetVector) -> int:
-        """How many records in quarantine lie at or beyond offsets."""
+        """Returns the number of records in quarantine at or after offsets."""
         return len(self.quarantined) - self._before(beyond)
 
     def obstacle(self, to: Published | None, now: Published, since: Sequence[Published]) -> str:
-        """Why a table cannot go back; empty if it can.
+        """Says why the table cannot be rewound; empty if it can.
 
         Args:
-            to: what was published of the table there; None if nothing was yet.
-            now: what was published last.
-            since: publishes of it that ``main`` has and the snapshot there has not.
+            to: the table's publish at the target; None if it had none yet.
+            now: the table's last publish.
+            since: the table's publishes in ``main``'s ancestry but not in the target's.
         """
         if to is None:
             return self._beginning_gone()
@@ -168,7 +169,7 @@ class Facts:
         return ""
 
     def _left_quarantine(self, to: Published, since: Sequence[Published]) -> str:
-        """Records that were taken out since, and that lie before what would be read again."""
+        """Finds records that left the quarantine since, and would not be read again."""
         then, now = to.counts.get("quarantined", 0), self._before(to.offsets)
         if then == now and not (then and any(each.kind == REPLAY for each in since)):
             return ""
@@ -185,12 +186,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """A table's past, with what decides on it.
+    """A table's past, with the facts that decide about rewinds.
 
     Attributes:
         entry: the table.
-        past: one look at the lake.
-        facts: of it, and of all tables that are merged into the same lake table.
+        past: the result of one look at the lake.
+        facts: those of the table and of all tables that are merged into the same lake table.
     """
 
     entry: TableEntry
@@ -198,7 +199,7 @@ class TableHistory:
     facts: tuple[Facts, ...]
 
     def lines(self, limit: int) -> tuple[PublishLine, ...]:
-        """Its newest publishes, and at most as many that rewinds have replaced."""
+        """Returns the newest publishes, and at most as many that rewinds have replaced."""
         line = [each for each in self.past.line if self._is_mine(each)][:limit]
         found = [self._line(each, "") for each in line]
         seen = set[int]()
@@ -209,12 +210,12 @@ class TableHistory:
         return tuple(found[: 2 * limit])
 
     def obstacle(self, snapshot: int, publish: Kept, *, all_shards: bool = False) -> str:
-        """Why the table cannot go back to a snapshot; empty if it can.
+        """Says why the table cannot be rewound to a snapshot; empty if it can.
 
         Args:
-            snapshot: where ``main`` would be.
-            publish: the newest that it has in its ancestry.
-            all_shards: whether the others that are merged into the lake table go back, too.
+            snapshot: the snapshot to which ``main`` would be set.
+            publish: the newest publish in its ancestry.
+            all_shards: whether all other tables that are merged into the lake table go back, too.
         """
         since = [each.published for each in self.past.since(snapshot)]
         now = self.past.line[0].published if self.past.line else publish.published
@@ -233,11 +234,11 @@ class TableHistory:
         return ""
 
     def of_mine(self, publish: Kept) -> Published | None:
-        """What a publish says of the table."""
+        """Returns a publish's properties of this table."""
         return publish.published.of_shard(self.entry.shard_value)
 
     def own_facts(self) -> Facts:
-        """Of the table itself."""
+        """Returns the facts of the table itself."""
         return next(each for each in self.facts if each.entry.table == self.entry.table)
 
     def _others_moved(self, to: Published, now: Published) -> str:
@@ -263,7 +264,7 @@ class TableHistory:
 
 
 def read_history(services: Services, entry: TableEntry) -> TableHistory:
-    """Look at the lake, at Kafka and at the quarantine. Without Spark.
+    """Reads the lake, Kafka and the quarantine. Does not need Spark.
 
     Raises:
         TerminalError: if nothing was published of the table yet.
@@ -309,6 +310,6 @@ def _sides(services: Services, entry: TableEntry, past: Past) -> dict[str, SideS
 
 
 def _attempts(said: Published, mine: str) -> dict[str, str]:
-    """By shard the attempt of its newest publish, of the others."""
+    """Returns by shard the attempt of the newest publish, for the other shards."""
     others = said.others_than(mine)
     return {name: values.get("attempt", "") for name, values in others.items()}

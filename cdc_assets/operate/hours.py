@@ -1,4 +1,4 @@
-"""Which hour of the log a table has to read next."""
+"""Finds the hour of the log that a table reads next."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ HOURS_PER_LOOK: Final = 48
 def hours_to_read(
     log: KafkaLog, positions: Mapping[str, OffsetVector], now: datetime
 ) -> dict[str, HourWindow]:
-    """The first hour of each topic whose window ``[f(H), f(H+1))`` goes beyond the position.
+    """Returns each topic's first hour whose window ``[f(H), f(H+1))`` extends beyond the position.
 
-    That is not always the hour of the first unread record's timestamp: where timestamps run
-    out of order, that hour may be read to its end already, and asking for it again would
-    never get on. The current hour takes everything that is left, so records with a timestamp
-    in the future do not wait for it.
+    That is not always the hour of the first unread record's timestamp: if timestamps are out of
+    order, that hour may already be read to its end, and requesting it again would make no
+    progress. The current hour takes all remaining records, so that a record with a timestamp in
+    the future does not wait for that time.
 
     Args:
         log: Kafka.
         positions: next-to-read offsets of topics that have something unread.
-        now: aware time.
+        now: the aware time.
     """
     current = hour_of(now)
     begin = log.offsets_at(list(positions), [current.start])

@@ -1,4 +1,4 @@
-"""``cdc-assets metrics``: numbers for Prometheus and whatever else reads OpenMetrics."""
+"""Serves ``cdc-assets metrics``: numbers for Prometheus and other readers of OpenMetrics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GOOD_FOR_SECONDS: Final = 15.0
     help="Look again after so long at the soonest, however often somebody asks.",
 )
 def metrics(listen: str, every: float, *, once: bool) -> None:
-    """Numbers of all tables and sources in OpenMetrics' form, served or printed.
+    """Serves or prints numbers of all tables and sources in the OpenMetrics format.
 
     Needs neither Spark nor Dagster, and changes nothing.
     """  # fmt: skip
@@ -67,7 +67,7 @@ def metrics(listen: str, every: float, *, once: bool) -> None:
 
 
 def numbers_registry(config: ReplicationConfig, good_for_seconds: float) -> CollectorRegistry:
-    """A registry of this configuration's numbers alone; nothing is looked at yet."""
+    """Returns a registry of this configuration's numbers alone; does not read anything yet."""
     registry = CollectorRegistry(auto_describe=False)
     look = Remembered(partial(read_numbers, Services(config)), good_for_seconds)
     registry.register(NumbersCollector(look.get))

@@ -1,4 +1,4 @@
-"""What `cdc-assets metrics` tells, as values: one look at everything, whatever asks for it."""
+"""Collects the numbers of `cdc-assets metrics` in one look, shared by all who ask."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdc_assets.operate.status import Status, TableStatus, read_status
 
 @dataclass(frozen=True, slots=True)
 class SourceNumbers:
-    """What belongs to a source and to none of its tables.
+    """The numbers of a source that belong to none of its tables.
 
     Attributes:
         source: its name.
-        connectors: of its tables.
-        slots: of its database; None if it has none that has slots.
+        connectors: its tables' connectors.
+        slots: its database's slots; None if it has no database with slots.
     """
 
     source: str
@@ -30,12 +30,12 @@ class SourceNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """One look.
+    """The numbers of one look.
 
     Attributes:
-        status: of all tables.
-        sources: those that have tables.
-        seconds: that the look took.
+        status: the status of all tables.
+        sources: the sources that have tables.
+        seconds: how long the look took.
     """
 
     status: Status
@@ -44,10 +44,10 @@ class Numbers:
 
 
 def read_numbers(services: Services) -> Numbers:
-    """Look at everything: one survey, one question to each Connect and each database.
+    """Reads all numbers, with one survey and one request to each Connect and each database.
 
     Raises:
-        CdcError: as `read_status`.
+        CdcError: as `read_status` raises.
     """
     started = time.monotonic()
     status = read_status(services)
@@ -56,7 +56,7 @@ def read_numbers(services: Services) -> Numbers:
 
 
 def source_numbers(services: Services, tables: Sequence[TableStatus]) -> tuple[SourceNumbers, ...]:
-    """Of the sources that have tables, by name."""
+    """Returns the numbers of the sources that have tables, ordered by name."""
     connectors: dict[str, dict[str, Connector]] = {}
     for each in tables:
         mine = connectors.setdefault(each.table.source, {})
@@ -79,12 +79,12 @@ def _slot_names(
 
 @dataclass
 class Remembered:
-    """The newest look, taken again once it is too old: many who ask get the same one.
+    """A cache of the newest look, renewed once it is too old; many callers get the same one.
 
     Attributes:
         read: takes a look.
-        good_for_seconds: how long it is good.
-        monotonic: seconds.
+        good_for_seconds: how long a look is valid.
+        monotonic: the clock, in seconds.
     """
 
     read: Callable[[], Numbers]
@@ -94,10 +94,10 @@ class Remembered:
     _newest: tuple[float, Numbers] | None = None
 
     def get(self) -> Numbers:
-        """The newest look; whoever asks while one is being taken waits for that.
+        """Returns the newest look; callers wait for one that is being taken.
 
         Raises:
-            CdcError: as `read`.
+            CdcError: as `read` raises.
         """
         with self._lock:
             if self._newest and self.monotonic() - self._newest[0] < self.good_for_seconds:

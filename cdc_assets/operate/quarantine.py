@@ -1,4 +1,4 @@
-"""`cdc-assets quarantine`: what lies there, and which of it is to be merged again. No Spark."""
+"""Lists records in quarantine, and selects those to merge again. Does not need Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLACE: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Whose records: of all sources, of one, or of one table."""
+    """The scope of a listing: all sources, one source, or one table."""
 
     source: str | None = None
     table: str | None = None
@@ -32,17 +32,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A record of a topic that is known."""
+    """The place of a record within a known topic."""
 
     partition: int
     offset: int
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """Read ``PARTITION:OFFSET``.
+        """Parses ``PARTITION:OFFSET``.
 
         Raises:
-            ConfigError: if it is not that.
+            ConfigError: if the text has another form.
         """
         found = _PLACE.fullmatch(text)
         if found is None:
@@ -53,14 +53,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The first records in quarantine by coordinate, and how many there are in all."""
+    """The first records in quarantine by coordinate, and the number of all."""
 
     records: tuple[QuarantinedRecord, ...]
     total: int
 
     @property
     def more(self) -> int:
-        """How many are not among ``records``."""
+        """The number of those that are not among ``records``."""
         return self.total - len(self.records)
 
     def to_json(self) -> str:
@@ -71,13 +71,13 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of a table's records.
+    """The results for a table's records.
 
     Attributes:
-        table: whose.
-        merged, overtaken: how many left the quarantine.
-        rejected: which did not, and why.
-        absent: which of those that were asked for are not in quarantine.
+        table: the table.
+        merged, overtaken: the numbers of records that left the quarantine.
+        rejected: those that did not leave it, with the reason.
+        absent: the requested ones that are not in quarantine.
     """
 
     table: TableName
@@ -90,7 +90,7 @@ class Replayed:
     def of(
         cls, table: TableName, chosen: Sequence[Coordinate] | None, done: QuarantineReplay | None
     ) -> Replayed:
-        """From what was asked for and what was done."""
+        """Builds the results from the requested records and the replay's outcome."""
         if done is None:
             return cls(table, absent=tuple(chosen or ()))
         rejected = tuple(coordinate for coordinate, _ in done.rejected)
@@ -100,7 +100,7 @@ class Replayed:
 
 
 def list_quarantined(services: Services, wanted: Wanted, limit: int) -> Listing:
-    """Up to ``limit`` records, ordered by coordinate.
+    """Returns up to ``limit`` records, ordered by coordinate.
 
     Raises:
         TerminalError: if the source or the table is not replicated.
@@ -115,7 +115,7 @@ def list_quarantined(services: Services, wanted: Wanted, limit: int) -> Listing:
 
 
 def entries_in_quarantine(services: Services, wanted: Wanted) -> tuple[TableEntry, ...]:
-    """The wanted tables that have records in quarantine.
+    """Returns the wanted tables that have records in quarantine.
 
     Raises:
         TerminalError: if the source or the table is not replicated.
@@ -130,7 +130,7 @@ def entries_in_quarantine(services: Services, wanted: Wanted) -> tuple[TableEntr
 
 
 def _scopes(services: Services, wanted: Wanted) -> Sequence[tuple[str, str | None]]:
-    """Sources and tables to look for. Without a table, also those that nobody replicates now."""
+    """Returns the sources and tables to list; without a table, also tables no longer replicated."""
     if wanted.table is not None:
         (entry,) = _entries(services, wanted)
         return [(entry.table.source, entry.table.qualified)]

@@ -1,4 +1,4 @@
-"""`cdc-assets status` and `quarantine` for people."""
+"""Prints `cdc-assets status` and `quarantine` for people."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RECORD_COLUMNS: Final = (
 
 
 def render_status(status: Status, console: Console | None = None) -> None:
-    """Print a table, and below it what fails and what waits."""
+    """Prints a table of all tables, and below it those that fail or wait, with the reasons."""
     out = console or _console()
     if status.tables:
         out.print(_table(status))
@@ -66,7 +66,7 @@ def render_status(status: Status, console: Console | None = None) -> None:
 
 
 def render_quarantine(listing: Listing, console: Console | None = None) -> None:
-    """Print a line per record, and how many more there are."""
+    """Prints a line per record, and the number of further ones."""
     out = console or _console()
     if not listing.total:
         render_quarantine_empty(out)
@@ -83,12 +83,12 @@ def render_quarantine(listing: Listing, console: Console | None = None) -> None:
 
 
 def render_quarantine_empty(console: Console | None = None) -> None:
-    """Say that there is nothing."""
+    """Prints that the quarantine is empty."""
     (console or _console()).print("Nothing is in quarantine.")
 
 
 def render_replayed(done: Replayed, console: Console | None = None) -> None:
-    """Print what became of a table's records, and why any were rejected again."""
+    """Prints the results for a table's records, and why any were rejected again."""
     out = console or _console()
     counts = f"{done.merged:,} merged, {done.overtaken:,} overtaken by newer changes"
     out.print(Text(f"{done.table}: {counts}, {len(done.rejected):,} rejected again"))
@@ -99,7 +99,7 @@ def render_replayed(done: Replayed, console: Console | None = None) -> None:
 
 
 def troubles(status: Status) -> dict[str, list[str]]:
-    """What keeps connectors from bringing changes, once for all the tables that wait for them."""
+    """Returns the connectors' troubles, each once, with all the tables that wait for it."""
     found: dict[str, list[str]] = {}
     for each in status.tables:
         if each.connector.trouble and each.condition is not Condition.DROPPED:
@@ -113,7 +113,7 @@ def _waiting_for(tables: list[str]) -> str:
 
 
 def _console() -> Console:
-    """As wide as the terminal; wide enough for a line per table where there is none."""
+    """Returns a console as wide as the terminal; without one, wide enough for a line per table."""
     return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
@@ -199,7 +199,7 @@ def _offsets(each: TableStatus) -> str:
 
 
 def _complete(each: TableStatus) -> str:
-    """Until how long ago, and how much of that its connector is behind."""
+    """Formats the age up to which the table is complete, and the connector's share of it."""
     age = each.completeness.end_to_end_seconds(each.at)
     behind = each.completeness.source_to_kafka_seconds
     if age is None:

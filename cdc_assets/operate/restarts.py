@@ -1,4 +1,4 @@
-"""`cdc-assets accept-restart` in words."""
+"""Formats the result of `cdc-assets accept-restart`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from cdc_assets.changes.names import TableName
 
 
 def restart_words(table: TableName, found: Sequence[str], *, dry_run: bool) -> str:
-    """What was found, and what was done.
+    """Says what was found and done.
 
     Args:
-        table: whose source may have begun again.
-        found: that another table has its name, and where its positions went back, with both.
-        dry_run: nothing was recorded.
+        table: the table whose source may have restarted.
+        found: the findings: another table of its name, and each place where its positions went
+            back, with both positions.
+        dry_run: whether nothing was recorded.
     """
     if not found:
         return f"{table}: no restart in what is not merged yet"

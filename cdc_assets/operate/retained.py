@@ -1,4 +1,4 @@
-"""Which tables the log's retention is about to overtake, and when."""
+"""Predicts when the log's retention overtakes tables that are behind."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey
 
 _BEHIND_SECONDS: Final = 60.0
-"""Of tables that are nearer to the end nothing is asked: no log is kept that short."""
+"""Tables less far behind are skipped: no log is kept for so short a time."""
 
 _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """How a table that is behind stands against its log's retention.
+    """The state of a table that is behind with regard to its log's retention.
 
     Attributes:
-        overtaking: when unread changes begin to be lost; None if they are not, or nothing tells.
-        lost: offsets that were never merged and are gone already.
+        overtaking: when unread changes begin to be lost; None if they will not be, or if unknown.
+        lost: the number of offsets that were never merged and are gone already.
     """
 
     overtaking: Overtaking | None = None
@@ -37,7 +37,7 @@ class Retained:
         return self.lost > 0 or (self.overtaking is not None and self.overtaking.is_near)
 
     def words(self) -> str:
-        """What a person should know; empty as long as there is time."""
+        """Returns a warning for people; empty as long as there is time."""
         if self.lost:
             return f"the log's retention has overtaken it: {self.lost:,} changes are lost"
         if not self.is_near or self.overtaking is None:
@@ -49,7 +49,7 @@ class Retained:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the state for JSON."""
         found = self.overtaking
         return {
             "lost_from": found.at.astimezone(UTC).isoformat() if found else None,
@@ -62,7 +62,7 @@ class Retained:
 def retained(
     services: Services, tables: Sequence[TableSurvey], now: datetime
 ) -> dict[TableName, Retained]:
-    """Of the tables that are behind, whatever holds them up: few requests for all of them.
+    """Predicts for all tables that are behind, for whatever reason, with few requests in all.
 
     Raises:
         UnreachableError: if Kafka does not answer.

@@ -1,15 +1,15 @@
-"""Taking a table back to an earlier publish: rows, offsets and what is remembered, in one commit.
+"""Rewinds a table to an earlier publish: rows, offsets and remembered deletes, in one commit.
 
-1. `Rewind.plan` looks at the lake, the log and the quarantine, and chooses where to. It changes
-   nothing, and refuses what would not give the log's rows again.
-2. `Rewind.carry_out` sets ``main`` there, if nothing was published since the look; else it looks
-   again. What ``main`` was at keeps a tag, ``before_rewind_<n>``.
-3. If the reply is lost, it looks whether it is done.
+1. `Rewind.plan` reads the lake, the log and the quarantine, and chooses the target. It changes
+   nothing, and refuses a rewind after which the log would not give the same rows again.
+2. `Rewind.carry_out` sets ``main`` to the target if nothing was published since that look;
+   otherwise it looks again. The replaced snapshot of ``main`` keeps a tag, ``before_rewind_<n>``.
+3. If the reply is lost, it looks whether the rewind is done.
 
-From there on the table goes on by itself: its next batch reads the offsets of the publish that it
-is at, and what has come since then is merged again. That holds for all that a publish says: the
-snapshot of the side table that counts, what is known of positions, columns whose older rows were
-filled. Columns that were added to the table since stay.
+After that the table continues by itself: its next batch starts from the offsets of the publish
+that it is at, and merges again what has come since. The same holds for everything that a publish
+records: the valid snapshot of the side table, the known positions, the columns whose older rows
+were filled. Columns that were added to the table since stay.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from cdc_assets.operate.services import Services
 
 TRIES: Final = 5
-"""So often others may publish between the look and the commit."""
+"""How often to look again because others published between the look and the commit."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class RewindPlan:
-    """What a rewind will do, as a printable value. Making it changes nothing.
+    """The plan of a rewind, as a printable value. Making it changes nothing.
 
     Attributes:
         entry: the table.
-        tables: all that go back: itself, or all that are merged into the lake table.
-        past: the look at the lake that it rests on.
-        chosen: where to.
-        offsets: of the table there.
-        committed: of the table now.
-        again: what of the log is merged again, up to what is committed now.
-        unread: what will be merged then, as it would have been anyway.
-        taken_back: publishes that are not in ``main`` afterwards.
-        records: that these have merged.
-        replays: of hours or out of the quarantine, among them.
-        columns: added to the table since, which stay.
-        quarantined: records in quarantine that are read again.
-        hours: partitions that are merged again, the first and the last; None if nothing is.
+        tables: all tables that go back: this one, or all that are merged into the lake table.
+        past: the look at the lake on which the plan is based.
+        chosen: the target.
+        offsets: the table's offsets at the target.
+        committed: the table's committed offsets now.
+        again: the ranges of the log that are merged again, up to the committed offsets.
+        unread: the ranges to be merged after that, as they would have been anyway.
+        taken_back: the number of publishes that are not in ``main`` afterwards.
+        records: the number of records that these have merged.
+        replays: the number of replays (of hours, or from the quarantine) among these publishes.
+        columns: the columns added to the table since, which stay.
+        quarantined: the number of records in quarantine that are read again.
+        hours: the first and the last hourly partition to merge; None if there is none.
     """
 
     entry: TableEntry
@@ -84,11 +84,11 @@ class RewindPlan:
 
     @property
     def tag(self) -> str:
-        """Keeps what is replaced."""
+        """The tag that keeps the replaced snapshot."""
         return self.past.next_tag
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Returns the plan for people."""
         at = self.chosen.publish
         told = [
             f"{self.entry.table}: back to snapshot {self.chosen.snapshot} of {self.entry.target}, "
@@ -109,7 +109,7 @@ class RewindPlan:
         return told
 
     def warnings(self) -> list[str]:
-        """What a person should know of it."""
+        """Returns warnings for people."""
         return [
             *(
                 [f"{len(self.tables)} tables go back together: {_names(self.tables)}"]
@@ -140,7 +140,7 @@ class RewindPlan:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Returns the plan for ``--json``."""
         at = self.chosen.publish
         return {
             "table": str(self.entry.table),
@@ -169,19 +169,19 @@ class RewindPlan:
 
 
 class Rewind:
-    """Takes one table back.
+    """A rewind of one table.
 
     Args:
-        services: the lake, the log, the registry.
+        services: the lake, the log and the registry.
         entry: the table.
-        say: told what becomes of it.
+        say: receives messages about the progress.
     """
 
     def __init__(self, services: Services, entry: TableEntry, say: Say = lambda _: None) -> None:
         self._services, self._entry, self._say = services, entry, say
 
     def plan(self, goal: Goal) -> RewindPlan:
-        """Look, and choose where to.
+        """Reads the present state and chooses the target.
 
         Raises:
             TerminalError: if the table cannot go back there.
@@ -199,11 +199,11 @@ class Rewind:
         return self._planned(history, found, all_shards=goal.all_shards)
 
     def carry_out(self, goal: Goal, planned: RewindPlan | None = None) -> RewindPlan:
-        """Do it; returns the plan that was carried out.
+        """Carries out the rewind, and returns the plan that was carried out.
 
         Args:
-            goal: where to.
-            planned: the first look; None to look now.
+            goal: the target, as a person gives it.
+            planned: the first plan; None to make one now.
 
         Raises:
             CdcError: as `plan` raises; nothing has changed then.
@@ -220,7 +220,7 @@ class Rewind:
         raise ConflictError(what, where=self._where, remedy="nothing was changed; run it again")
 
     def forget(self) -> tuple[str, ...]:
-        """Let go of what rewinds have replaced; the names of the tags that were dropped.
+        """Drops the tags of what rewinds have replaced, and returns their names.
 
         Raises:
             ConflictError: if others kept publishing.
@@ -240,7 +240,7 @@ class Rewind:
         raise ConflictError(what, where=self._where, remedy="run it again")
 
     def _is_moved(self, plan: RewindPlan) -> bool:
-        """Step 2, and 3; False if another writer came first."""
+        """Does steps 2 and 3; returns False if another writer came first."""
         from cdc_assets.merge.plan.plan import OWN_BRANCH
 
         try:
@@ -297,7 +297,7 @@ class Rewind:
     def _hours(
         self, offsets: OffsetVector, end: OffsetVector
     ) -> tuple[HourWindow, HourWindow] | None:
-        """The first and the last hour of what will be merged."""
+        """Returns the first and the last hour to merge; None if there is nothing to merge."""
         from cdc_assets.log.hours import hour_of
         from cdc_assets.operate.hours import hours_to_read
 

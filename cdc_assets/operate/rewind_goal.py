@@ -1,4 +1,4 @@
-"""Where a person wants a table to go back to, and which publish that is."""
+"""Parses the target of a rewind, and finds the publish that it means."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SNAPSHOT: Final = re.compile(r"\d{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Where a person wants a table to go back to.
+    """The target of a rewind, as a person gives it.
 
     Attributes:
         to: a snapshot, a time, offsets, or a tag that a rewind has left; see `chosen`.
-        undo: what the last rewind has replaced.
-        all_shards: whatever else is merged into the lake table goes back with it.
+        undo: whether to return to what the last rewind replaced.
+        all_shards: whether all other tables that are merged into the lake table go back, too.
     """
 
     to: str = ""
@@ -41,11 +41,11 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Where a table goes back to.
+    """The resolved target of a rewind.
 
     Attributes:
-        snapshot: that ``main`` is set to.
-        publish: the newest that it has in its ancestry.
+        snapshot: the snapshot to which ``main`` is set.
+        publish: the newest publish in its ancestry.
         by: how it was chosen, for people.
     """
 
@@ -55,15 +55,15 @@ class Chosen:
 
 
 def chosen(history: TableHistory, goal: Goal) -> Chosen:
-    """Where a table goes back to.
+    """Resolves the target of a rewind.
 
     - a snapshot: that one, if it is a publish, or a compaction of one;
-    - a tag that a rewind has left: what that has replaced, as it was;
-    - a time (ISO 8601; UTC, if it does not say another): the newest publish until then;
+    - a tag that a rewind has left: the state that this rewind replaced;
+    - a time (ISO 8601; UTC if it has no offset): the newest publish at or before it;
     - offsets (``0:1234,1:77``): the newest publish that does not pass any of them.
 
     Raises:
-        ConfigError: if it is none of these.
+        ConfigError: if the text is none of these.
         TerminalError: if there is no such publish.
     """
     if goal.undo:
@@ -79,10 +79,10 @@ def chosen(history: TableHistory, goal: Goal) -> Chosen:
 
 
 def parse_time(text: str) -> datetime:
-    """An aware time.
+    """Parses an aware time.
 
     Raises:
-        ConfigError: if the text is none, nor anything else that a table can go back to.
+        ConfigError: if the text is no time; it is then no target of a rewind at all.
     """
     try:
         at = datetime.fromisoformat(text)
@@ -142,7 +142,7 @@ def _of_offsets(history: TableHistory, wanted: OffsetVector) -> Chosen:
 
 
 def _candidates(history: TableHistory, *, all_shards: bool) -> Sequence[Kept]:
-    """Of ``main``, newest first."""
+    """Returns the publishes of ``main``, newest first."""
     mine = history.entry.shard_value
     return [each for each in history.past.line if all_shards or each.published.shard == mine]
 
@@ -162,5 +162,5 @@ def _nothing(history: TableHistory, what: str) -> TerminalError:
 
 
 def time_words(at: datetime) -> str:
-    """For people, in UTC."""
+    """Formats a time for people, in UTC."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"

@@ -1,4 +1,4 @@
-"""``cdc-assets schema diff``: one table's columns against the source's newest ones."""
+"""Compares one table's columns with the source's newest ones, for ``cdc-assets schema diff``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cdc_assets.operate.services import Services
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
-    """What to print; ``stops``: the table would stop, or nothing can be known."""
+    """The lines to print; ``stops``: whether the table would stop, or nothing can be known."""
 
     lines: tuple[str, ...]
     stops: bool
 
 
 def schema_diff(config: ReplicationConfig, table: str) -> SchemaDiff:
-    """Compares; changes nothing.
+    """Compares a table's columns; changes nothing.
 
     Raises:
-        TerminalError: if no table is meant, or several.
+        TerminalError: if no table has that name, or several do.
         CdcError: if the lake, Kafka or a registry does not answer.
     """
     services = Services(config)

@@ -1,7 +1,7 @@
-"""How a table's columns in the lake differ from the source's newest ones.
+"""Compares a table's columns in the lake with the source's newest ones.
 
-The newest are those of the database's catalog, where ``database:`` is configured; otherwise those
-of the last records that tell their schema. What differs is what the next records will change.
+The newest are those of the database's catalog if ``database:`` is configured; otherwise those of
+the last records that contain a schema. The next records will change whatever differs.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ BY_STATEMENTS: Final = "the statements on it"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What differs.
+    """The differences between a table in the lake and at the source.
 
     Attributes:
-        plan: what the table goes through when such records come; what of it is refused stops it.
+        plan: the evolution of the table when such records come; its refused parts stop the table.
         dropped: columns that the source no longer has.
-        is_gone: the source no longer has the table.
-        called: what the source calls it instead; empty if nothing tells.
-        is_dropped: the source has it by no name.
-        is_another: the source's table is not the one that the lake's rows are of; why.
-        by: what tells the newest columns; empty if nothing does.
-        untold: why nothing is known, if the database did not answer.
+        is_gone: whether the source no longer has the table.
+        called: the table's new name at the source; empty if unknown.
+        is_dropped: whether the source has the table under no name at all.
+        is_another: why the source's table is another one than that of the lake's rows; empty if
+            it is not.
+        by: the origin of the newest columns; empty if there is none.
+        untold: why nothing is known; empty if the database answered.
     """
 
     plan: EvolutionPlan = field(default_factory=EvolutionPlan)
@@ -67,7 +68,7 @@ class Drift:
         return bool(self.plan.refused or self.is_another)
 
     def lines(self) -> Iterator[str]:
-        """What differs, for people."""
+        """Yields the differences, for people."""
         if self.untold:
             yield f"not known: {self.untold}"
         if self.is_gone:
@@ -84,10 +85,10 @@ class Drift:
 def drifts(
     services: Services, tables: Sequence[tuple[TableEntry, TableState]]
 ) -> dict[TableName, Drift]:
-    """Compare tables with their databases' catalogs, which are asked once for each source.
+    """Compares tables with their databases' catalogs; asks once for each source.
 
-    Of tables of sources without ``database:`` it is only told whether they are there, and are the
-    same: their columns follow the records.
+    For tables of sources without ``database:`` it only finds out whether they exist and are still
+    the same ones: their columns follow the records.
     """
     from cdc_assets.databases.catalog import catalog_of
     from cdc_assets.formats.histories import Histories
@@ -125,7 +126,7 @@ def drifts(
 
 
 def newest_drift(services: Services, entry: TableEntry, state: TableState) -> Drift:
-    """The same of one table; without a database, by its topic's last records.
+    """Compares one table; without a database, with its topic's last records.
 
     Raises:
         CdcError: if Kafka or a registry does not answer.
@@ -141,9 +142,9 @@ def newest_drift(services: Services, entry: TableEntry, state: TableState) -> Dr
 def _history(
     services: Services, histories: Histories, entry: TableEntry, state: TableState
 ) -> History | None:
-    """What statements have made of the table since a batch has looked at them.
+    """Returns the effects of statements on the table, once a batch has recorded them.
 
-    Before that all of the topic would be read at each look.
+    Before that, each call would have to read the whole topic.
     """
     from cdc_assets.lake.at_source import AtSource
     from cdc_assets.merge.intake.layouts import layout_of
@@ -156,7 +157,7 @@ def _history(
 
 
 def _stored(entry: TableEntry, state: TableState, history: History | None) -> TableSchema | None:
-    """The lake's columns, with what statements tell of them."""
+    """Returns the lake's columns, with the facts that statements give of them."""
     from cdc_assets.lake.columns import columns_of
 
     stored = columns_of(state)
@@ -168,7 +169,7 @@ def _stored(entry: TableEntry, state: TableState, history: History | None) -> Ta
 def _another(
     entry: TableEntry, state: TableState, table: SourceTable | None, history: History | None
 ) -> str:
-    """Why the source's table is another one than the lake's rows are of; empty if it is not."""
+    """Says why the source's table is another than the lake's rows are of; empty if it is not."""
     from cdc_assets.lake.at_source import AtSource
 
     before = AtSource.of(state, entry.shard_value).identity
@@ -182,7 +183,7 @@ def _another(
 
 
 def _gone(history: History | None) -> Drift | None:
-    """What to say of a table that is not there any more by statements; None if it is."""
+    """Returns the drift of a table that statements have removed; None if it still exists."""
     if history is None or history.is_there:
         return None
     became = str(history.became) if history.became else ""
@@ -192,7 +193,7 @@ def _gone(history: History | None) -> Drift | None:
 def _lost(
     identity: str | None, called: Mapping[str, tuple[str, str]], history: History | None
 ) -> Drift:
-    """What to say of a table that the database has no more by its name."""
+    """Returns the drift of a table that the database no longer has under its name."""
     if (gone := _gone(history)) is not None:
         return gone
     now = ".".join(called[identity]) if identity and identity in called else ""
@@ -248,7 +249,7 @@ def _numbered(
     *,
     tells_types: bool,
 ) -> Column | UnmappedColumn:
-    """As the catalog has it; where records tell types better, as the lake has it, or wider."""
+    """Types a column as the catalog has it; if records are more exact, as the lake, or wider."""
     named = Column(column.name, table.columns[0].type, table.columns[0].wire)
     found = column if isinstance(column, Column) else named
     found = with_number(found, facts.get(column.name))
@@ -268,7 +269,7 @@ def _told(
     *,
     is_merged: bool,
 ) -> Column:
-    """With what older rows have in it, if it is new."""
+    """Adds the value that older rows have in a column, if it is new."""
     if home_of(table, column, names) or _by_number(table, column):
         return column
     return told(column, facts.get(column.name), texts, is_merged=is_merged, implies=False)
@@ -309,7 +310,7 @@ def _by_records(
 
 
 def _with_dropped(table: TableSchema, seen: TableSchema, plan: EvolutionPlan, by: str) -> Drift:
-    """With the columns that have no home in what is seen."""
+    """Returns the drift, with the lake's columns that no seen column maps to as dropped."""
     after = plan.after(table)
     there = {home.name for c in seen.columns if (home := home_of(after, c, seen.names))}
     gone = tuple(n for n in after.expected if n not in there)

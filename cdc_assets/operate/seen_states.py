@@ -1,8 +1,8 @@
-"""Since when tables are in their states, as far as nothing else tells.
+"""Records when tables' states began, as far as nothing else shows it.
 
-The sensor `replication_slo` looks at all tables once a minute, and notes what it sees: one small
-document beside the registry, written when a state has changed. A state that a table was found in
-has no beginning. Losing the document forgets when states began, and nothing else.
+The sensor `replication_slo` looks at all tables once a minute, and records their states in one
+small document beside the registry, written when a state has changed. The state in which a table is
+first seen has no beginning. Losing the document loses only the beginnings of states.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from cdc_assets.operate.survey import Condition
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A state that a table was seen in, and since when; None where it was found in it."""
+    """A state in which a table was seen; ``since`` is None if it was first seen in this state."""
 
     condition: Condition
     since: datetime | None
 
 
 class StateBook:
-    """What was seen last of all tables.
+    """The last seen states of all tables.
 
     Args:
-        url: of the document, a path or fsspec URL.
+        url: the document's path or fsspec URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -40,11 +40,11 @@ class StateBook:
 
     @classmethod
     def beside(cls, registry_url: str) -> StateBook:
-        """The one that belongs to a registry."""
+        """Returns the book that belongs to a registry."""
         return cls(registry_url.rpartition("/")[0] + "/states.json")
 
     def load(self) -> dict[TableName, Seen]:
-        """What is noted; nothing if it is not there, or not readable as such.
+        """Returns the recorded states; none if the document is absent or invalid.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -62,7 +62,7 @@ class StateBook:
             return {}
 
     def note(self, seen: Mapping[TableName, Condition], now: datetime) -> None:
-        """Note the states that tables are in now; those that are not looked at are forgotten.
+        """Records the tables' present states; forgets tables that are absent from ``seen``.
 
         Raises:
             UnreachableError: if the place does not answer.

@@ -1,4 +1,4 @@
-"""The parts that a replication talks to, connected when they are first used."""
+"""Connects to the parts that a replication talks to, each at its first use."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The wall clock, aware."""
+    """Returns the wall clock's time, aware."""
     return datetime.now(UTC)
 
 
 class Services:
     """Kafka, the lake, the registry, failures and wishes of one configuration.
 
-    Making one touches no network. A part that could not be reached is tried anew at its
-    next use. One instance serves one thread at a time.
+    Creating one touches no network. A part that could not be reached is tried again at its next
+    use. One instance serves one thread at a time.
     """
 
     def __init__(self, config: ReplicationConfig, clock: Clock = utc_now) -> None:
@@ -76,7 +76,7 @@ class Services:
 
     @cached_property
     def deliveries(self) -> Deliveries:
-        """What of the sources is in Kafka."""
+        """The delivered parts of the sources."""
         from cdc_assets.log.deliveries import Deliveries
 
         return Deliveries(self.config)
@@ -88,17 +88,17 @@ class Services:
 
     @cached_property
     def desired(self) -> DesiredBook:
-        """What people want of tables."""
+        """People's wishes for tables."""
         return DesiredBook.beside(self.config.registry)
 
     @cached_property
     def states(self) -> StateBook:
-        """Since when tables are in their states."""
+        """The tables' states as last seen, and when they began."""
         from cdc_assets.operate.seen_states import StateBook
 
         return StateBook.beside(self.config.registry)
 
     @cached_property
     def resnapshots(self) -> ResnapshotBook:
-        """How far tables have come that are read again."""
+        """The progress of re-snapshots."""
         return ResnapshotBook.beside(self.config.registry)

@@ -1,4 +1,4 @@
-"""The replication SLO of every table, from the lake's histograms and what the log still holds."""
+"""Evaluates each table's replication SLO from the lake's histograms and the unread log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cdc_assets.operate.survey import TableSurvey
 
 
 def slo_target(services: Services, table: TableName) -> SloTarget:
-    """What the table's source promises."""
+    """Returns the SLO target of the table's source."""
     return services.config.source(table.source).slo.target
 
 
 def slo_reports(
     services: Services, tables: Sequence[TableSurvey], now: datetime
 ) -> dict[TableName, SloReport]:
-    """Judge each table; changes that wait for longer than the target count as late.
+    """Evaluates each table; changes that wait for longer than the target count as late.
 
     Raises:
         UnreachableError: if Kafka does not answer.
@@ -41,7 +41,7 @@ def slo_reports(
 def late_offsets(
     services: Services, tables: Sequence[TableSurvey], now: datetime
 ) -> Mapping[TableName, int]:
-    """Offsets not yet committed although their records are older than the target."""
+    """Counts by table the uncommitted offsets of records older than the target."""
     by_target: dict[float, list[TableSurvey]] = defaultdict(list)
     for each in tables:
         if each.lag_changes:

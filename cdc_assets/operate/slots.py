@@ -1,4 +1,4 @@
-"""The replication slots of the sources' databases: what their server keeps for them."""
+"""Reads the replication slots of the sources' databases, with the WAL retained for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class SourceSlots:
-    """The slots of one source; ``problem`` says why they are not known, if they are not."""
+    """The slots of one source; ``problem`` is the reason if they are unknown."""
 
     slots: tuple[Slot, ...] = ()
     problem: str = ""
@@ -28,12 +28,12 @@ class SourceSlots:
 def slots_of(
     config: ReplicationConfig, connectors: Mapping[str, Sequence[str]]
 ) -> dict[str, SourceSlots]:
-    """The slots of the sources that have a PostgreSQL, all asked at the same time.
+    """Returns the slots of the sources with a PostgreSQL database; asks all at the same time.
 
     Args:
-        config: names the databases.
-        connectors: by source the slots that its connectors name, as Connect tells; without any,
-            all logical slots of its database are the source's.
+        config: the configuration, which names the databases.
+        connectors: by source, the slots that its connectors name, according to Kafka Connect; if
+            they name none, all logical slots of its database count as the source's.
     """
     asked = [
         name

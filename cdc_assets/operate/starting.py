@@ -1,4 +1,4 @@
-"""Finds in a Kafka cluster what a first configuration needs: sources, formats, databases."""
+"""Finds the sources, formats and databases in a Kafka cluster, for a first configuration."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from cdc_assets.formats.format import Format
 
 FIRST: Final = ("debezium-json", "debezium-avro")
-"""Where records could be of several formats, the one that is most often meant."""
+"""The formats preferred for records that several formats can read, most common first."""
 
 KINDS: Final[Mapping[str, str]] = {
     "postgresql": "postgres", "mysql": "mysql", "mariadb": "mariadb",
 }  # fmt: skip
-"""Databases whose catalog is read, by what connectors call themselves."""
+"""Databases whose catalog can be read, by the connectors' own names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the cluster holds.
+    """The contents of a cluster.
 
     Attributes:
-        sources: by name.
+        sources: the sources, by name.
         others: topics that no installed format reads as changes.
         unread: formats that could not be tried, with the reason.
     """
@@ -46,7 +46,7 @@ class Found:
 
 
 def provisional(kafka: str, properties: Mapping[str, object]) -> ReplicationConfig:
-    """A configuration that has this cluster and no source.
+    """Returns a configuration with this cluster and no source.
 
     Raises:
         ValidationError: if the brokers are no addresses.
@@ -58,11 +58,11 @@ def provisional(kafka: str, properties: Mapping[str, object]) -> ReplicationConf
 
 
 def look_around(services: Services, wanted: Sequence[str]) -> Found:
-    """Which topics hold changes, in which format, of which database. Changes nothing.
+    """Finds the topics that hold changes, their formats and their databases. Changes nothing.
 
     Args:
-        services: of a `provisional` configuration.
-        wanted: names of sources, which are prefixes of topics; none for all.
+        services: the services of a `provisional` configuration.
+        wanted: names of sources, which are prefixes of topics; empty for all.
 
     Raises:
         UnreachableError: if Kafka does not answer.
@@ -88,16 +88,16 @@ class _Look:
     unread: dict[str, str] = field(default_factory=dict[str, str])
 
     def changes(self, name: str, topics: Sequence[str]) -> frozenset[str]:
-        """The topics whose first or last records are changes, as a format reads them."""
+        """Returns the topics whose first or last records are changes, as a format reads them."""
         try:
             kinds = self.services.log.kinds(topics, _format(name).kind)
-        except ConfigError as error:  # it needs to be told more, such as where schemas are
+        except ConfigError as error:  # it needs further settings, such as the schema registry
             self.unread[name] = str(error)
             return frozenset()
         return frozenset(t for t, kind in kinds.items() if kind is TopicKind.CHANGES)
 
     def source(self, prefix: str, topics: Sequence[str], name: str) -> StarterSource:
-        """One source, with what its records tell of it."""
+        """Returns a source, described from its records."""
         fmt, edges = _format(name), self.services.log.edges(topics)
         tables, connectors = set[TableName](), Counter[str]()
         for topic, records in edges.items():
@@ -127,13 +127,13 @@ def _format(name: str) -> Format:
 
 
 def _likeliest(topics: Iterable[str], read: Mapping[str, frozenset[str]]) -> str:
-    """The format that reads most of the topics; the first of those that read as many."""
+    """Returns the format that reads most of the topics; the first one if several read as many."""
     mine = frozenset(topics)
     return max(read, key=lambda name: len(mine & read[name]))
 
 
 def _prefix(topic: str) -> str:
-    """What a source's topics have in common: all but schema and table."""
+    """Returns the common part of a source's topic names: all but schema and table."""
     parts = topic.rsplit(".", 2)
     return parts[0]
 

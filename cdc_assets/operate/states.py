@@ -1,4 +1,4 @@
-"""A table's state for people: the word, since when, and why."""
+"""Describes a table's state for people: the word, its beginning, and the reason."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdc_assets.operate.survey import Condition, TableSurvey
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A state.
+    """A table's state.
 
     Attributes:
-        condition: in a word.
-        since: when it began; None where nothing tells.
-        why: in words, without values of rows.
+        condition: the state in a word.
+        since: when it began; None if unknown.
+        why: the reason in words, without row values.
     """
 
     condition: Condition
@@ -28,7 +28,7 @@ class Standing:
     why: str
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the state for JSON."""
         since = self.since.isoformat() if self.since else None
         return {"state": self.condition.value, "since": since, "why": self.why}
 
@@ -36,13 +36,13 @@ class Standing:
 def standing_of(
     view: TableSurvey, now: datetime, within_seconds: float, seen: Seen | None = None
 ) -> Standing:
-    """The state of a table.
+    """Returns a table's state.
 
     Args:
         view: the table.
-        now: when it was looked at.
-        within_seconds: what its SLO promises.
-        seen: what the sensor has seen it in last.
+        now: the time of the survey.
+        within_seconds: the latency that its SLO promises.
+        seen: the state in which the sensor saw it last.
     """
     condition = view.condition(now, within_seconds)
     since = _since(view, condition, within_seconds)
@@ -52,7 +52,7 @@ def standing_of(
 
 
 def held_words(table: TableName, desired: Desired) -> str:
-    """Why nobody merges into a table, and how to go on; empty if somebody does."""
+    """Says why nothing is merged into a table, and how to continue; empty if it is merged."""
     if desired.dropped is not None:
         return f"dropped {desired.dropped.words()} → cdc-assets resume --table {table}"
     if desired.reset is not None:
@@ -63,7 +63,7 @@ def held_words(table: TableName, desired: Desired) -> str:
 
 
 def stopped_words(view: TableSurvey) -> str:
-    """Why no sensor tries a failing table any more; empty if one does."""
+    """Says why sensors no longer try a failing table; empty if they do."""
     failure = view.failure
     if failure is None or not failure.stopped:
         return ""
@@ -133,7 +133,7 @@ def _of_failure(view: TableSurvey, failure: Failure | None) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """``0.4 s``, ``12 s``, ``3 min``, ``5.2 h``; ``-`` if unknown."""
+    """Formats seconds as ``0.4 s``, ``12 s``, ``3 min`` or ``5.2 h``; ``-`` if unknown."""
     if seconds is None:
         return "-"
     if seconds < 10:

@@ -1,4 +1,7 @@
-"""`cdc-assets status`: per table its state, offsets, lag, SLO and last error. No Spark."""
+"""Collects each table's state, offsets, lag, SLO and last error for `cdc-assets status`.
+
+Does not need Spark.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ _CURRENT: Final = "CURRENT"
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """What `status` says about one table.
+    """The status of one table.
 
-    ``slo`` and ``retained`` are None if Kafka did not answer; ``retained`` also of a table that is
+    ``slo`` and ``retained`` are None if Kafka did not answer; ``retained`` also for a table that is
     not behind.
     """
 
@@ -46,7 +49,7 @@ class TableStatus:
 
     @property
     def valid_through(self) -> datetime | None:
-        """Everything committed at the source before is in the table; None if nothing is proven."""
+        """Everything committed at the source before this is in the table; None if unproven."""
         return self.completeness.valid_through
 
     @property
@@ -61,16 +64,16 @@ class TableStatus:
 
     @property
     def standing(self) -> Standing:
-        """The state, since when, and why."""
+        """The state, its beginning, and the reason."""
         return standing_of(self.survey, self.at, self.target.within_seconds, self.seen)
 
     @property
     def quarantined(self) -> int:
-        """How many of its records lie in quarantine."""
+        """The number of its records in quarantine."""
         return quarantined(self.survey)
 
     def to_dict(self) -> dict[str, Any]:
-        """For ``--json``; unknown values are null."""
+        """Returns the status for ``--json``; unknown values are null."""
         view = self.survey
         return {
             "table": str(view.table),
@@ -119,12 +122,12 @@ class Status:
 
     @property
     def held(self) -> tuple[TableStatus, ...]:
-        """The tables that people have paused, dropped or begun to reset."""
+        """The tables that people have paused or dropped, or begun to reset."""
         return tuple(each for each in self.tables if each.survey.desired.held)
 
     @property
     def overtaken(self) -> tuple[TableStatus, ...]:
-        """The tables whose unread changes the log's retention has reached, or soon will."""
+        """The tables whose unread changes the log's retention has reached or soon will reach."""
         return tuple(each for each in self.tables if each.retained and each.retained.is_near)
 
     @property
@@ -133,7 +136,7 @@ class Status:
         return tuple(each for each in self.tables if each.condition is Condition.FAILING)
 
     def to_json(self) -> str:
-        """The document that ``--json`` prints."""
+        """Returns the document that ``--json`` prints."""
         document = {
             "at": self.at.isoformat(),
             "tables": [each.to_dict() for each in self.tables],
@@ -144,17 +147,17 @@ class Status:
 
 
 def read_status(services: Services, entries: Sequence[TableEntry] | None = None) -> Status:
-    """Look at all registered tables, or at these. Parts that do not answer are named.
+    """Reads the status of all registered tables, or of these; names parts that do not answer.
 
     Raises:
-        TerminalError: if the registry cannot be read as one, or a secret is missing.
+        TerminalError: if the registry document is invalid, or a secret is missing.
     """
     others: tuple[OtherTopic, ...] = ()
     if entries is None:
         registry = services.registry.load()
         entries = replicated(services.config, registry)
         others = not_tables(services.config, registry)
-    with ThreadPoolExecutor(1) as connect:  # answers at the same time as the log and the lake
+    with ThreadPoolExecutor(1) as connect:  # asked at the same time as the log and the lake
         asked = connect.submit(services.connects.ask, entries)
         seen = survey(services, entries)
         deliveries = deliveries_of(services, seen.tables)
@@ -179,7 +182,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
 
 
 def _since(services: Services) -> dict[TableName, Seen]:
-    """Nothing if the place is away, which is told where something depends on it."""
+    """Returns the seen states; none if the place does not answer, as nothing depends on it here."""
     try:
         return services.states.load()
     except TransientError:
@@ -216,7 +219,7 @@ def _slo_dict(target: SloTarget, report: SloReport | None) -> dict[str, Any] | N
 
 
 def _connector_dict(view: ConnectorView) -> dict[str, Any] | None:
-    """None if nobody can be asked."""
+    """Returns the connectors' states; None if no Connect is configured."""
     if not view.is_configured:
         return None
     return {
@@ -234,7 +237,7 @@ def _connector_dict(view: ConnectorView) -> dict[str, Any] | None:
 
 
 def _first_word(each: TableStatus) -> str:
-    """The words of ``state`` before there were others: programs compare with them."""
+    """Returns the ``state`` in its original words, which programs compare with."""
     if each.condition is Condition.REPLICATING:
         return _CURRENT
     if each.condition is Condition.SNAPSHOTTING:
@@ -253,7 +256,7 @@ def _is_waiting(view: TableSurvey) -> bool:
 
 
 def _waiting_dict(view: TableSurvey) -> dict[str, Any] | None:
-    """What is waited for, also by a table that has waited for too long."""
+    """Returns the wait, also that of a table that has waited for too long."""
     failure = view.failure
     if failure is None or failure.hold is None or view.has_moved:
         return None
@@ -285,18 +288,18 @@ def _failure_dict(view: TableSurvey) -> dict[str, Any] | None:
 
 
 def quarantined(table: TableSurvey) -> int:
-    """How many records of a table lay in quarantine when it was last published."""
+    """Returns the number of records in quarantine as of the table's newest publish."""
     return table.published.counts.get("quarantined", 0) if table.published else 0
 
 
 def quarantine_words(table: TableName, count: int) -> str:
-    """How many lie there, and the command that shows which."""
+    """Says how many records are in quarantine, and which command lists them."""
     verb = "record is" if count == 1 else "records are"
     return f"{count:,} {verb} in quarantine: cdc-assets quarantine list --table {table}"
 
 
 def finite(value: float) -> float | None:
-    """None for NaN: a percentile of no changes."""
+    """Returns None for NaN, the percentile of no changes."""
     return None if math.isnan(value) else value
 
 

@@ -1,7 +1,7 @@
-"""`pause` and `resume`: what people want of tables is put down, and followed by whoever merges.
+"""Carries out `pause` and `resume`: writes what people want of tables; whoever merges obeys it.
 
-Neither touches the lake, Kafka or a run. A table that is paused keeps its place: its offsets are
-those of its newest publish, and it goes on from there.
+Neither touches the lake, Kafka or a run. A paused table keeps its place: its offsets are those of
+its newest publish, and it continues from there.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ UNTOLD: Final = "which tables? Nothing is chosen"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which tables a person means.
+    """The tables that a person selects.
 
     Attributes:
-        source: all of a source; None for those of every one.
-        tables: only these, as ``[source.][schema.]table``.
-        every: all of them, where neither source nor table is given.
+        source: selects the tables of this source; None selects those of every source.
+        tables: selects only these, written as ``[source.][schema.]table``.
+        every: selects all tables if neither source nor table is given.
     """
 
     source: str | None = None
@@ -38,12 +38,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of one table.
+    """The result for one table.
 
     Attributes:
-        entry: of the table.
-        changed: whether anything is, or with a dry run would be, otherwise than before.
-        words: says it.
+        entry: the table's registry entry.
+        changed: whether the command changed anything, or would have in a dry run.
+        words: the result in words.
     """
 
     entry: TableEntry
@@ -58,7 +58,7 @@ class Done:
 
 @dataclass
 class Steered:
-    """What became of all of them; ``failed`` with the reason."""
+    """The results for all tables; ``failed`` holds the reasons."""
 
     command: str
     dry_run: bool
@@ -83,12 +83,12 @@ class Steered:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a command is meant.
+    """The circumstances of a command.
 
     Attributes:
-        by: who gives it.
-        why: in that person's words.
-        dry_run: only say what would be done.
+        by: the person who gives it.
+        why: the reason, in that person's words.
+        dry_run: whether only to say what would be done.
     """
 
     by: str
@@ -97,11 +97,11 @@ class Order:
 
 
 Say = Callable[[Done], None]
-"""Told of each table as soon as it is done."""
+"""A callback that receives each table's result as soon as there is one."""
 
 
 def chosen(services: Services, choice: Choice) -> tuple[TableEntry, ...]:
-    """The tables that a person means.
+    """Returns the tables that a person selects.
 
     Raises:
         ConfigError: if nothing was chosen, or the source is not configured.
@@ -121,7 +121,7 @@ def chosen(services: Services, choice: Choice) -> tuple[TableEntry, ...]:
 
 
 def pause(services: Services, entries: Iterable[TableEntry], order: Order, say: Say) -> Steered:
-    """Nothing is merged into these tables any more; their places are kept."""
+    """Stops merging into these tables; they keep their places."""
 
     def one(entry: TableEntry) -> Done:
         desired = services.desired.of(entry.table)
@@ -140,7 +140,7 @@ def pause(services: Services, entries: Iterable[TableEntry], order: Order, say: 
 
 
 def resume(services: Services, entries: Iterable[TableEntry], order: Order, say: Say) -> Steered:
-    """What was paused, dropped or has stopped goes on, at once."""
+    """Lets paused, dropped and stopped tables continue at once."""
 
     def one(entry: TableEntry) -> Done:
         desired, table = services.desired.of(entry.table), entry.table
@@ -174,7 +174,7 @@ def each_of(
     one: Callable[[TableEntry], Done],
     say: Say,
 ) -> Steered:
-    """Do it to each table; one that fails does not keep the others from it."""
+    """Applies a command to each table; a failure does not affect the other tables."""
     steered = Steered(command, order.dry_run)
     for entry in entries:
         try:

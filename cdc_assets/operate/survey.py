@@ -1,4 +1,4 @@
-"""Where every table stands: what the lake has committed, what the log holds beyond it."""
+"""Surveys all tables: the offsets that the lake has committed, and the log beyond them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Condition(StrEnum):
-    """A table's state, in a word; see `cdc_assets.operate.states` for since when, and why."""
+    """A table's state in a word; `cdc_assets.operate.states` adds its beginning and the reason."""
 
     NEW = "NEW"
     SNAPSHOTTING = "SNAPSHOTTING"
@@ -42,7 +42,7 @@ class Condition(StrEnum):
 
 
 SNAPSHOT_REST: Final = timedelta(minutes=1)
-"""So long after rows of a snapshot were published, with nothing unread, more of them may come."""
+"""How long after a publish of snapshot rows, with nothing unread, more of them are expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class TableSurvey:
 
     ``state`` is None for a table that is not in the lake yet, ``marks`` for a topic that
     Kafka does not have (or if Kafka was not asked), ``oldest_unread`` if nothing is unread.
-    ``has_moved``: the topics that a waiting table waits for are not where they were.
-    ``desired``: what people want of it.
+    ``has_moved``: whether a topic that a waiting table waits for has moved. ``desired``: people's
+    wishes for the table.
     """
 
     entry: TableEntry
@@ -70,20 +70,21 @@ class TableSurvey:
 
     @property
     def published(self) -> Published | None:
-        """What the newest publish recorded; None before the first."""
+        """The properties of the newest publish; None before the first."""
         return self.state.published if self.state else None
 
     @property
     def committed(self) -> OffsetVector:
-        """Next-to-read offsets as the lake has them; empty for a new table."""
+        """The next offsets to read, as committed in the lake; empty for a new table."""
         published = self.published
         return published.offsets if published else OffsetVector()
 
     @property
     def position(self) -> OffsetVector:
-        """Where reading goes on: the committed offsets, or the log's begin beyond them.
+        """Where reading continues: the committed offsets, or the log's begin if that is later.
 
-        Or where another table of its name begins, once this one was dropped here and there.
+        After the table was dropped at the source and in the lake: where the records of another
+        table of its name begin.
         """
         dropped = self.entry.dropped
         start = (dropped.end if dropped else None) or OffsetVector()
@@ -92,11 +93,11 @@ class TableSurvey:
 
     @property
     def lag_changes(self) -> int | None:
-        """Offsets that the log holds beyond the committed ones; None if unknown."""
+        """The number of offsets from `position` to the log's end; None if unknown."""
         return total_length(self.position.ranges_to(self.marks.end)) if self.marks else None
 
     def lag_seconds(self, now: datetime) -> float | None:
-        """Age of the oldest unread record: 0 if all is read, None if unknown."""
+        """Returns the age of the oldest unread record: 0 if all is read, None if unknown."""
         if self.lag_changes == 0:
             return 0.0
         if self.oldest_unread is None:
@@ -105,18 +106,18 @@ class TableSurvey:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for the end of a transaction, and nothing has come."""
+        """Whether it waits for the end of a transaction, and no awaited topic has moved."""
         return self.failure is not None and self.failure.is_waiting and not self.has_moved
 
     def takes_snapshot(self, now: datetime) -> bool:
-        """Whether the rows that it was given last are a snapshot's, and more are expected."""
+        """Returns whether its last publish had snapshot rows, and more of them are expected."""
         published = self.published
         if published is None or not published.counts.get("r"):
             return False
         return bool(self.lag_changes) or now - published.published_at < SNAPSHOT_REST
 
     def condition(self, now: datetime, within_seconds: float) -> Condition:
-        """What people want comes first, then what holds it up, then how far it is."""
+        """Returns the state: by people's wishes first, then by failures, then by progress."""
         if self.desired.dropped is not None:
             return Condition.DROPPED
         if self.desired.reset is not None or self.desired.paused is not None:
@@ -145,14 +146,14 @@ class TableSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All tables at one moment, and which parts did not answer."""
+    """All tables at one moment, and the parts that did not answer."""
 
     at: datetime
     tables: tuple[TableSurvey, ...]
     problems: tuple[CdcError, ...] = ()
 
     def complete(self) -> Survey:
-        """Itself.
+        """Returns the survey itself if it is complete.
 
         Raises:
             CdcError: the first problem, if there is any.
@@ -163,15 +164,15 @@ class Survey:
 
 
 def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = True) -> Survey:
-    """Look at Kafka (a few calls for all tables), the catalog, the failures and the wishes.
+    """Reads Kafka (a few calls for all tables), the catalog, the failures and the wishes.
 
-    A part that does not answer makes the fields that need it None and is named in
-    ``problems``: this function itself does not raise for it.
+    If a part does not answer, the fields that need it are None, and ``problems`` names it: this
+    function itself does not raise for it.
 
     Args:
-        services: what to ask.
-        entries: the tables to look at.
-        ages: whether to find the timestamps of the oldest unread records too.
+        services: the services to ask.
+        entries: the tables to survey.
+        ages: whether to find the timestamps of the oldest unread records, too.
     """
     problems: list[CdcError] = []
     failures = _tried(services.failures.load, {}, problems)

@@ -1,4 +1,4 @@
-"""Posting a message to the configured webhook, in the form that its receiver reads."""
+"""Posts a message to the configured webhook, in its receiver's form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc_assets.errors import UnreachableError
 TIMEOUT_SECONDS: Final = 10
 ATTEMPTS: Final = 3
 _SECTION_CHARACTERS: Final = 2_900
-"""Of Slack's 3,000."""
+"""Slack allows 3,000."""
 _WORDS_CHARACTERS: Final = 400
 
 _TITLES: Final = {
@@ -26,7 +26,7 @@ _TITLES: Final = {
 
 
 def document_of(message: Message) -> dict[str, Any]:
-    """The form ``json``: ``id`` is the same from an alert's begin to its end."""
+    """Returns a message's ``json`` form; ``id`` is the same from an alert's start to its end."""
     return {
         "text": text_of(message),
         "id": message.id,
@@ -41,7 +41,7 @@ def document_of(message: Message) -> dict[str, Any]:
 
 
 def text_of(message: Message) -> str:
-    """For people, on several lines."""
+    """Formats a message for people, on several lines."""
     title = _TITLES[message.kind.value]
     if message.change is Change.RESOLVED:
         return f"cdc_assets: resolved: {message.source}: no more {title} ({_names(message.over)})"
@@ -55,7 +55,7 @@ def text_of(message: Message) -> str:
 
 
 def formed(document: dict[str, Any], config: AlertsConfig) -> dict[str, Any]:
-    """A document in the configured form; each has its ``text``."""
+    """Converts a document into the configured form; each form has its ``text``."""
     if config.form == "json":
         return document
     text = _escaped(document["text"])
@@ -66,10 +66,10 @@ def formed(document: dict[str, Any], config: AlertsConfig) -> dict[str, Any]:
 
 
 def post(url: str, message: dict[str, Any], attempts: int = ATTEMPTS) -> None:
-    """Send it. The URL may hold a secret, so errors do not repeat it.
+    """Posts a message. The URL may contain a secret, so errors do not repeat it.
 
     Raises:
-        UnreachableError: if it was not accepted after all attempts.
+        UnreachableError: if the message was not accepted after all attempts.
     """
     again = Retrying(
         retry=retry_if_exception_type(UnreachableError),
@@ -102,5 +102,5 @@ def _short(words: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Slack asks for, only these: https://docs.slack.dev/messaging/formatting-message-text ."""
+    """Escapes as Slack requires: https://docs.slack.dev/messaging/formatting-message-text ."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

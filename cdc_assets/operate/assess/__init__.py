@@ -1,1 +1,1 @@
-"""Whether tables can be replicated exactly: facts of each part, judged by rules without I/O."""
+"""Assesses whether tables can be replicated exactly: rules without I/O judge each part's facts."""

@@ -1,4 +1,4 @@
-"""What a database's server says: rules for PostgreSQL's slots and publications, and for binlogs."""
+"""Judges a database's server by rules: PostgreSQL's slots and publications, and binlogs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _HELD_SHARE: Final = 0.5
 _HELD_BYTES: Final = 10 * _GIB
 _KEPT_SECONDS: Final = 24 * 3600
 CLOCKS_SECONDS: Final = 5.0
-"""By less than this clocks may differ."""
+"""The least difference of clocks that counts as a finding."""
 
 
 def judge_postgres(
     at: Place, server: Server, connectors: Sequence[Connector], publication: str | None
 ) -> Iterator[Finding]:
-    """All findings of a server.
+    """Yields all findings on a PostgreSQL server.
 
     Args:
         at: the source.
-        server: as it was read.
-        connectors: of the source; none if they are not known.
-        publication: that the configuration names.
+        server: the server's facts.
+        connectors: the source's connectors; empty if unknown.
+        publication: the publication that the configuration names.
     """
     if server.wal_level != "logical":
         yield no(
@@ -114,7 +114,7 @@ def _publications(at: Place, server: Server, wanted: Sequence[str]) -> Iterator[
 
 
 def judge_binlog(at: Place, server: BinlogServer) -> Iterator[Finding]:
-    """All findings of a server of MySQL or MariaDB, but for the form of its rows."""
+    """Yields all findings on a MySQL or MariaDB server, except those on the form of its rows."""
     if not server.has_binlog:
         yield yes_but(
             "binlog_off", at, "the server of database: has no binlog (log_bin)",
@@ -150,10 +150,11 @@ def judge_binlog(at: Place, server: BinlogServer) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A part's clock at a moment.
+    """A part's clock at one moment.
 
     Attributes:
-        by: how many seconds it is ahead of this process's.
+        part: the part's name.
+        by: the seconds by which it is ahead of this process's clock; negative if behind.
     """
 
     part: str
@@ -161,14 +162,14 @@ class Clock:
 
     @classmethod
     def of(cls, part: str, said: datetime, before: datetime, after: datetime) -> Clock:
-        """By what it said between two moments; within these it counts as right."""
+        """Computes the difference from a reading taken between two moments; 0 if between them."""
         ahead = max(0.0, (said - after).total_seconds())
         behind = max(0.0, (before - said).total_seconds())
         return cls(part, ahead - behind)
 
 
 def judge_clocks(at: Place, clocks: Sequence[Clock]) -> Iterator[Finding]:
-    """All clocks that differ."""
+    """Yields a finding for each clock that differs."""
     for clock in clocks:
         if abs(clock.by) >= CLOCKS_SECONDS:
             way = "ahead of" if clock.by > 0 else "behind"

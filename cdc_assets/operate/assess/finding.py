@@ -1,4 +1,4 @@
-"""What an assessment finds: where, how bad, what the problem is, what comes of it, what to do."""
+"""Represents an assessment's findings: place, verdict, problem, impact and remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc_assets.changes.names import TableName
 
 
 class Verdict(StrEnum):
-    """Whether it can be replicated exactly, best first."""
+    """A verdict on exact replication, best first."""
 
     YES = "YES"
     PARTIAL = "PARTIAL"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def worst(cls, verdicts: Iterable[Verdict]) -> Verdict:
-        """The worst of some; YES of none."""
+        """Returns the worst verdict; YES if there are none."""
         order = list(cls)
         return max(verdicts, key=order.index, default=cls.YES)
 
@@ -46,17 +46,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that keeps something from being replicated exactly.
+    """One obstacle to exact replication.
 
     Attributes:
-        name: of the kind of finding, as configurations accept it.
-        at: where.
+        name: the name of the kind of finding, by which a configuration accepts it.
+        at: the place.
         verdict: PARTIAL or NO.
-        problem: what is so.
-        impact: what comes of it.
-        remedy: what to do.
-        stops: rows would be wrong, or missing, unnoticed: a table's first batch is refused. Only
-            of findings that say NO.
+        problem: the fact that was found.
+        impact: its consequences.
+        remedy: the action to take.
+        stops: whether rows would be wrong, or missing, unnoticed, so that a table's first batch is
+            refused. Only for findings with the verdict NO.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Finding:
         return f"{self.verdict} {self.at}: {self.problem}: {self.impact} → {self.remedy}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the finding for JSON."""
         table = self.at.table
         return {
             "name": self.name,
@@ -89,14 +89,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """All that was found of some sources and tables.
+    """All findings on some sources and tables.
 
     Attributes:
-        at: when it was looked.
-        sources: that were looked at.
-        tables: likewise.
-        findings: sorted: by place.
-        notes: what was not looked at, or in part only.
+        at: the time of the assessment.
+        sources: the assessed sources.
+        tables: the assessed tables.
+        findings: the findings, sorted by place.
+        notes: the parts that were not assessed, or not completely.
     """
 
     at: datetime
@@ -106,15 +106,15 @@ class Assessment:
     notes: tuple[str, ...] = ()
 
     def of_source(self, source: str) -> tuple[Finding, ...]:
-        """The findings of a source as a whole."""
+        """Returns the findings on a source as a whole."""
         return tuple(f for f in self.findings if f.at.table is None and f.at.source == source)
 
     def of_table(self, table: TableName) -> tuple[Finding, ...]:
-        """The findings of a table and its columns; not those of its source."""
+        """Returns the findings on a table and its columns, without those on its source."""
         return tuple(f for f in self.findings if f.at.table == table)
 
     def lines(self) -> Iterator[tuple[Place, Verdict]]:
-        """Each source and table with its verdict; columns only where something was found."""
+        """Yields each source and table with its verdict; columns only if they have findings."""
         for source in self.sources:
             yield Place(source), worst(self.of_source(source))
             for table in (each for each in self.tables if each.source == source):
@@ -130,7 +130,7 @@ class Assessment:
         return tuple(at for at, verdict in self.lines() if verdict is Verdict.NO and not at.column)
 
     def to_json(self) -> str:
-        """One document."""
+        """Returns the assessment as one document."""
         places = [
             {
                 "scope": at.scope,
@@ -151,12 +151,12 @@ class Assessment:
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
-    """Of all findings together."""
+    """Returns the verdict on all findings together."""
     return Verdict.worst(each.verdict for each in findings)
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By place, worst first; each once."""
+    """Sorts findings by place, worst first, and removes duplicates."""
     rank = list(Verdict)
     return tuple(
         sorted(
@@ -168,17 +168,17 @@ def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def accepted(findings: Iterable[Finding], names: Sequence[str]) -> tuple[Finding, ...]:
-    """Without those that the configuration accepts."""
+    """Returns the findings without those that the configuration accepts."""
     return tuple(each for each in findings if each.name not in names)
 
 
 def yes_but(name: str, at: Place, problem: str, impact: str, remedy: str) -> Finding:
-    """A finding that says PARTIAL."""
+    """Returns a finding with the verdict PARTIAL."""
     return Finding(name, at, Verdict.PARTIAL, problem, impact, remedy)
 
 
 def no(
     name: str, at: Place, problem: str, impact: str, remedy: str, *, stops: bool = False
 ) -> Finding:
-    """A finding that says NO."""
+    """Returns a finding with the verdict NO."""
     return Finding(name, at, Verdict.NO, problem, impact, remedy, stops)

@@ -1,7 +1,7 @@
-"""Before a table's first batch: whether its rows would be wrong, or missing, unnoticed.
+"""Refuses a table's first batch if its rows would be wrong, or missing, unnoticed.
 
-Only the database, Kafka and Kafka Connect are asked, and a part that does not answer stops nothing
-here: a table that can be merged without it is. What planning itself refuses is left to it.
+Asks only the database, Kafka and Kafka Connect. A part that does not answer is no reason to refuse:
+a table that can be merged without it is merged. Cases that planning itself refuses are left to it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ BY_PLANNING: Final = frozenset({
     "binlog_rows", "by_partition", "history_without_key", "log_begins_late", "refused_column",
     "refused_table", "row_filter",
 })  # fmt: skip
-"""Findings that the planning of a batch refuses in words of its own."""
+"""Findings that a batch's planning refuses with messages of its own."""
 
 
 def require_assessed(services: Services, entry: TableEntry) -> None:
-    """Refuse the first batch of a table whose rows would be wrong unnoticed.
+    """Refuses the first batch of a table whose rows would be wrong unnoticed.
 
     Raises:
-        TerminalError: with what was found, and what to do.
+        TerminalError: with the findings and their remedies.
     """
     source = entry.table.source
     found = accepted(_findings(services, entry), services.config.source(source).assess.accept)
@@ -75,7 +75,7 @@ def _findings(services: Services, entry: TableEntry) -> Iterator[Finding]:
 
 
 def _unless_away(ask: Callable[[], T]) -> T | None:
-    """The answer; None from a part that does not give one, which is no reason to stop here."""
+    """Returns a part's answer; None if it does not answer, which is no reason to refuse."""
     try:
         return ask()
     except CdcError:

@@ -1,4 +1,4 @@
-"""Asks each part once, for all tables, and hands what it says to the rules."""
+"""Asks each part once for all tables, and passes the facts to the rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BIT_OF_SECOND: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What Kafka says of all topics."""
+    """Kafka's facts about all topics."""
 
     marks: Mapping[str, Watermarks]
     settings: Mapping[str, TopicSettings | None]
@@ -48,19 +48,19 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Connectors:
-    """What Kafka Connect says of a source's connectors; ``at`` is where it was asked."""
+    """Kafka Connect's facts about a source's connectors; ``at`` is Connect's address."""
 
     at: str = ""
     found: tuple[Connector, ...] = ()
     clock: Clock | None = None
 
     def of_topic(self, topic: str, named: str | None) -> Connector | None:
-        """The connector that writes a topic."""
+        """Returns the connector that writes a topic."""
         return next((c for c in self.found if c.name == named or c.writes(topic)), None)
 
 
 def read_log(services: Services, topics: Sequence[str], *, with_records: bool) -> Log:
-    """Read bounds, settings and first records of topics.
+    """Reads bounds, settings and first records of topics.
 
     Raises:
         CdcError: if Kafka does not answer.
@@ -72,13 +72,13 @@ def read_log(services: Services, topics: Sequence[str], *, with_records: bool) -
 
 @dataclass
 class Gathered:
-    """What is known of one source. Each part is asked when it is first needed, and once.
+    """The facts about one source. Each part is asked once, when it is first needed.
 
     Attributes:
-        services: to ask.
-        name: of the source.
-        entries: its tables that are looked at.
-        answers: of Kafka Connects that were asked before, by URL.
+        services: the services to ask.
+        name: the source's name.
+        entries: its tables to assess.
+        answers: the answers of Kafka Connects that were asked before, by URL.
     """
 
     services: Services
@@ -88,17 +88,17 @@ class Gathered:
 
     @cached_property
     def source(self) -> SourceConfig:
-        """Its configuration."""
+        """The source's configuration."""
         return self.services.config.source(self.name)
 
     @property
     def connect(self) -> ConnectConfig | None:
-        """Where its connector can be asked about; None if nobody says."""
+        """The Kafka Connect to ask about its connector; None if none is configured."""
         return connect_of(self.services.config, self.name)
 
     @cached_property
     def connectors(self) -> Connectors | None:
-        """Those that write its topics; None if nobody can be asked.
+        """The connectors that write its topics; None if no Connect can be asked.
 
         Raises:
             UnreachableError: if Kafka Connect does not answer.
@@ -132,7 +132,7 @@ class Gathered:
         return not self.entries and bool(connector.prefix) and self.source.topics.matches(guess)
 
     def connector(self, entry: TableEntry) -> Connector | None:
-        """Of one table, if it is known; a Connect that is away counts as unknown."""
+        """Returns one table's connector, if known; a Connect that does not answer gives None."""
         try:
             found, connect = self.connectors, self.connect
         except UnreachableError:
@@ -143,7 +143,7 @@ class Gathered:
 
     @cached_property
     def tables(self) -> Mapping[TableName, SourceTable] | None:
-        """As its database has them; None without ``database:``.
+        """The tables as their database has them; None without ``database:``.
 
         Raises:
             CdcError: if the database does not answer, or refuses.
@@ -153,7 +153,7 @@ class Gathered:
         return catalog_of(self.source.database).read([each.at_source for each in self.entries])
 
     def server(self, database: DatabaseConfig) -> tuple[Server | BinlogServer, Clock | None]:
-        """What the database's server says.
+        """Returns the facts of the database's server, and its clock.
 
         Raises:
             CdcError: if it does not answer, or refuses.
@@ -176,10 +176,10 @@ class Gathered:
             return ()
 
     def odd(self, database: DatabaseConfig, rows: int) -> Mapping[TableName, Odd]:
-        """Values of PostgreSQL's tables that cannot arrive as they are.
+        """Returns values of PostgreSQL's tables that cannot arrive unchanged.
 
         Raises:
-            CdcError: if it does not answer, or refuses.
+            CdcError: if the database does not answer, or refuses.
         """
         tables = self.tables or {}
         if database.kind != "postgres":
@@ -195,7 +195,7 @@ class Gathered:
         return odd_values(database.dsn.reveal(), wanted, rows)
 
     def publication(self, entry: TableEntry) -> tuple[str | None, bool]:
-        """The publication that a table's changes come through, and whether there has to be one."""
+        """Returns the publication of a table's changes, and whether there has to be one."""
         database, connector = self.source.database, self.connector(entry)
         named = database.publication if database else None
         if connector is None or connector.kind != "postgres":
@@ -205,7 +205,7 @@ class Gathered:
         return named or connector.get("publication.name", "dbz_publication"), True
 
     def table(self, entry: TableEntry, odd: Odd | None, server: object) -> Table:
-        """One table, for the rules.
+        """Returns one table's facts for the rules.
 
         Raises:
             CdcError: if the database does not answer, or refuses.
@@ -229,7 +229,7 @@ class Gathered:
         )  # fmt: skip
 
     def topic(self, entry: TableEntry, log: Log, state: TableState | None) -> Topic:
-        """A table's topic, for the rules."""
+        """Returns the facts about a table's topic for the rules."""
         from cdc_assets.merge.intake.planning import begin_of
 
         records = log.firsts.get(entry.topic, ())
@@ -281,5 +281,5 @@ def _http_clock(date: str, before: Any, after: Any) -> Clock | None:
 
 
 def dated(clocks: Sequence[Clock | None]) -> Iterator[Clock]:
-    """Those that are known."""
+    """Yields the known clocks."""
     yield from (each for each in clocks if each is not None)

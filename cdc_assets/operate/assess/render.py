@@ -1,4 +1,4 @@
-"""An assessment for people."""
+"""Prints an assessment for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PIPE_WIDTH: Final = 200
 
 
 def render(found: Assessment, console: Console | None = None) -> None:
-    """Print a line per source, table and column, with what was found; then what was not judged."""
+    """Prints a line per source, table and column, with the findings; then what was not judged."""
     out = console or (Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH))
     if not found.sources:
         out.print("No source is configured.")

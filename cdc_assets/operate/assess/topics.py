@@ -1,4 +1,4 @@
-"""What a table's topic says: rules."""
+"""Judges a table's topic by rules."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _KEPT: Final = "a record that leaves the log before it is merged stops the table
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A table's topic, and what the table needs of it.
+    """A table's topic, and the table's requirements of it.
 
     Attributes:
-        marks: None if the topic is not there.
-        settings: None if they may not be read.
-        keys: whether the first records of its partitions have keys; empty without records.
-        expects_keys: its format writes them, and the table has a primary key.
-        is_new: the lake does not have the table.
-        accepts_lost_start: ``lost_start: accept``.
-        begin: where the table begins, if not with the log's beginning.
+        marks: the log's bounds; None if the topic does not exist.
+        settings: the topic's settings; None if reading them is not allowed.
+        keys: whether the first record of each non-empty partition has a key.
+        expects_keys: whether its format writes keys, and the table has a primary key.
+        is_new: whether the lake does not have the table yet.
+        accepts_lost_start: whether ``lost_start: accept`` is configured.
+        begin: where the table begins, if not at the log's beginning.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Topic:
 
 
 def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
-    """All findings of a topic."""
+    """Yields all findings of a topic."""
     if topic.marks is None:
         yield no(
             "topic_missing", at, f"topic {topic.name} does not exist",
