@@ -1,1 +1,1 @@
-"""Wire formats: one module each, raw record to change."""
+"""Decodes wire formats: one module each, raw record to change."""

@@ -1,7 +1,8 @@
-"""Tells the records of a topic apart by the tables that they are of, before any is decoded.
+"""Separates the records of a topic by table, before any is decoded.
 
-By the format's own `Format.envelope`, which is asked in the name of a table that does not exist:
-whatever that one calls another table's is told, as each of the topic's tables would tell it.
+The format's own `Format.envelope` is asked on behalf of a table that does not exist: each record
+that it attributes to another table is attributed to it here as well, as each of the topic's tables
+would.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from cdc_assets.formats.spec import ReadSpec
 from cdc_assets.schema.types import TableSchema
 
 OF_TABLE: Final = "of_table"
-"""``schema.table`` that a record is of; NULL if it is not told, or the record changes no rows."""
+"""``schema.table`` of a record; NULL if it is unknown, or the record changes no rows."""
 OF_ROWS: Final = "of_rows"
-"""How many changes a decoded batch of another table counts a record as."""
+"""Number of changes as which a decoded batch of another table counts a record."""
 
 _NOBODY: Final = TableSchema(())
 
 
 def opened(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
-    """The messages of records, without the bytes of those that are too large.
+    """Returns the messages of records, without the bytes of those that are too large.
 
     Args:
-        raw: the records; of a format that `tells_tables` they may have been opened before.
-        fmt: of the records.
-        layout: of them.
+        raw: the records; for a format that `tells_tables` they may already be opened.
+        fmt: their format.
+        layout: their layout.
     """
     if fmt.tells_tables and OVERSIZE in raw.columns:
         return raw
@@ -41,10 +42,10 @@ def opened(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
 
 
 def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
-    """What `opened` gives, of a format that `tells_tables`, with `OF_TABLE` and `OF_ROWS`.
+    """Adds `OF_TABLE` and `OF_ROWS` to the result of `opened`, for a format that `tells_tables`.
 
-    What is not told of one table for certain is told of none: broken and too large records, marks,
-    statements that are no changes of rows.
+    Records that cannot be attributed to one table for certain are attributed to none: broken and
+    too large records, marks, and statements that do not change rows.
     """
     spec = ReadSpec(_NOBODY, layout, _NOBODY, TableName("", "", ""))
     found = messages.select("*", fmt.document(spec).alias("document"))
@@ -60,5 +61,5 @@ def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
 
 
 def _lines(rows: str) -> Expression:
-    """A message without rows counts once."""
+    """Returns the number of rows; a message without rows counts once."""
     return F.greatest(F.coalesce(F.size(rows), F.lit(1)), F.lit(1))

@@ -1,15 +1,15 @@
-"""From raw records to changes, for every format: one pass, one parsing of each record.
+"""Decodes raw records into changes, for every format, in one pass that parses each record once.
 
-A decoded batch has one row for each change, or record that is none, and these columns:
+A decoded batch has one row for each change, and for each record that is none. Its columns:
 
 ====================  ==============================================================
 ``op``                ``c`` ``u`` ``d`` ``r`` ``t``; ``tombstone`` for a record without a value;
                       ``control`` for one that is passed over, ``other`` for another table's
-``n0`` … ``nk``       the numbers of the position, see `cdc_assets.changes.position`; its scheme
-                      says how many
-``partition offset``  where the record lies in Kafka
-``ts``                the source's commit time; NULL for snapshot rows, whose changes are older
-``key``               struct of the key columns; of a record without a value only if asked for
+``n0`` … ``nk``       the numbers of the position, as many as its scheme has, see
+                      `cdc_assets.changes.position`
+``partition offset``  the record's coordinates in Kafka
+``ts``                the source's commit time; NULL for snapshot rows, whose commits are older
+``key``               struct of the key columns; for a record without a value only if asked for
 ``old_key``           the same before the change, where an update may have changed it; NULL
                       elsewhere: connectors send a delete and a create when their key changes
 ``row``               struct of all columns, decoded; NULL for deletes
@@ -17,16 +17,16 @@ A decoded batch has one row for each change, or record that is none, and these c
 ``in_doubt``          a create, or an update that changed the key, with such a placeholder: its
                       value is that of another row, or it is data
 ``old_row``           the row before the change, for tables without a key; NULL elsewhere
-``ordinal``           the change's place in its transaction, likewise
+``ordinal``           the change's place in its transaction, for tables without a key
 ``pair``              the same hash for a delete and for the record without a value right after it
-``reject``            why the record cannot be merged, without its values; NULL if it can
-``other_table``       what it is a change of, if that is another table; ``op`` is ``other`` then
-``is_unwritten``      whether the record is of a schema that is not known yet
+``reject``            the reason why the record cannot be merged, without its values; NULL if it can
+``other_table``       the table of a change of another table, whose ``op`` is ``other``
+``is_unwritten``      whether the record has a schema that is not known yet
 ``unknown``           fields of the row that the schema does not have; NULL if none was found
-``told_ms``           the source's time of the commit, or of the reading of a snapshot's row
+``told_ms``           the source's time of the commit, or of reading a snapshot's row
 ``may_witness``       whether the record comes in the order of commits, ``floats`` whether it is
                       of a connector's first transaction: see `cdc_assets.changes.restarts`
-``absent``            columns that should be in the row image and are not; NULL if none was found
+``absent``            expected columns that the row image lacks; NULL if none was found
 ``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
                       commit: see `cdc_assets.changes.position`
 ====================  ==============================================================
@@ -68,18 +68,18 @@ from cdc_assets.schema.types import Column, ColumnType, Wire
 _NO_SCHEMA: Final = "its schema is not that of a change event"
 _UNWRITTEN: Final = "its schema is not known yet"
 _MOST_COLUMNS: Final = 120
-"""Of all schemas that one plan reads. Three schemas of forty columns each were too many for code
-that Java compiles."""
+"""Limit of the columns of all schemas that one plan reads. Three schemas of forty columns each were
+too many for code that Java compiles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the records of a batch are read.
+    """The format and schemas by which the records of a batch are read.
 
     Attributes:
         format: of the records.
-        specs: one for each set of schemas that are read as one; the last is that of records
-            without a schema.
+        specs: one for each set of schemas that are read as one; the last is for records without a
+            schema.
         unreadable: numbers of schemas that are not those of change events.
     """
 
@@ -89,10 +89,10 @@ class Reading:
 
 
 def decode(raw: DataFrame, reading: Reading) -> DataFrame:
-    """Changes from Kafka records (``key value partition offset`` as Spark's source gives them).
+    """Decodes changes from Kafka records, ``key value partition offset`` as from Spark's source.
 
-    Nothing is dropped: records that cannot be merged stay, with a reason in ``reject``. Those that
-    are too large are not parsed: their ``op`` is NULL.
+    Nothing is dropped: records that cannot be merged stay, with a reason in ``reject``. Records
+    that are too large are not parsed: their ``op`` is NULL.
     """
     fmt, specs = reading.format, reading.specs
     layout, table = specs[-1].layout, specs[-1].table
@@ -108,15 +108,15 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
 
 
 def _is_small(specs: Sequence[ReadSpec]) -> bool:
-    """Whether one plan can read records of all these schemas: the code for a row has its limits.
+    """Returns whether one plan can read all these schemas: Java limits the code for a row.
 
-    A plan for each reads the log once for each.
+    Separate plans read the log once each.
     """
     return sum(len(spec.schema.columns) for spec in specs if spec.has_rows) <= _MOST_COLUMNS
 
 
 def _united(frames: Sequence[DataFrame]) -> DataFrame:
-    """By halves: a union has two sides, and a chain of them would be as deep as it is long."""
+    """Unites by halves: a union has two sides, and a chain would be as deep as it is long."""
     if len(frames) == 1:
         return frames[0]
     half = len(frames) // 2
@@ -124,7 +124,7 @@ def _united(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> DataFrame:
-    """Records that have one of these schemas, in one plan."""
+    """Decodes records that have one of these schemas, in one plan."""
     fmt, has_writer = reading.format, "writer" in told.columns
     which = _which(specs)
     parsed = told.select("*", *_documents(fmt, specs, which))
@@ -149,7 +149,7 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
 
 
 def _lines(parsed: DataFrame, fmt: Format, spec: ReadSpec) -> DataFrame:
-    """A row for each row of a message, step by step: nothing of a message is read once for each."""
+    """Gives each row of a message its own row, in steps that read the message only once."""
     found = fmt.rows(F.col("document"), spec)
     told = parsed.select("*", found.head.alias("head"), found.rows.alias("rows"))
     each = told.select("*", F.posexplode_outer("rows").alias("place", "row"))
@@ -160,14 +160,14 @@ def _lines(parsed: DataFrame, fmt: Format, spec: ReadSpec) -> DataFrame:
 def _in_columns(
     parsed: DataFrame, envelopes: Sequence[Envelope]
 ) -> tuple[DataFrame, list[Envelope]]:
-    """With what nearly all parts of a change look at in columns of its own, found once for each.
+    """Puts expressions that nearly all parts of a change use into columns, computed once each.
 
-    Of several schemas each part is a choice, and Spark looks into none for what they have in
-    common. Of one it does, and finds that faster by itself.
+    With several schemas each part is a choice, and Spark finds no common subexpressions in choices.
+    With one schema it does, and is faster by itself.
 
-    What records tell of their source is deep where it is made of text, and would make deep
-    whatever it is written into, see `cdc_assets.formats.flat`. So would the names of other tables.
-    Where it is put together of many fields, the plan is fifteen times as large without this.
+    Expressions for the source are deep where they parse text, and would deepen everything that uses
+    them, see `cdc_assets.formats.flat`; so would the names of other tables. Where the source is
+    assembled from many fields, the plan is fifteen times as large without this.
     """
     found: dict[str, Expression] = {}
     kept: list[Envelope] = []
@@ -191,14 +191,14 @@ def _documents(
 
 
 def _with_all(specs: Sequence[ReadSpec]) -> ReadSpec:
-    """The last with the columns of all: one document for records of any schema."""
+    """Returns the last spec with the columns of all: one document for records of any schema."""
     last = specs[-1]
     columns = {each.name: each for spec in specs for each in spec.schema.columns}
     return replace(last, schema=replace(last.schema, columns=(*columns.values(),)))
 
 
 def _mine(named: Mapping[str, Expression]) -> dict[str, Expression]:
-    """Of changes of other tables, nothing but the name of the table."""
+    """Keeps only the name of the table of changes of other tables."""
     other = named["other_table"]
     mine = {name: F.when(other.isNull(), each) for name, each in named.items()}
     kept = {name: named[name] for name in ("partition", "offset", "other_table")}
@@ -206,7 +206,7 @@ def _mine(named: Mapping[str, Expression]) -> dict[str, Expression]:
 
 
 def _which(specs: Sequence[ReadSpec]) -> list[Expression | None]:
-    """Of each of them, which records it is for; the last is for all others."""
+    """Returns for each spec the condition of its records; None, for all others, for the last."""
     *first, _ = specs
     return [*(F.col("writer").isin(*spec.writers) for spec in first), None]
 
@@ -216,7 +216,7 @@ def _if(condition: Expression | None, value: Expression) -> Expression:
 
 
 def _case(which: Sequence[Expression | None], values: Sequence[Expression]) -> Expression:
-    """The value of the first that it is for. No branch is nested in another."""
+    """Returns the value of the first condition that holds. No branch is nested in another."""
     *some, last = values
     if not some:
         return last
@@ -232,7 +232,7 @@ def _given(condition: Expression | None) -> Expression:
 
 
 def _of_writers(named: Mapping[str, Expression], reading: Reading) -> dict[str, Expression]:
-    """Records of schemas that are not those of change events, or not known: rejected."""
+    """Rejects records whose schemas are not those of change events, or not known."""
     number = F.col("writer")
     known = [each for spec in reading.specs for each in spec.writers]
     is_odd = number.isin(*reading.unreadable) if reading.unreadable else F.lit(False)
@@ -269,7 +269,7 @@ def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expres
 
 
 def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
-    """With what several of a change's parts tell together."""
+    """Adds the results that depend on several parts of a change."""
     any_unset = any_of(F.col("unset").getField(name) for name in spec.unset_able)
     judged = named.withColumns(
         {
@@ -289,7 +289,7 @@ _LATE_READ: Final = (
 
 
 def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
-    """Rejections of changes without a complete key, or without a position."""
+    """Yields rejections of changes without a complete key, or without a position."""
     op = F.col("op")
     if spec.target.key:
         missing = any_null(F.col("key"), spec.target.key)
@@ -309,13 +309,13 @@ def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
 
 
 def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
-    """The numbers of the position, and what floors, restarts and late reads are found by."""
+    """Returns the numbers of the position, and the inputs for floors, restarts and late reads."""
     order, state, offset = spec.order, spec.state, F.col("offset")
     line = F.col("first") + F.col("line") if fmt.has_packets else F.col("line")
     place = F.shiftleft(offset, LINE_BITS) + line if fmt.has_many_rows else offset
     placed = Placed(envelope.source, envelope.is_read, F.col("partition"), offset, place)
     read, floating = order.floor_columns(placed, state)
-    # Truncates have no key: sent again, they may lie in another partition.
+    # Truncates have no key: sent again, they may be in another partition.
     has_key = envelope.op != "t"
     late = order.is_late_read(placed) if spec.counts_rows else F.lit(False)
     return {
@@ -338,7 +338,7 @@ def _old_row(envelope: Envelope, spec: ReadSpec) -> Expression:
 
 
 def _pair(op: Expression) -> Expression:
-    """Debezium sends a record without a value right after each delete, with the same key."""
+    """Returns the hash that a delete shares with the tombstone that Debezium sends next."""
     after_delete = F.xxhash64(F.col("key"), F.col("partition"), F.col("offset") + 1)
     tombstone = F.xxhash64(F.col("key"), F.col("partition"), F.col("offset"))
     known = F.col("key").isNotNull()
@@ -346,7 +346,7 @@ def _pair(op: Expression) -> Expression:
 
 
 def _row(envelope: Envelope, spec: ReadSpec) -> Expression:
-    """All columns; without a key, those that ``after`` leaves out are taken from ``before``."""
+    """Returns all columns; without a key, those left out of ``after`` come from ``before``."""
     after, before = envelope.after, envelope.before
 
     def value(target: Column, ways: Sequence[Column]) -> Expression:
@@ -362,7 +362,7 @@ def _row(envelope: Envelope, spec: ReadSpec) -> Expression:
 
 
 def _may_be_held_before(column: Column, spec: ReadSpec) -> bool:
-    """Whether ``before`` has the value of a column that an update leaves out."""
+    """Returns whether ``before`` has the value of a column that an update leaves out."""
     if spec.counts_rows:
         return True
     split = spec.layout.split_keys and column.wire is Wire.STRING
@@ -370,7 +370,7 @@ def _may_be_held_before(column: Column, spec: ReadSpec) -> bool:
 
 
 def _value(image: Image, target: Column, ways: Sequence[Column]) -> Expression:
-    """Of the one that is there, of the ways that a column may come in."""
+    """Returns the value that is present, of the columns as which a column may arrive."""
     found = [stored(decoded(image.value(each), each), each, target) for each in ways]
     if len(found) == 1:
         return found[0]
@@ -378,7 +378,7 @@ def _value(image: Image, target: Column, ways: Sequence[Column]) -> Expression:
 
 
 def _unset(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
-    """Only an update can leave a column out, and a create that is one of a changed key.
+    """Returns which columns are left out: only an update leaves out, or a create of a changed key.
 
     In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`).
     """
@@ -427,7 +427,7 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
 
 
 def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:
-    """Of a change: a row of a snapshot has no commit time."""
+    """Returns whether a change's commit time is out of range; a row of a snapshot has none."""
     source = envelope.source
     given = source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
     micros = spec.order.told_micros(source)
@@ -438,7 +438,7 @@ def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:
 def _unfit(
     image: Image, column: Column, envelope: Envelope, target: Column | None
 ) -> Iterator[tuple[Expression, ColumnType]]:
-    """Whether its value is none of its own type, or none of the lake's."""
+    """Yields whether a value does not fit the column's own type, or does not fit the lake's."""
     value = image.value(column)
     held = envelope.left_out(column) if image is envelope.after else None
     bad = unfit(value, column)

@@ -1,7 +1,7 @@
-"""Reads statements that change tables: by sqlglot, in the dialect of their database.
+"""Parses statements that change tables: with sqlglot, in the dialect of their database.
 
-What sqlglot has no tree for is said to be unread, so that nobody takes the tables that it names
-for unchanged. https://sqlglot.com/sqlglot.html
+Statements that sqlglot cannot parse are reported as unread, so that the tables that they name are
+not taken for unchanged. https://sqlglot.com/sqlglot.html
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMES: Final = re.compile(r'`([^`]+)`|"([^"]+)"|\[([^\]]+)\]|([\w$#]+)')
 _COMMENTS: Final = re.compile(r"(?s)^(?:\s*/\*.*?\*/)+")
 _STRINGS: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 _ALTER: Final = re.compile(r"(?i)^(\s*alter)\s+(?:online\s+|ignore\s+)+(?=table\b)")
-"""MariaDB's; sqlglot does not know the two words, which change nothing about the columns."""
+"""MariaDB's words that sqlglot does not know, and which change nothing about the columns."""
 
 _RENAME_AS: Final = re.compile(r"(?i)^(\s*alter\s+table\s[^,;']*\srename)\s+(?:as|=)\s")
 
@@ -37,7 +37,7 @@ _NAME: Final = r'(?:`[^`]+`|"[^"]+"|\[[^\]]+\]|[\w$#]+)'
 _TEMPORARY: Final = re.compile(
     r"(?i)^\s*(?:create|drop)\s+(?:/\*!\d*\s+)?(?:or\s+replace\s+)?temporary\b"
 )
-"""Tables of a session, whose names hide others; MySQL drops them so when it ends."""
+"""Tables of a session, whose names hide others; MySQL also drops them this way when it ends."""
 
 _OF_NO_TABLE: Final = re.compile(
     r"(?i)^\s*(?:create|alter|drop)\s+(?:or\s+replace\s+)?"
@@ -45,10 +45,10 @@ _OF_NO_TABLE: Final = re.compile(
     r"(?:\s*=\s*(?:`[^`]*`|'[^']*'|[^\s`'])+|\s+(?:definer|invoker)\b)?\s+)*"
     r"(?:trigger|procedure|function|event|view|user|role|server|package|index)\b"
 )
-"""Of a database's other things, which name tables without changing their columns or rows."""
+"""Statements on other objects of a database, which name tables without changing them."""
 
 _LONGEST: Final = 1_000_000
-"""Characters of a statement that is parsed. A table of thousands of columns takes some hundred
+"""Characters of a statement that is parsed. A table of thousands of columns needs some hundred
 thousand."""
 
 _THINNED: Final = re.compile(
@@ -56,7 +56,7 @@ _THINNED: Final = re.compile(
     r"\b(?:(?:drop|truncate|exchange|convert|switch|discard|import)\s+(?:sub)?partition|"
     r"convert\s+table|switch\s+to|(?:discard|import)\s+tablespace)\b"
 )
-"""Rows that go or come with a whole partition, or file."""
+"""Statements that add or remove rows with a whole partition, or file."""
 
 _PLAIN: Final = re.compile(
     rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s+(?:"
@@ -65,13 +65,13 @@ _PLAIN: Final = re.compile(
     r"(?:convert\s+to\s+(?:character\s+set|charset)|remove\s+(?:partitioning|ttl)|"
     r"alter\s+index|force|(?:dis|en)able\s+keys|set\s+tiflash|ttl)\b[^,]*)$"
 )
-"""What sqlglot has no tree for, and changes neither columns nor rows."""
+"""Statements that sqlglot cannot parse, and that change neither columns nor rows."""
 
 _CREATED: Final = re.compile(
     rf"(?is)^\s*create\s+(or\s+replace\s+)?table\s+(if\s+not\s+exists\s+)?"
     rf"({_NAME}(?:\s*\.\s*{_NAME})*)(?=[\s(])"
 )
-"""What it does is known without its columns."""
+"""A statement whose effect is known without its columns."""
 
 _OTHER: Final = re.compile(rf"(?i)\b(?:with|to|convert)\s+table\s+({_NAME}(?:\s*\.\s*{_NAME})*)")
 
@@ -85,10 +85,10 @@ class _UnreadError(Exception):
 
 
 def read_statement(text: str, dialect: str, schema: str) -> Statement:
-    """Says what a text of one or more statements does to tables. Never raises for a text.
+    """Determines the effect of a text of one or more statements on tables. Never raises for a text.
 
     Args:
-        text: as the source's event has it.
+        text: as in the source's event.
         dialect: sqlglot's name of it.
         schema: of tables that are named without one (MySQL: the database).
     """
@@ -118,7 +118,7 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
 
 
 def _by_its_begin(plain: str, dialect: str, schema: str, words: frozenset[str]) -> Statement:
-    """Of a statement that cannot be parsed."""
+    """Classifies a statement that cannot be parsed by its beginning."""
     if found := _CREATED.match(plain):
         with suppress(_UnreadError, SqlglotError):
             table = _relation(exp.to_table(found[3], dialect=dialect), schema)
@@ -129,7 +129,7 @@ def _by_its_begin(plain: str, dialect: str, schema: str, words: frozenset[str]) 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Sqlglot prints the statement where it has no tree; a default may be a secret."""
+    """Silences sqlglot, which prints statements that it cannot parse; a default may be a secret."""
     logger = logging.getLogger("sqlglot")
     was, logger.disabled = logger.disabled, True
     try:
@@ -212,7 +212,7 @@ def _columns(action: exp.Expr) -> Iterator[ColumnChange]:
 
 
 def _renamed(pairs: str, schema: str) -> Iterator[TableChange]:
-    """``TABLE a TO b, c TO s.d``: MySQL's, which renames one after the other."""
+    """Reads ``TABLE a TO b, c TO s.d``: MySQL's, which renames one after the other."""
     rest = re.sub(r"(?is)^\s*tables?\s+(if\s+exists\s+)?", "", pairs)
     if rest == pairs:  # RENAME USER, RENAME SEQUENCE
         return

@@ -1,8 +1,8 @@
-"""Digits of numbers that arrive as bytes of any length: ``-12.50`` of -1250 and the scale 2.
+"""Converts numbers that arrive as bytes of any length to digits: -1250 with scale 2 to ``-12.50``.
 
-What finds them is long multiplication, as SQL text: as a tree of calls it would be too deep, see
-`cdc_assets.formats.flat`. Spark takes far longer to plan it than to run it, so it stands in a plan
-once: for all such columns of all images of a record, in a column of its own.
+It does long multiplication, as SQL text: a tree of calls would be too deep, see
+`cdc_assets.formats.flat`. Spark takes far longer to plan it than to run it, so it appears in a plan
+once: in a column of its own, for all such columns of all images of a record.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cdc_assets.formats.values import arrives_in_digits, element_of
 from cdc_assets.schema.types import Column, ListOf, Wire, WireDetail
 
 Held = tuple[Expression, Column]
-"""A value as it arrives, and the column that it is of."""
+"""A value as it arrives, and its column."""
 
 _Place = tuple[str, str]
-"""An image and a column of it."""
+"""An image and one of its columns."""
 
 MOST_BYTES: Final = 1_024
-"""Of a decimal without precision: some 2,460 digits. More take ever longer."""
+"""Limit for a decimal without precision: some 2,460 digits. Longer ones take ever more time."""
 
 MOST_SCALE: Final = 20_000
 """Digits after the point, or zeros before it: PostgreSQL has up to 16,383."""
@@ -68,9 +68,9 @@ concat(
   )), ''), '^0+(?=.)', '')
 )
 """
-"""By long multiplication: limbs of nine digits, the lowest first, of chunks of six hexadecimal
-digits, with which they fit into 64 bits. A negative number is the complement of its bits, and one
-more."""
+"""Long multiplication: limbs of nine digits, the lowest first, and chunks of six hexadecimal
+digits, which together fit into 64 bits. A negative number is the complement of its bits, plus one.
+"""
 
 _DIGITS: Final = f"""
 r -> if(r is null, null, named_struct('scale', r.scale, 'digits', case
@@ -96,7 +96,7 @@ _ALL: Final = f"numbers -> transform(transform(numbers, {_DIGITS}), {_PLAIN})"
 def with_digits(
     records: DataFrame, envelopes: Sequence[Envelope], specs: Sequence[ReadSpec]
 ) -> tuple[DataFrame, list[Envelope]]:
-    """Gives such columns the values that `cdc_assets.formats.values.decoded` takes of them.
+    """Gives such columns the values that `cdc_assets.formats.values.decoded` expects of them.
 
     Returns:
         The records with digits beside them, and envelopes whose images look there.
@@ -116,12 +116,12 @@ def with_digits(
 
 
 def digits(numbers: Sequence[Held]) -> Expression:
-    """The digits of each of these, for `picked`: empty text for what has none."""
+    """Returns the digits of each value, for `picked`: empty text for bytes that give no number."""
     return F.call_function("transform", F.array(*(_group(*n) for n in numbers)), F.expr(_ALL))
 
 
 def picked(found: Expression, columns: Sequence[Column]) -> list[Expression]:
-    """What `digits` found of each of these columns."""
+    """Returns the digits that `digits` found for each of these columns."""
     groups = [F.get(found, F.lit(place)) for place in range(len(columns))]
     return [
         group if isinstance(column.type, ListOf) else F.get(group, F.lit(0))
@@ -160,7 +160,7 @@ def _with(envelope: Envelope, texts: Mapping[_Place, Expression]) -> Envelope:
 
 
 def _group(value: Expression, column: Column) -> Expression:
-    """An array of ``struct<scale, value>``: of a list all elements, else of the one value."""
+    """Returns an array of ``struct<scale, value>``: all elements of a list, else the one value."""
     if not isinstance(column.type, ListOf):
         return F.array(_number(value, column))
     element = element_of(column, column.type)

@@ -1,4 +1,4 @@
-"""What one record says about one change, as expressions: the contract of every format."""
+"""The content of one record about one change, as expressions: the contract of every format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Image:
 
     Attributes:
         is_there: whether the record holds one.
-        value: of a column as it arrives, see `cdc_assets.formats.values`; NULL if it is not there.
+        value: of a column as it arrives, see `cdc_assets.formats.values`; NULL if it is missing.
     """
 
     is_there: Expression
@@ -26,27 +26,27 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What `cdc_assets.formats.changes` makes changes of.
+    """The parts of a record from which `cdc_assets.formats.changes` makes a change.
 
     Attributes:
         op: ``c`` ``u`` ``d`` ``r`` ``t``; ``tombstone`` for a record without a value; ``control``
-            for one that is no change and to be passed over; NULL if it cannot be told.
+            for one that is no change and is passed over; NULL if it is unknown.
         is_read: whether it is a row of a snapshot, whatever ``op`` says.
-        before, after: the row's images; ``before`` holds the columns of the key, or all of a table
-            without one.
-        unchanged: whether ``before`` is silent about a column because it did not change.
-        left_out: whether the value of a column in ``after`` is the mark of one that was left out;
-            None for columns that are never. Where an operation may hold such a mark is decided
-            later.
+        before, after: the row's images; ``before`` holds the columns of the key, or all columns of
+            a table without one.
+        unchanged: whether ``before`` omits a column because it did not change.
+        left_out: whether the value of a column in ``after`` is the placeholder of an omitted value;
+            None for columns that are never omitted. Which operations may hold such a placeholder is
+            decided later.
         record_key: columns as they arrive, of the record's own key; NULL if it has none.
         source: struct of ``ts_ms``, ``ts_us``, ``snapshot`` and the fields of the table's order.
-        ordinal: the change's place in its transaction; NULL if it is not told.
-        reject: why the record cannot be read, without its values; NULL if it can.
-        other_table: ``schema.table`` of a change of another table, which its topic holds too;
-            NULL for one's own.
-        unknown, absent: names, of a row image: fields that the table does not have, and columns
-            that should be there and are not; NULL where there are none.
-        is_made: whether ``source`` is put together of what lies apart, and no field by itself.
+        ordinal: the change's place in its transaction; NULL if unknown.
+        reject: the reason why the record cannot be read, without its values; NULL if it can.
+        other_table: ``schema.table`` of a change of another table in the same topic; NULL for the
+            table's own.
+        unknown, absent: names, of a row image: fields that the table does not have, and expected
+            columns that are missing; NULL where there are none.
+        is_made: whether ``source`` is assembled from several fields instead of being one.
     """
 
     op: Expression
@@ -70,8 +70,8 @@ class Rows:
     """A message of several rows.
 
     Attributes:
-        head: what it says of all of them.
-        rows: an array of what it says of each; NULL or empty if it has none.
+        head: the part common to all rows.
+        rows: an array with the part of each row; NULL or empty if it has none.
     """
 
     head: Expression
@@ -79,20 +79,20 @@ class Rows:
 
 
 def fields_of(struct: Expression) -> Image:
-    """An image whose columns are fields of a struct."""
+    """Returns an image whose columns are fields of a struct."""
     return Image(struct.isNotNull(), lambda column: struct.getField(column.name))
 
 
 def no_text() -> Expression:
-    """NULL of type string."""
+    """Returns NULL of type string."""
     return F.lit(None).cast("string")
 
 
 def no_names() -> Expression:
-    """NULL of type array of strings."""
+    """Returns NULL of type array of strings."""
     return F.lit(None).cast("array<string>")
 
 
 def if_any(names: Expression) -> Expression:
-    """Names; NULL where there are none."""
+    """Returns the names; NULL if there are none."""
     return F.when(F.size(names) > 0, names)

@@ -1,4 +1,4 @@
-"""Rows that records hold from before a column was added: what they have in it."""
+"""Fills added columns in records that are older than the column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdc_assets.schema.types import Column, Primitive
 
 
 def existing_value(column: Column) -> Expression:
-    """The value of rows that are older than the column, as the lake has it; NULL if none."""
+    """Returns the lake's value of the column in rows older than it; NULL if none."""
     text = column.existing.text if column.existing else None
     if column.type is Primitive.BINARY:
         return F.unhex(F.lit(text))
@@ -20,9 +20,9 @@ def existing_value(column: Column) -> Expression:
 
 
 def with_existing(decoded: DataFrame, spec: ReadSpec) -> DataFrame:
-    """Decoded changes whose rows have those values in columns that their records lack.
+    """Fills these values into the rows of decoded changes whose records lack the columns.
 
-    Whether a record lacks a column because it is older was looked into before
+    Whether a record lacks a column because it is older has been checked before
     (`ReadSpec.may_lack`): until then the column is among the absent.
     """
     columns = [each for each in spec.target.columns if each.existing and not each.absent]

@@ -1,8 +1,8 @@
-"""Expressions over hundreds of columns or partitions whose depth does not grow with them.
+"""Builds expressions over hundreds of columns or partitions whose depth does not grow with them.
 
-Spark's client copies an expression into the one around it, and protobuf parses no message that
-is nested more than a hundred levels deep: about fifty calls. A condition folded by ``|`` over
-the columns of a table, or ``when … otherwise`` over the partitions of a topic, passes that.
+Spark's client copies an expression into the one around it, and protobuf parses no message nested
+more than a hundred levels deep: about fifty calls. A condition folded by ``|`` over the columns of
+a table, or ``when … otherwise`` over the partitions of a topic, exceeds that.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 Steps = Mapping[int, Sequence[tuple[int, int]]]
-"""By partition what holds from which offset on: ``(offset, value)``, both rising."""
+"""By partition, the values that hold from an offset on: ``(offset, value)``, both rising."""
 
 _NUMBERS = "array<bigint>"
 _STEPS = "array<array<array<bigint>>>"
 
 
 def any_of(flags: Iterable[Expression]) -> Expression:
-    """Whether one of these is true; false without any. NULL counts as false."""
+    """Returns whether one of these is true; false if there are none. NULL counts as false."""
     found = [*flags]
     if len(found) < 2:
         return F.coalesce(*found, F.lit(False))
@@ -30,12 +30,12 @@ def any_of(flags: Iterable[Expression]) -> Expression:
 
 
 def by_partition(partition: Expression, values: Mapping[int, int]) -> Expression:
-    """The number of a partition; NULL for others."""
+    """Returns the number of a partition; NULL for others."""
     return F.get(_constant([values.get(p) for p in range(_width(values))], _NUMBERS), partition)
 
 
 def stepped(partition: Expression, offset: Expression, steps: Steps) -> Expression:
-    """What holds at an offset: 0 before the first step, NULL in partitions that are not there."""
+    """Returns the value at an offset: 0 before the first step, NULL in partitions without steps."""
     rising = {p: _rising(each) for p, each in steps.items()}
     if all(start <= 0 for each in rising.values() for start, _ in each):
         return by_partition(partition, {p: each[-1][1] for p, each in rising.items()})
@@ -46,9 +46,9 @@ def stepped(partition: Expression, offset: Expression, steps: Steps) -> Expressi
 
 
 def after(steps: Steps, firsts: Mapping[int, int]) -> Steps:
-    """The same for offsets from these on: what began before holds from 0 on.
+    """Returns the steps for offsets from these on: a step that began before them holds from 0 on.
 
-    So the many steps of a long history are one, which stays the same from batch to batch.
+    The many steps of a long history become one, which stays the same from batch to batch.
     """
     return {p: _joined(each, firsts.get(p, 0)) for p, each in steps.items()}
 
@@ -60,14 +60,14 @@ def _joined(steps: Sequence[tuple[int, int]], first: int) -> Sequence[tuple[int,
 
 
 def _rising(steps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """With the value of each step as the highest up to it, from offset 0 on."""
+    """Returns steps from offset 0 on, each with the highest value up to it."""
     ordered = sorted([(0, 0), *steps])
     highest = accumulate((value for _, value in ordered), max)
     return [*dict(zip((start for start, _ in ordered), highest, strict=True)).items()]
 
 
 def _constant(value: object, type_: str) -> Expression:
-    """One literal, which Spark parses once and hands to its compiled code by reference."""
+    """Returns one literal, which Spark parses once and hands to its compiled code by reference."""
     text = json.dumps(value, separators=(",", ":"))
     return F.from_json(F.lit(text), type_)
 

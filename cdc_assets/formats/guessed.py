@@ -1,9 +1,8 @@
-"""What values alone tell of a table, where they are written without any type.
+"""Guesses a table from values alone, where they are written without types.
 
-JSON tells text, numbers and truth from each other, and no more. Text stays text until somebody
-says what it stands for, and so do whole numbers as long as they fit. A number with a fraction
-may be a decimal, all of whose digits count, or a float: which of the two nobody can tell, and it
-is refused until somebody says it.
+JSON distinguishes text, numbers and booleans, and nothing else. Text stays text until its meaning
+is configured, and whole numbers stay whole numbers as long as they fit. A number with a fraction
+may be a decimal, all of whose digits count, or a float: it is refused until its type is configured.
 """
 
 from __future__ import annotations
@@ -30,12 +29,13 @@ _GENERAL: Final = (
 
 
 def guess(rows: Iterable[JsonObject], key: tuple[str, ...], zone: str | None) -> Described:
-    """Describes a table by sampled rows.
+    """Describes a table from sampled rows.
 
     Args:
-        rows: whole ones.
-        key: the names of its key, if the records tell it.
-        zone: in which text that is configured as an instant is local; None if nobody has said.
+        rows: whole rows.
+        key: the names of its key, if the records give it.
+        zone: the zone of local times in text that is configured as an instant; None if not
+            configured.
     """
     samples: dict[str, list[object]] = {}
     for row in rows:
@@ -49,7 +49,7 @@ def guess(rows: Iterable[JsonObject], key: tuple[str, ...], zone: str | None) ->
 
 
 def unseen(name: str, zone: str | None) -> Described:
-    """A column alone of which nothing is known: text, unless somebody says otherwise."""
+    """Describes a single unknown column: text, unless configured otherwise."""
     return Described((_scalar(name, Primitive.STRING, zone),))
 
 

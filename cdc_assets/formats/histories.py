@@ -1,4 +1,4 @@
-"""What statements have made of tables, read from the topics that tell them."""
+"""Reads the schema history of tables from the topics that hold statements."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from cdc_assets.schema.ddl import Ddl, Relation
 from cdc_assets.schema.history import History
 
 _SCHEMES: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE})
-"""Of databases that send statements."""
+"""Schemes of databases that send statements."""
 
 _AT_ONCE: Final = 100
 _RENAMES: Final = 100
-"""A table that was given so many names before one of them had a change is not followed."""
+"""Limit of renames that are followed for a table without a change under any of its names."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class _Topic:
-    """Statements of a topic in their order.
+    """The statements of a topic, in their order.
 
     Attributes:
         id: of the topic.
-        begin: by partition, the first offset that was looked at.
-        next: likewise the next one.
+        begin: by partition, the first offset that was read, inclusive.
+        next: by partition, the next offset to read.
         told: the statements in between.
     """
 
@@ -43,14 +43,14 @@ class _Topic:
     told: list[Ddl] = field(default_factory=list[Ddl])
 
     def reaches(self, offsets: Mapping[int, int]) -> bool:
-        """Whether it has all from these offsets on."""
+        """Returns whether it has all statements from these offsets on."""
         return all(at <= offsets.get(p, 0) for p, at in self.begin.items())
 
     def after(self, history: History, table: Relation) -> History:
-        """What is known of a table by now.
+        """Returns the history of a table, continued to the topic's end.
 
-        Of one that is called otherwise only up to there, unless its name was given again: what
-        comes then is told of the other name.
+        The history of a renamed table ends at its renaming, unless the name was given again: later
+        statements belong to the table of that name.
         """
         gone = history if history.became else None
         for ddl in self.told:
@@ -66,11 +66,11 @@ class _Topic:
 
 
 class Histories:
-    """Reads each topic of statements once, for all tables that it tells of.
+    """Reads each topic of statements once, for all tables in it.
 
     Args:
         log: Kafka.
-        looks_once: what comes to a topic after it was first looked at is of no account.
+        looks_once: whether records that arrive after a topic's first reading are ignored.
     """
 
     def __init__(self, log: KafkaLog, *, looks_once: bool = False) -> None:
@@ -83,13 +83,13 @@ class Histories:
     def of(
         self, entry: TableEntry, fmt: Format, scheme: Scheme, stored: History | None
     ) -> History | None:
-        """What is known of a table by now; None if nothing ever told of it.
+        """Returns the history of a table up to now; None if no topic ever held statements on it.
 
         Args:
             entry: the table.
-            fmt: of its source's records.
-            scheme: of their positions.
-            stored: what was known of it before.
+            fmt: the format of its source's records.
+            scheme: the scheme of their positions.
+            stored: the history known before.
 
         Raises:
             UnreachableError: if Kafka does not answer.
@@ -116,13 +116,13 @@ class Histories:
         stored: History | None,
         called: Relation,
     ) -> History | None:
-        """What is known of a table right after it got another name; None if it never got that.
+        """Returns the history of a table right after its renaming; None if it never got that name.
 
         Args:
-            entry: the table, by the name that it had before.
+            entry: the table, under its former name.
             fmt: as for `of`.
-            scheme: likewise.
-            stored: likewise.
+            scheme: as for `of`.
+            stored: as for `of`.
             called: the other name.
 
         Raises:
@@ -139,7 +139,7 @@ class Histories:
         return None
 
     def names_before(self, entry: TableEntry, fmt: Format) -> Iterator[Relation]:
-        """What a table was called before, by the statements that gave it its name, newest first.
+        """Yields a table's former names, from the statements that renamed it, newest first.
 
         Raises:
             UnreachableError: if Kafka does not answer.
@@ -157,7 +157,7 @@ class Histories:
             called = was
 
     def _topic_of(self, entry: TableEntry, fmt: Format) -> str | None:
-        """The first of the topics that may tell of it that holds such records."""
+        """Returns the first candidate topic that holds schema changes."""
         if entry.topic not in self._found:
             names = fmt.topics.schema_change_topics(entry.topic, entry.at_source.qualified)
             there = {*self._log.topics()} if names else ()
@@ -171,7 +171,7 @@ class Histories:
         return self._found.get(entry.topic)
 
     def _read(self, name: str, fmt: Format, history: History) -> _Topic:
-        """Up to its end, from what this table or another one does not know yet.
+        """Reads a topic to its end, from the first offset that this or another table does not know.
 
         Raises:
             UnreachableError: if it has just vanished.
@@ -198,7 +198,7 @@ class Histories:
 
 
 def statements_on(entry: TableEntry, told: Iterable[Ddl]) -> tuple[Ddl, ...]:
-    """Those that may do something to a table."""
+    """Returns the statements that may affect a table."""
     table = Relation(entry.at_source.schema, entry.at_source.name)
     return tuple(ddl for ddl in told if any(ddl.statement.of(table)))
 
@@ -206,9 +206,9 @@ def statements_on(entry: TableEntry, told: Iterable[Ddl]) -> tuple[Ddl, ...]:
 def after_statements(
     history: History, entry: TableEntry, told: Iterable[Ddl], *, is_empty: bool
 ) -> History:
-    """What is known of a table after statements that came among its rows, in their order.
+    """Returns the history of a table after statements that came among its rows, in their order.
 
-    Those that it knows already are left out: the batch that they are in may be planned again.
+    Statements that it already knows are left out: their batch may be planned again.
     """
     table = Relation(entry.at_source.schema, entry.at_source.name)
     known, next_ = history.next, dict(history.next)

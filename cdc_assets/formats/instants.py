@@ -1,4 +1,4 @@
-"""Days and instants that every reader of Iceberg can represent: 0001-01-01 to 9999-12-31."""
+"""Limits days and instants to those that every Iceberg reader supports: years 0001 to 9999."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ FIRST_MICRO, LAST_MICRO = FIRST_DAY * _MICROS_IN_DAY, (LAST_DAY + 1) * _MICROS_I
 
 
 def is_representable(instant: Expression) -> Expression:
-    """Whether it is in these years: an offset may put the instant of a text into others."""
+    """Returns whether it is in these years: a zone may move the instant of a text out of them."""
     return F.unix_micros(instant).between(FIRST_MICRO, LAST_MICRO)

@@ -1,4 +1,4 @@
-"""Rows within JSON messages that tell no types: their fields, and why a message cannot be read."""
+"""Reads rows within untyped JSON messages: their fields, and the reason a message is unreadable."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _READ: Final = "read"
 def message_of(
     columns: Mapping[str, tuple[Column, ...]], beside: Sequence[str], spec: ReadSpec
 ) -> Expression:
-    """``struct<read, json, names>``, the first two as `parsed` gives them.
+    """Returns ``struct<read, json, names>``, the first two as from `parsed`.
 
-    Spark reads a number as text by way of a double, and loses digits of decimals. So numbers are
-    put in quotes before they are read. Columns of type JSON are read as they are, into ``json``.
-    ``names`` has the fields of the message and of each image, as they are written. Whatever follows
-    a message makes it unreadable.
+    Spark reads a number as text by way of a double, and loses digits of decimals; numbers are
+    therefore quoted before they are read. Columns of type JSON are read unquoted, into ``json``.
+    ``names`` holds the fields of the message and of each image, as written. Anything after a
+    message makes it unreadable.
 
     Args:
-        columns: of each image.
-        beside: other fields, which are read as text.
-        spec: of the table.
+        columns: the columns of each image.
+        beside: other fields, read as text.
+        spec: the table's.
     """
     quoted = F.regexp_replace(value_text(), _TEXT_OR_NUMBER, '"$1$2"')
     fields = (StructField(name, StringType()) for name in beside)
@@ -65,17 +65,17 @@ def message_of(
 
 
 def body_of(document: Expression) -> Expression:
-    """The message of what `message_of` gave."""
+    """Returns the message of a document from `message_of`."""
     return document.getField(_READ).getField(PAYLOAD)
 
 
 def is_message(document: Expression) -> Expression:
-    """Whether it could be read."""
+    """Returns whether it could be read."""
     return is_readable(document.getField(_READ))
 
 
 def image_of(document: Expression, name: str) -> Image:
-    """A row in a message of `message_of`."""
+    """Returns a row image of a document from `message_of`."""
     image = body_of(document).getField(name)
 
     def value(column: Column) -> Expression:
@@ -97,33 +97,33 @@ def _nested(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 
 def names_in(document: Expression, image: str) -> Expression:
-    """The names of an image's fields; NULL if it is no object."""
+    """Returns the names of an image's fields; NULL if it is not an object."""
     return document.getField(_NAMES).getField(image)
 
 
 def has_name(names: Expression, name: str) -> Expression:
-    """Whether one of these is the name; false without any."""
+    """Returns whether the name is among these; false if there are none."""
     return F.coalesce(F.array_contains(names, name), F.lit(False))
 
 
 def lacking(names: Expression, spec: ReadSpec) -> Expression:
-    """The expected columns that are not among these; NULL if all are."""
+    """Returns the expected columns that are not among these names; NULL if all are."""
     lacks = F.array_except(texts(spec.expected), named_now(names, spec))
     return F.when(F.size(lacks) > 0, lacks)
 
 
 def strange(names: Expression, spec: ReadSpec) -> Expression:
-    """Fields that the table does not have; NULL if it has all."""
+    """Returns the fields that the table does not have; NULL if there are none."""
     known = texts((*spec.schema.names, *spec.target.left_out))
     return if_any(F.array_except(names, known))
 
 
 def rejection(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -> Expression:
-    """Why a record cannot be read as a message; NULL if it can.
+    """Returns the reason why a record cannot be read as a message; NULL if it can.
 
     Args:
-        document: of `message_of`.
-        columns: that it was given.
+        document: from `message_of`.
+        columns: those given to `message_of`.
     """
     names = (names_in(document, each) for each in (_ALL, *columns))
     is_kept = F.lit(True)
@@ -141,9 +141,9 @@ def rejection(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -
 def other_table(
     database: Expression, name: Expression, table: TableName, is_change: Expression
 ) -> Expression:
-    """The table that a message is of, if it names one and that is another.
+    """Returns the table that a message belongs to, if it names a table other than this one.
 
-    Whose a change is that names none, or half of one, nobody knows: each table refuses it.
+    The owner of a change that names no table, or half of one, is unknown: every table refuses it.
     """
     other = (database != table.schema) | (name != table.name)
     is_named = F.coalesce((database != "") & (name != ""), F.lit(False))

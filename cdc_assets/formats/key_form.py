@@ -1,8 +1,8 @@
-"""How the keys of records hold the key of a table, as few records show it.
+"""Detects the form in which records' keys hold the key of a table, from a few records.
 
-Keys are needed only for deletes that say nothing else of their row. Their bytes alone do not tell
-how they were written (eight digits, or a number of eight bytes?), so that this is settled when
-the table is made, by records that also hold their row, and stored with it.
+Keys are needed only for deletes that have no other data of their row. Their bytes alone do not show
+how they were written (eight digits, or a number of eight bytes?), so the form is determined when
+the table is made, from records that also hold their row, and stored with the table.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from cdc_assets.changes.json_text import read_json
 
 
 class KeyForm(StrEnum):
-    """How it is written; the values are stored with tables.
+    """A form of keys; the values are stored with tables.
 
-    JSON is an object of the key's columns, or a scalar that is the only one. The others hold one
+    JSON is an object of the key's columns, or a scalar if there is only one. The others hold one
     column: text as Kafka Connect's ``StringConverter`` writes it, big-endian numbers as its
     ``LongConverter`` and ``IntegerConverter``.
     """
@@ -31,10 +31,11 @@ NUMBER_BYTES = {KeyForm.LONG: 8, KeyForm.INTEGER: 4}
 
 
 def form_of(shown: Iterable[tuple[bytes, object]]) -> KeyForm | None:
-    """The form of keys that hold these values, of a column as it arrives; None if none fits all.
+    """Returns the form of keys that hold these column values; None if no form fits all.
 
     Args:
-        shown: keys that are no objects, each with the value in its record's row; at least one.
+        shown: keys that are not objects, each with the value in its record's row, as it arrives;
+            None is returned for an empty list.
     """
     pairs = [*shown]
     fitting = (form for form in KeyForm if all(_holds(form, *pair) for pair in pairs))
@@ -42,7 +43,7 @@ def form_of(shown: Iterable[tuple[bytes, object]]) -> KeyForm | None:
 
 
 def are_numbers(shown: Iterable[tuple[bytes | None, Mapping[str, object]]]) -> bool:
-    """Whether keys hold a column of their rows as a big-endian number.
+    """Returns whether keys hold a column of their rows as a big-endian number.
 
     Args:
         shown: the records' keys, None for none, each with its record's row.
@@ -67,7 +68,7 @@ def _holds(form: KeyForm, key: bytes, value: object) -> bool:
 
 
 def _scalar(key: bytes) -> object:
-    """With or without a schema around it."""
+    """Reads the key, with or without a schema around it."""
     read = read_json(key)
     if isinstance(read, dict) and {"schema", "payload"} == read.keys():
         return read["payload"]

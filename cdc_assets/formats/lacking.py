@@ -1,4 +1,4 @@
-"""Which columns a record should have and does not."""
+"""Finds the columns that a record should have and does not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdc_assets.formats.spec import ReadSpec
 
 
 def lacks(spec: ReadSpec) -> Expression:
-    """The expected columns that the schema of a record does not have; NULL if it has all."""
+    """Returns the expected columns that a record's schema does not have; NULL if it has all."""
     there = {spec.once.get(name, name) for name in spec.schema.names}
     of_all = texts([name for name in spec.expected if name not in there])
     if spec.lacks:
@@ -21,7 +21,7 @@ def lacks(spec: ReadSpec) -> Expression:
 
 
 def named_now(names: Expression, spec: ReadSpec) -> Expression:
-    """Names of a record's fields, where columns were renamed by their present names."""
+    """Returns the names of a record's fields; renamed columns by their present names."""
     if not spec.once:
         return names
     once = F.create_map(*(F.lit(name) for pair in spec.once.items() for name in pair))
@@ -29,5 +29,5 @@ def named_now(names: Expression, spec: ReadSpec) -> Expression:
 
 
 def texts(values: Sequence[str]) -> Expression:
-    """A constant array."""
+    """Returns a constant array."""
     return F.array(*(F.lit(each) for each in values)).cast("array<string>")

@@ -1,4 +1,4 @@
-"""What a table's records are like: decided when the table is made, and stored with it."""
+"""The layout of a table's records: determined when the table is made, and stored with it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from cdc_assets.formats.key_form import KeyForm
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a table's records are like.
+    """The layout of a table's records.
 
     Attributes:
-        dialect: how its format is spoken; the format's own word.
-        keyed: the records' keys are the table's key, so that a row stays in one partition.
-        split_keys: an update may change the key: it is one of the configuration's, for which
-            the connector does not send a delete and a create.
-        scheme: how positions are made.
-        key_form: how the records' keys are written.
+        dialect: the format's own name of its dialect.
+        keyed: whether the records' keys are the table's key, so that a row stays in one partition.
+        split_keys: whether an update may change the key: it is a configured key, for which the
+            connector does not send a delete and a create.
+        scheme: the scheme of positions.
+        key_form: the form of the records' keys.
     """
 
     dialect: str

@@ -1,4 +1,4 @@
-"""What the names of topics say about tables, before any record is read."""
+"""Derives tables from the names of topics, before any record is read."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ class TopicNames(Protocol):
     """The names of one source's topics."""
 
     def includes(self, topic: str) -> bool:
-        """Whether a topic is the source's, by the configured patterns."""
+        """Returns whether a topic is the source's, by the configured patterns."""
         ...
 
     def table_of(self, topic: str, source: str) -> TableName | None:
-        """The table of a topic by its name; None if it cannot be one of this source."""
+        """Returns the table of a topic by its name; None if it cannot be one of this source."""
         ...
 
     def looks_like_side_topic(self, topic: str) -> bool:
-        """Whether a topic without records is rather one that is written beside the tables'."""
+        """Returns whether a topic without records is likely one beside the tables' topics."""
         ...
 
     def transaction_topics(
         self, topic: str, qualified: str, topics: Iterable[str]
     ) -> tuple[str, ...]:
-        """The topics that may hold the transaction metadata of a table's topic, best first."""
+        """Returns the topics that may hold a table topic's transaction metadata, best first."""
         ...
 
     def schema_change_topics(self, topic: str, qualified: str) -> tuple[str, ...]:
-        """The topics that may hold statements on a topic's table, whether they exist or not."""
+        """Returns the topics that may hold statements on a topic's table, existing or not."""
         ...
 
 
 class PlainTopics:
-    """Topics whose last two parts are schema and table, with nothing beside them."""
+    """Topics whose last two parts are schema and table, without side topics."""
 
     def __init__(self, topics: TopicsConfig) -> None:
         self._topics = topics
 
     def includes(self, topic: str) -> bool:
-        """By the patterns; Kafka's and Connect's own topics never are."""
+        """Returns whether it matches the patterns; Kafka's and Connect's own topics never do."""
         return not is_internal(topic) and self._topics.matches(topic)
 
     def table_of(self, topic: str, source: str) -> TableName | None:
-        """By the last two parts of the name, or what follows the configured prefix."""
+        """Takes the table from the last two parts of the name, or from what follows the prefix."""
         return _parse(topic, self._topics.prefix, source) if self.includes(topic) else None
 
     def looks_like_side_topic(self, topic: str) -> bool:
-        """None does."""
+        """Returns false."""
         return False
 
     def transaction_topics(
         self, topic: str, qualified: str, topics: Iterable[str]
     ) -> tuple[str, ...]:
-        """None are known."""
+        """Returns none."""
         return ()
 
     def schema_change_topics(self, topic: str, qualified: str) -> tuple[str, ...]:
-        """None are known."""
+        """Returns none."""
         return ()
 
 
@@ -80,7 +80,7 @@ def match_topics(
         not_tables: topics that are known to hold something else.
 
     Raises:
-        ConfigError: if two topics would be one table; names both.
+        ConfigError: if two topics belong to one table; names both.
     """
     found: dict[TableName, str] = {}
     for topic in sorted(set(topics) - set(not_tables)):
@@ -94,12 +94,12 @@ def match_topics(
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a topic belongs to Kafka or Connect."""
+    """Returns whether a topic belongs to Kafka or Connect."""
     return topic.startswith("__") or _CONNECT.fullmatch(topic) is not None
 
 
 def _parse(topic: str, prefix: str | None, source: str) -> TableName | None:
-    """A topic's table; None if its name has too few parts (such as the schema-change topic)."""
+    """Returns a topic's table; None if its name has too few parts (the schema-change topic's)."""
     if prefix is not None:
         own, rest = topic.startswith(f"{prefix}."), topic.removeprefix(f"{prefix}.")
         schema, dot, table = rest.partition(".")

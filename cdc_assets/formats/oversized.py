@@ -1,8 +1,8 @@
-"""Records that are too large to be read: no parser sees them, and they are refused.
+"""Refuses records that are too large to be read, before any parser sees them.
 
-A parser's memory is several times that of what it parses, so that one record could end a process
-that many tables share. How large a record may be is ``batch.max_record_bytes`` of its source; key
-and value count, as they lie in Kafka once they are decompressed.
+A parser needs several times the memory of its input, so that one record could end a process that
+many tables share. The limit is the source's ``batch.max_record_bytes``; it covers key and value as
+stored in Kafka, decompressed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ OVERSIZE: Final = "oversize"
 
 
 def blanked(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
-    """The records, without ``key``, ``value`` and ``headers`` of those that are too large.
+    """Blanks ``key``, ``value`` and ``headers`` of records that are too large.
 
-    These have their bytes in ``oversize``, a column more, which is NULL for all others.
+    Adds the column ``oversize``: the size in bytes of such a record, NULL for all others.
 
     Args:
         raw: the records; with ``headers`` if the format reads them.
-        fmt: of the records.
-        layout: of them.
+        fmt: their format.
+        layout: their layout.
     """
     size, most = size_of(F.col("key"), F.col("value")), F.lit(fmt.source.batch.max_record_bytes)
     fits = size <= most
@@ -37,7 +37,7 @@ def blanked(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
 
 
 def size_of(*parts: Expression) -> Expression:
-    """How many bytes these have together; NULL has none."""
+    """Returns the total size in bytes; NULL counts as 0."""
     sizes = [F.coalesce(F.octet_length(each), F.lit(0)).cast("bigint") for each in parts]
     total = sizes[0]
     for size in sizes[1:]:
@@ -46,7 +46,7 @@ def size_of(*parts: Expression) -> Expression:
 
 
 def refusal(fmt: Format) -> Expression:
-    """Why a record is refused that is too large; NULL for others."""
+    """Returns the reason why a record is too large; NULL for others."""
     most = fmt.source.batch.max_record_bytes
     told = F.concat(F.col(OVERSIZE).cast("string"), F.lit(f" bytes, more than {most}"))
     text = F.concat(F.lit("the record has "), told, F.lit(" (batch.max_record_bytes)"))

@@ -1,4 +1,4 @@
-"""A record's JSON on Spark: its text, what is parsed of it, and why that cannot be read.
+"""Parses a record's JSON on Spark, and gives the reason if it cannot be read.
 
 Nothing here raises on any bytes.
 """
@@ -27,36 +27,36 @@ _OPTIONS: Final = {
 
 
 def value_text() -> Expression:
-    """The value."""
+    """Returns the value as text."""
     return F.col("value").cast("string")
 
 
 def key_text() -> Expression:
-    """The key."""
+    """Returns the key as text."""
     return F.col("key").cast("string")
 
 
 def within_object(text: Expression) -> Expression:
-    """``{"payload": …}``: whatever follows the record's own object makes it unreadable then."""
+    """Returns ``{"payload": …}``, which makes anything after the record's own object an error."""
     return F.concat(F.lit('{"payload":'), text, F.lit("}"))
 
 
 def parsed(text: Expression, payload: DataType, spec: ReadSpec) -> Expression:
-    """``{"payload": …}`` as a struct, with the text of what cannot be read."""
+    """Parses ``{"payload": …}`` into a struct, with the text of an unreadable record beside it."""
     kind = StructType([StructField(PAYLOAD, payload), StructField(_BAD, StringType())])
     return F.from_json(found_here(text, spec), kind, _OPTIONS)
 
 
 def is_readable(document: Expression) -> Expression:
-    """Whether what `parsed` gave could be read."""
+    """Returns whether the result of `parsed` could be read."""
     return document.getField(_BAD).isNull() & document.isNotNull()
 
 
 def found_here(value: Expression, spec: ReadSpec) -> Expression:
-    """The same, as what Spark calls not deterministic: it is found where this stands.
+    """Marks a value as non-deterministic for Spark, so that it is evaluated where it stands.
 
-    Otherwise a condition on a change is pushed below the parsing, into the scan of the records,
-    and each part of it that looks at the document parses it for itself: with 1,500 columns a
+    Otherwise Spark pushes a condition on a change below the parsing, into the scan of the records,
+    and each part of the condition that uses the document parses it again: with 1,500 columns a
     record was parsed some thousand times.
     """
     return F.when(F.spark_partition_id() >= 0, value) if spec.parse_here else value
@@ -66,7 +66,7 @@ def found_here(value: Expression, spec: ReadSpec) -> Expression:
 
 
 def unread(document: Expression) -> Expression:
-    """Why a value is no JSON that can be read, by what `parsed` gave; NULL if it is."""
+    """Returns the reason why a value from `parsed` is not readable JSON; NULL if it is."""
     return (
         F.when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")
         .when(~is_readable(document), _unreadable())
@@ -75,16 +75,16 @@ def unread(document: Expression) -> Expression:
 
 
 def _unreadable() -> Expression:
-    """Spark reads no text of more than 20,000,000 characters, and nothing else of its record."""
+    """Returns the reason; Spark reads no record with a text of more than 20,000,000 characters."""
     limited = f"{NO_OBJECT}, or a text in it is longer than {_LONGEST_TEXT:,} characters"
     return F.when(F.octet_length("value") > _LONGEST_TEXT, limited).otherwise(NO_OBJECT)
 
 
 def _has_half_a_character(text: Expression) -> Expression:
-    r"""Spark would read a lone ``\ud800`` as a question mark.
+    r"""Returns whether the text has a lone ``\ud800``, which Spark would read as a question mark.
 
-    Escaped back-slashes and whole pairs are taken out before what is left is looked at; nearly
-    all records are done with after the first condition.
+    Escaped backslashes and whole pairs are removed before the rest is examined; nearly all records
+    need only the first condition.
     """
     whole = r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rest = F.regexp_replace(text, whole, " ")

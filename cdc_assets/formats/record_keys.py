@@ -1,4 +1,4 @@
-"""Which row a change is of: from the row, the row before it, or the record's own key."""
+"""Determines a change's row key: from the row, the row before it, or the record's own key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdc_assets.schema.types import Column, Wire
 
 
 def key_of(envelope: Envelope, spec: ReadSpec) -> Expression:
-    """From the row; of a delete from ``before``, else from the record's key."""
+    """Returns the key from the row; of a delete from ``before``, else from the record's key."""
     if not spec.schema.key:
         return F.lit(None).cast("struct<none:string>")
     op, before, record = envelope.op, envelope.before, envelope.record_key
@@ -36,7 +36,7 @@ def key_of(envelope: Envelope, spec: ReadSpec) -> Expression:
 
 
 def _held(envelope: Envelope, column: Column, spec: ReadSpec) -> Expression:
-    """A column of a configured key may be large and unchanged: then ``before`` holds it."""
+    """Returns a column; a large, unchanged column of a configured key is taken from ``before``."""
     value = envelope.after.value(column)
     if not spec.layout.split_keys or column.wire is not Wire.STRING:
         return value
@@ -45,9 +45,10 @@ def _held(envelope: Envelope, column: Column, spec: ReadSpec) -> Expression:
 
 
 def old_key(envelope: Envelope, spec: ReadSpec) -> Expression:
-    """The key before an update; a ``before`` of changed columns only says nothing of the rest.
+    """Returns the key before an update; columns omitted in ``before`` have the value of ``after``.
 
-    A column that is there and NULL was not logged (an index as replica identity): not known.
+    A column of ``before`` that is NULL was not logged (an index as replica identity): it is
+    unknown.
     """
     if not spec.schema.key:
         return F.lit(None).cast("struct<none:string>")
@@ -62,7 +63,7 @@ def old_key(envelope: Envelope, spec: ReadSpec) -> Expression:
 
 
 def _struct(spec: ReadSpec, value: Callable[[Column], Expression]) -> Expression:
-    """The key as the lake has it, of its columns as they arrive."""
+    """Returns the key in the lake's types, from its columns as they arrive."""
     found = (
         _as(target, [stored(value(way), way, target) for way in ways])
         for target, ways in spec.key_pairs
@@ -77,10 +78,10 @@ def _as(target: Column, values: Sequence[Expression]) -> Expression:
 
 
 def _may_be_rekeyed(envelope: Envelope, spec: ReadSpec) -> Expression:
-    """Any update if the key is one of the configuration.
+    """Returns whether an update may change the key: any update, if the key is a configured one.
 
-    For its own record key the connector sends a delete and a create; an update that changes it
-    nevertheless has another one before. Ordinary records cost this comparison and no more.
+    For its own record key the connector sends a delete and a create; an update that changes the key
+    nevertheless has a different key in ``before``. Ordinary records cost only this comparison.
     """
     is_update = envelope.op == "u"
     if spec.layout.split_keys:
@@ -94,10 +95,10 @@ def _may_be_rekeyed(envelope: Envelope, spec: ReadSpec) -> Expression:
 
 
 def has_moved() -> Expression:
-    """Whether an update changed the key, of decoded changes."""
+    """Returns whether an update changed the key, of decoded changes."""
     return F.coalesce(F.col("old_key") != F.col("key"), F.lit(False))
 
 
 def any_null(struct: Expression, names: tuple[str, ...]) -> Expression:
-    """Whether one of these fields is NULL."""
+    """Returns whether one of these fields is NULL."""
     return any_of(struct.getField(name).isNull() for name in names)

@@ -1,6 +1,6 @@
-"""The formats that are installed: entry points of the group ``cdc_assets.formats``.
+"""Loads the installed formats: entry points of the group ``cdc_assets.formats``.
 
-A package of anybody's adds one by naming a subclass of `cdc_assets.formats.format.Format` there.
+Any package can add one by naming a subclass of `cdc_assets.formats.format.Format` there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def formats_of(config: ReplicationConfig) -> dict[str, Format]:
-    """The format of each source.
+    """Returns the format of each source.
 
     Raises:
         ConfigError: if one cannot be loaded.
@@ -26,7 +26,7 @@ def formats_of(config: ReplicationConfig) -> dict[str, Format]:
 
 
 def format_of(source: SourceConfig) -> Format:
-    """The format of a source, made for it.
+    """Returns the format of a source, made for it.
 
     Raises:
         ConfigError: if its package cannot be loaded.

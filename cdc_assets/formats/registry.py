@@ -1,11 +1,11 @@
-"""Schemas by the ids that records have, from Confluent's registry or Apicurio's.
+"""Reads schemas by the ids in records, from Confluent's registry or Apicurio's.
 
-An id stands for one schema for ever, so what was read once is kept: a table whose schemas are known
-goes on while the registry is down. Sources: the OpenAPI documents in confluentinc/schema-registry
+An id stands for one schema forever, so each schema is cached: a table whose schemas are known keeps
+working while the registry is down. Sources: the OpenAPI documents in confluentinc/schema-registry
 and Apicurio/apicurio-registry (``/schemas/ids/{id}``; ``/ids/contentIds/{id}`` of v3).
 
 Apicurio's converter registers each nested record as an artifact of its own unless
-``apicurio.registry.dereference-schema`` is set: what a schema refers to is read and written in.
+``apicurio.registry.dereference-schema`` is set: references are read and inlined.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from cdc_assets.schema.avro_types import AvroSchemaError
 from cdc_assets.schema.avro_wire import self_contained
 
 MAX_REFERENCES: Final = 500
-"""Of one schema, those of its references included."""
+"""Limit of the references of one schema, including those of its references."""
 
 _UNKNOWN: Final = frozenset({40401, 40402, 40403})
-"""Confluent's: no such subject, version, schema."""
+"""Confluent's error codes: no such subject, version, schema."""
 
 _KEY: Final = "schema_registry"
 
@@ -49,12 +49,12 @@ class SchemaRegistry:
         self._known: dict[SchemaId, object] = {}
 
     def schema(self, schema_id: SchemaId, topic: str) -> object:
-        """An Avro writer schema as its parsed JSON, with all that it refers to written in.
+        """Returns an Avro writer schema as its parsed JSON, with all references inlined.
 
         Callers share it and must not change it.
 
         Args:
-            schema_id: as a record has it.
+            schema_id: as in the record.
             topic: the record's, for messages.
 
         Raises:
@@ -74,14 +74,14 @@ class SchemaRegistry:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a document is, and where the list of what it refers to."""
+    """The paths of a document and of its list of references."""
 
     content: str
     references: str
 
 
 class _Read:
-    """One schema being read."""
+    """The reading of one schema."""
 
     def __init__(self, http: RegistryHttp, config: SchemaRegistryConfig, where: str) -> None:
         self._http = http
@@ -91,7 +91,7 @@ class _Read:
         self._references: list[object] = []
 
     def schema(self, schema_id: SchemaId) -> object:
-        """Read it, and after it what it refers to."""
+        """Reads it, and then its references."""
         try:
             avro = self._document(self._place(schema_id))
             if self._references:
@@ -103,7 +103,7 @@ class _Read:
         return avro
 
     def _document(self, place: _Place, depth: int = 0) -> object:
-        """Its own JSON; what it refers to is put into the list first."""
+        """Returns the document's JSON; its references are put into the list first."""
         self._seen.add(place)
         is_first = depth == 0
         if self._config.api == "apicurio":
@@ -197,7 +197,7 @@ class _Read:
 
 
 def _says_unknown(body: bytes) -> bool:
-    """Whether a 404 is a registry's word on an id, and not anybody's on a path."""
+    """Returns whether a 404 is a registry's answer on an id, not another server's on a path."""
     error = read_object(body)
     named = str(error.get("name", "")).endswith("NotFoundException")
     return named or error.get("error_code") in _UNKNOWN

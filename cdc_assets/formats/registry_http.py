@@ -1,10 +1,11 @@
-"""HTTP to a schema registry: several URLs, bounded in time, bytes and repetitions, no secret shown.
+"""Requests from a schema registry: several URLs, with limits on time, bytes and retries.
 
-A request is tried at each URL in turn, and again after a while where the trouble may pass
-(no connection, no reply in time, 408, 429, 5xx). Redirects are not followed: they could carry a
-login elsewhere. No ``.netrc`` is read: its login would replace the configured one.
+A request is tried at each URL in turn, and again after a while where the trouble may pass (no
+connection, no reply in time, 408, 429, 5xx). Redirects are not followed: they could carry a login
+elsewhere. No ``.netrc`` is read: its login would replace the configured one.
 
-What a library's exception says is never repeated, since it may hold URLs with logins.
+No secret is shown: the text of a library's exception is never repeated, since it may contain URLs
+with logins.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
 
 MAX_REPLY_BYTES: Final = 8 << 20
 ROUNDS: Final = 4
-"""Through all URLs."""
+"""Number of passes through all URLs."""
 
 FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 8
@@ -55,7 +56,7 @@ class NotThere:
 
 
 class _PassingError(Exception):
-    """What may pass; its text is for our message."""
+    """A failure that may pass; its text is part of our message."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,7 +84,7 @@ class RegistryHttp:
         return ", ".join(server.url for server in self._servers())
 
     def get(self, path: str, where: str) -> bytes | NotThere:
-        """The reply to one request.
+        """Returns the reply to one request.
 
         Args:
             path: what follows the configured URLs.
@@ -108,7 +109,7 @@ class RegistryHttp:
             raise UnreachableError(what, where=where, remedy=remedy) from None
 
     def _round(self, path: str, where: str) -> bytes | NotThere:
-        """Each URL once, first the one that answered last."""
+        """Tries each URL once, first the one that answered last."""
         servers = self._servers()
         missing: NotThere | None = None
         passing: _PassingError | None = None
@@ -189,7 +190,7 @@ class RegistryHttp:
 
 
 def _server(url: str, authorization: str | None, suffix: str) -> _Server:
-    """A login in the URL counts if there is no other."""
+    """Returns the server of a URL; a login in the URL counts if no other is configured."""
     if not is_http(url):
         msg = "a URL is not one of http:// or https://"
         raise ConfigError(msg, where=f"{_KEY}.url", remedy="for example http://127.0.0.1:8081")
@@ -215,12 +216,12 @@ def _authorization(config: SchemaRegistryConfig) -> str | None:
 
 
 def _basic(username: str, password: str) -> str:
-    """In UTF-8, unlike the library's own, which cannot write every password."""
+    """Encodes in UTF-8, unlike the library's own function, which cannot write every password."""
     return f"Basic {b64encode(f'{username}:{password}'.encode()).decode()}"
 
 
 def _proxies(url: str) -> dict[str, str]:
-    """Those of the environment; none for this machine."""
+    """Returns the environment's proxies; none for this machine."""
     host = urlsplit(url).hostname or ""
     try:
         is_local = ip_address(host).is_loopback

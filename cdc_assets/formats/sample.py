@@ -1,4 +1,4 @@
-"""What a topic's first records say about a table that the lake does not have yet."""
+"""The facts that a topic's first records give about a table that the lake does not have yet."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the schema of a record says.
+    """The table that a record's schema describes.
 
     Attributes:
         described: the table.
-        number: by which Spark tells the records of this schema; None if only Spark can tell it.
-        text: what `cdc_assets.formats.spec.ReadSpec.writers` is to have of it.
-        is_of_key: it is the schema of records that have a key alone.
+        number: the number by which Spark identifies records of this schema; None if only Spark can
+            compute it.
+        text: the schema's text for `cdc_assets.formats.spec.ReadSpec.writers`.
+        is_of_key: whether it is the schema of records that have a key alone.
     """
 
     described: Described
@@ -33,7 +34,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why no table can be kept equal by such records, and what would help."""
+    """The reason why a table cannot be kept equal by such records, and a remedy."""
 
     what: str
     remedy: str
@@ -41,21 +42,22 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Change events and keys among records, as Python values.
+    """Change events and keys among sampled records, as Python values.
 
     Attributes:
-        count: how many records with a value were looked at.
-        events: how many of them are change events.
+        count: number of records with a value.
+        events: number of these that are change events.
         rows: row images, after changes, and before deletes.
-        has_row: whether an event holds a row that exists, with all its columns.
+        has_row: whether an event holds an existing row with all its columns.
         keys: the records' keys that are objects.
-        sources: what events say about where they come from.
-        dialect: how the format is spoken in them.
-        described: the table, if the records say it themselves.
-        guessed: the table as far as values tell it, by formats that guess for themselves; None if
-            it is to be inferred.
-        refusal: of records that do not hold what a table needs; None if nothing shows it.
-        scalars: the keys of rows that are no objects, each with its row.
+        sources: the events' descriptions of their source.
+        dialect: the format's dialect in these records.
+        described: the table, if the records describe it themselves.
+        guessed: the table inferred from values, by formats that guess for themselves; None if it is
+            to be inferred later.
+        refusal: the reason why the records lack something that a table needs; None if none was
+            found.
+        scalars: row keys that are not objects, each with its row.
     """
 
     count: int
@@ -72,13 +74,13 @@ class Sample:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The columns of the records' keys; of different ones the most frequent."""
+        """The columns of the records' keys; the most frequent set if they differ."""
         counted = Counter(tuple(key) for key in self.keys)
         return counted.most_common(1)[0][0] if counted else ()
 
     @property
     def scheme(self) -> Scheme | None:
-        """Of most events that have a position of their source; None if no event has a source."""
+        """The scheme of most events that have a source position; None if no event has a source."""
         schemes = Counter(scheme_of(source) for source in self.sources)
         placed = Counter(
             {scheme: n for scheme, n in schemes.items() if scheme is not Scheme.OFFSET}
@@ -94,7 +96,7 @@ class Sample:
         return not self.keys and self._scalar_form(names) is not None
 
     def key_form(self, names: tuple[str, ...]) -> KeyForm:
-        """How the records' keys hold these columns; where nothing shows it, as JSON."""
+        """Returns the form of these columns in the records' keys; JSON where no record shows it."""
         return self._scalar_form(names) or KeyForm.JSON
 
     def _scalar_form(self, names: tuple[str, ...]) -> KeyForm | None:

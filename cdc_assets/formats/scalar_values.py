@@ -1,6 +1,6 @@
-"""Decoding of values of which JSON alone tells: text, numbers, arrays, objects.
+"""Decodes values that are typed by JSON alone: text, numbers, arrays, objects.
 
-A scalar is read as its column's type says. As in `cdc_assets.formats.values`, NULL stands for
+A scalar is read according to its column's type. As in `cdc_assets.formats.values`, NULL stands for
 every value that cannot be represented exactly.
 """
 
@@ -35,7 +35,7 @@ _INSTANT: Final = (
 
 
 def from_scalar(value: Expression, column: Column) -> Expression | None:
-    """The lake's value; None if nothing decodes this encoding to this type."""
+    """Returns the lake's value; None if this encoding cannot be decoded to this type."""
     match column.wire, column.type:
         case Wire.JSON, Primitive.STRING:
             return json_text(value)
@@ -57,17 +57,17 @@ def from_scalar(value: Expression, column: Column) -> Expression | None:
 
 
 def json_text(value: Expression) -> Expression:
-    """A value of several parts as JSON; NULL for JSON's null, too."""
+    """Returns a compound value as JSON; NULL for JSON's null, too."""
     return F.nullif(F.to_json(value), F.lit("null"))
 
 
 def _decimal(value: Expression, column: Column, scale: int) -> Expression:
-    """With no more digits after the point than the scale, but zeros; nothing is rounded."""
+    """Decodes digits with only zeros beyond the scale; nothing is rounded."""
     return F.when(value.rlike(_number(scale)), value.try_cast(str(column.type)))
 
 
 def _number(scale: int) -> str:
-    """Plain, or as Java writes small decimals: ``1.5E-7``, ``0E-10``."""
+    """Returns the pattern of a plain number, or of Java's small decimals: ``1.5E-7``, ``0E-10``."""
 
     def fraction(places: int) -> str:
         return rf"(?:\.[0-9]{{1,{places}}}0*)?" if places else r"(?:\.0*)?"
@@ -79,7 +79,7 @@ def _number(scale: int) -> str:
 
 
 def _bytes(value: Expression, width: int) -> Expression:
-    """Base64; with a width, zero bytes up to it."""
+    """Decodes Base64; with a width, padded with zero bytes."""
     found = F.try_to_binary(F.when(value.rlike(_BASE64), value), F.lit("base64"))
     if not width:
         return found
@@ -88,7 +88,7 @@ def _bytes(value: Expression, width: int) -> Expression:
 
 
 def _time(value: Expression, column: Column) -> Expression | None:
-    """With a blank, a ``T`` or a colon after the date; zeros beyond microseconds do not count."""
+    """Decodes a time with a blank, ``T`` or colon after the date and zeros beyond microseconds."""
     plain = F.regexp_replace(value, r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T:]", "$1 ")
     micros = F.regexp_replace(plain, r"(\.[0-9]{6})0+(Z?| ?[+-][0-9:]*)\z", "$1$2")
     local = from_text(micros, replace(column, wire=Wire.TIMESTAMP_TEXT))

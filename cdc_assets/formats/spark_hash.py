@@ -1,4 +1,4 @@
-"""Numbers by which Spark and Python tell schemas alike."""
+"""Computes the hash by which both Spark and Python identify schemas."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 import xxhash
 
 _SEED: Final = 42
-"""Of Spark's ``xxhash64``."""
+"""The seed of Spark's ``xxhash64``."""
 
 
 def spark_hash(text: bytes) -> int:
-    """What Spark's ``xxhash64`` gives for the text."""
+    """Returns the same number as Spark's ``xxhash64``."""
     number = xxhash.xxh64_intdigest(text, seed=_SEED)
     return number - 2**64 if number >= 2**63 else number

@@ -1,4 +1,4 @@
-"""How the records of one batch of one table are read."""
+"""The parameters for reading the records of one batch of one table."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ from cdc_assets.schema.types import Column, TableSchema
 TOMBSTONE: Final = "tombstone"
 CONTROL: Final = "control"
 STATEMENT: Final = "statement"
-"""What may have changed the table otherwise than row by row; it changes no rows here."""
+"""A statement that may have changed the table other than row by row; it changes no rows here."""
 OTHER: Final = "other"
 ROW_OPS: Final = ("c", "u", "r")
 LINE_BITS: Final = 20
-"""Of a position's last number, in formats whose records hold several rows: the offset stands above
-these, the row in its record in them. A record of more rows than they count is refused."""
+"""Low bits of a position's last number, in formats whose records hold several rows: they hold the
+row's place in its record, and the offset stands above them. A record with more rows is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """How to read records of one table that have one schema.
+    """Parameters for reading records of one table that have one schema.
 
     Attributes:
         schema: columns as they arrive, and the key.
         layout: of the table's records.
         target: the lake's columns; those that the record does not have become NULL.
-        table: whose changes are wanted.
-        unset_able: columns that ``unset`` tells of.
-        state: what positions are made with.
-        tombstone_keys: decode the key of records without a value.
-        parse_here: keep conditions on the changes from being pushed below the parsing. What
-            follows is then not deterministic for Spark, and may not stand in a DELETE.
+        table: the table whose changes are wanted.
+        unset_able: columns that ``unset`` covers.
+        state: data from which positions are made, beside the records.
+        tombstone_keys: whether to decode the key of records without a value.
+        parse_here: whether conditions on the changes are kept from being pushed below the parsing.
+            The result is then not deterministic for Spark, and cannot be used in a DELETE.
         may_lack: columns that need not be in a row image, beside those marked in ``target``.
-        doubtful: those of them that ``absent`` tells of all the same.
-        writers: of which schemas the records are, by their numbers, each with its text; those
-            without a schema if there are none.
+        doubtful: columns of these that ``absent`` lists nevertheless.
+        writers: texts of the records' schemas, by number; empty for records without a schema.
         has_rows: whether records of these schemas may hold rows; else they hold a key at most, or
             are refused.
-        lacks: by writer which expected columns its schema has not, though ``schema`` may. Empty
-            if all have the same.
-        homes: the target's columns by the names of those of ``schema``, where these differ. Several
-            may be one: a column that was renamed comes by one of its names.
+        lacks: by writer, the expected columns that its schema lacks although ``schema`` may have
+            them. Empty if all writers have the same columns.
+        homes: the target's columns by the column names of ``schema``, where these differ. Several
+            may map to one: a renamed column arrives under one of its names.
     """
 
     schema: TableSchema
@@ -68,14 +67,14 @@ class ReadSpec:
 
     @property
     def order(self) -> Order:
-        """How its changes are ordered."""
+        """The order of its changes."""
         return order_of(self.layout.scheme)
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Columns of the target of which it is told if a row image has them not.
+        """Columns of the target that are reported if a row image lacks them.
 
-        By their names in records.
+        They are given by their names in records.
         """
         pardoned = self.may_lack - set(self.older) - self.doubtful
         sent = {each.name: each.sent_as for each in self.target.columns}
@@ -83,24 +82,24 @@ class ReadSpec:
 
     @property
     def older(self) -> tuple[str, ...]:
-        """Columns that need not be in a row image, whose rows have a value all the same."""
+        """Columns that a row image may lack, for which its row has a value nevertheless."""
         there = (c for c in self.target.columns if c.existing and not c.absent)
         return tuple(each.name for each in there if each.name in self.may_lack)
 
     @property
     def once(self) -> dict[str, str]:
-        """Names in records by those that they had before, of the columns that were renamed."""
+        """Present names in records by former names, of the columns that were renamed."""
         columns = self.target.columns
         return {old: each.sent_as for each in columns for old in each.identity.formerly}
 
     @property
     def counts_rows(self) -> bool:
-        """Without a key, rows are told apart by all their columns."""
+        """Whether rows are identified by all their columns, for lack of a key."""
         return not self.schema.key
 
     @property
     def pairs(self) -> tuple[tuple[Column, tuple[Column, ...]], ...]:
-        """Each of the lake's columns with the ways it may come."""
+        """Each of the lake's columns with the columns as which it may arrive."""
         arriving: dict[str, list[Column]] = {}
         for each in self.schema.columns:
             arriving.setdefault(self.homes.get(each.name, each.name), []).append(each)
@@ -108,7 +107,7 @@ class ReadSpec:
 
     @property
     def key_pairs(self) -> tuple[tuple[Column, tuple[Column, ...]], ...]:
-        """The same of the key's columns, in key order."""
+        """The same for the key's columns, in key order."""
         found = {column.name: (column, ways) for column, ways in self.pairs}
         return tuple(found[name] for name in self.target.key)
 
@@ -119,12 +118,12 @@ class ReadSpec:
 
     @property
     def before_columns(self) -> tuple[Column, ...]:
-        """What is read of a row before its change."""
+        """The columns that are read of a row before its change."""
         return self.schema.columns if self.counts_rows else self.key_columns
 
 
 def wire_struct(columns: tuple[Column, ...]) -> StructType:
-    """Columns as they arrive; Spark has no empty struct."""
+    """Returns a struct of the columns as they arrive; Spark has no empty struct."""
     if not columns:
         return StructType([StructField("__none", StringType())])
     return StructType([StructField(column.name, wire_type(column)) for column in columns])

@@ -1,4 +1,4 @@
-"""Decoding of what the lake has no type of its own for: see `cdc_assets.schema.stand_ins`.
+"""Decodes values that have no type of their own in the lake: see `cdc_assets.schema.stand_ins`.
 
 As in `cdc_assets.formats.values`, NULL stands for every value that cannot be represented exactly.
 """
@@ -25,11 +25,11 @@ _END: Final = r"(\.[0-9]{6})0*Z?\z|Z\z"
 """Zeros beyond microseconds, and the zone."""
 
 _OF_DAY: Final = r"^(?:(?:[01][0-9]|2[0-3]):|24:00:00(?:\.0+)?\z)"
-"""PostgreSQL's day has 24:00:00, too."""
+"""PostgreSQL's time of day also allows 24:00:00."""
 
 
 def from_stand_in(value: Expression, column: Column) -> Expression | None:
-    """The lake's value; None if nothing decodes this encoding to this type."""
+    """Returns the lake's value; None if this encoding cannot be decoded to this type."""
     match column.wire, column.type:
         case (Wire.POINT, StructOf()) | (Wire.GEOMETRY, StructOf()):
             return _structure(value, column.type)
@@ -43,14 +43,14 @@ def from_stand_in(value: Expression, column: Column) -> Expression | None:
 
 
 def _structure(value: Expression, type_: StructOf) -> Expression:
-    """All but the reference system has to be there."""
+    """Returns the struct; NULL if a field other than the spatial reference is missing."""
     fields = {name: value.getField(name) for name, _ in type_.fields}
     lacks = any_of(field.isNull() for name, field in fields.items() if name != "srid")
     return F.when(~lacks, F.struct(*(field.alias(name) for name, field in fields.items())))
 
 
 def _from_iso(value: Expression, column: Column) -> Expression | None:
-    """A date, a time of day, or both with a ``T`` between them; in UTC, which is no zone here."""
+    """Decodes a date, a time of day, or both joined by ``T``; UTC stands for no zone here."""
     plain = F.regexp_replace(value, _END, "$1")
     if column.wire is Wire.ISO_TIME:
         plain = F.when(plain.rlike(_OF_DAY), plain)

@@ -1,7 +1,7 @@
-"""From a record's own type of a column to the lake's, where that is not the same.
+"""Converts a value from the column type in its record to the lake's type, where they differ.
 
-The lake's type is wider; or it was kept, though the source has changed it
-(`cdc_assets.schema.evolution.Kept`): then NULL stands for every value that it cannot hold.
+The lake's type is wider, or was kept although the source has changed its own
+(`cdc_assets.schema.evolution.Kept`); then NULL stands for every value that it cannot hold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cdc_assets.schema.types import Column
 
 
 def stored(value: Expression, column: Column, target: Column) -> Expression:
-    """A decoded value as the lake has it; NULL if it is another one there."""
+    """Returns a decoded value in the lake's type; NULL if it would not be the same value there."""
     if column.type == target.type:
         return value
     if fits(column.type, target.type):
@@ -25,7 +25,7 @@ def stored(value: Expression, column: Column, target: Column) -> Expression:
 
 
 def unfit_for(value: Expression, column: Column, target: Column) -> Expression | None:
-    """Whether a wire value can be decoded, and is none of the lake's; None if it always is."""
+    """Returns whether a wire value can be decoded but not stored; None if it always fits."""
     if fits(column.type, target.type):
         return None
     found = decoded(value, column)

@@ -1,4 +1,4 @@
-"""Decoding of values that are written as text: numbers, dates, times, bytes and labels.
+"""Decodes values that are written as text: numbers, dates, times, bytes and labels.
 
 As in `cdc_assets.formats.values`, NULL stands for every value that cannot be represented
 exactly, zero dates (``0000-00-00``) and dates in the year 0 included.
@@ -27,16 +27,16 @@ _TIMESTAMP: Final = rf"^{_DATE} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})
 _TIME: Final = r"^(-?)([0-9]{2,3}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,6}))?\z"
 _LATIN1: Final = r"^[\x00-\xff]*\z"
 _DIGITS: Final = {Primitive.FLOAT: 9, Primitive.DOUBLE: 17}
-"""Digits that tell every float and every double from its neighbours (IEEE 754)."""
+"""Digits that distinguish every float and every double from its neighbours (IEEE 754)."""
 
 _PROBE_HOURS: Final = (-3, 3)
-"""Farther from a clock change than it moves the clock, nearer than the next one (since 1970)."""
+"""Farther from a clock change than the clock moves, nearer than the next change (since 1970)."""
 
 _MEMBERS: Final = 64
 
 
 def from_text(value: Expression, column: Column) -> Expression | None:
-    """The lake's value of a text; None if nothing decodes this encoding to this type."""
+    """Returns the lake's value of a text; None if this encoding cannot be decoded to this type."""
     detail = column.detail or WireDetail()
     match column.wire, column.type:
         case Wire.INTEGER_TEXT, Primitive.INT | Primitive.LONG | Decimal():
@@ -72,7 +72,7 @@ def _integer(value: Expression, column: Column) -> Expression:
 
 
 def _floating(value: Expression, type_: Primitive) -> Expression:
-    """No infinity, no zero for what is none, and no more digits than a float has."""
+    """Decodes a number; NULL for infinity, underflow to 0, or more digits than a float holds."""
     mantissa = F.regexp_extract(value, r"^[+-]?([0-9.]*)", 1)
     significant = F.regexp_replace(F.replace(mantissa, F.lit(".")), r"^0+|0+\z", "")
     number = value.try_cast(str(type_))
@@ -83,7 +83,7 @@ def _floating(value: Expression, type_: Primitive) -> Expression:
 
 
 def _time(value: Expression) -> Expression:
-    """Microseconds; the sign belongs to all of them."""
+    """Returns microseconds; the sign applies to the whole value."""
     part = [F.regexp_extract(value, _TIME, group) for group in range(6)]
     seconds = (part[2].cast("bigint") * 60 + part[3].cast("bigint")) * 60 + part[4].cast("bigint")
     micros = seconds * 1_000_000 + F.rpad(part[5], 6, "0").cast("bigint")
@@ -91,9 +91,9 @@ def _time(value: Expression) -> Expression:
 
 
 def _instant(value: Expression, zone: str) -> Expression:
-    """The one instant of a local time; where clocks were set back there are two, and none is it.
+    """Returns the instant of a local time; NULL if a clock change makes it ambiguous or skips it.
 
-    The session's time zone is UTC: casts shift nothing.
+    The session's time zone is UTC, so casts shift nothing.
     """
     local = F.when(value.rlike(_TIMESTAMP), value.try_cast("timestamp"))
     instant = F.to_utc_timestamp(local, zone)
@@ -110,7 +110,7 @@ def _instant(value: Expression, zone: str) -> Expression:
 
 
 def _bytes(value: Expression, width: int) -> Expression:
-    """As many bytes as characters; with a width, zero bytes up to it."""
+    """Returns one byte per character; with a width, padded with zero bytes."""
     fits = value.rlike(_LATIN1)
     if not width:
         return F.when(fits, F.encode(value, "ISO-8859-1"))
@@ -119,13 +119,13 @@ def _bytes(value: Expression, width: int) -> Expression:
 
 
 def _label(value: Expression, labels: tuple[str, ...]) -> Expression:
-    """The label of an ordinal; 0 is what MySQL keeps of an invalid value: the empty text."""
+    """Returns the label of an ordinal; 0, MySQL's mark of an invalid value, gives empty text."""
     all_labels = F.array(*(F.lit(label) for label in ("", *labels)))
     return F.when(value.rlike(_INTEGER), F.get(all_labels, value.try_cast("int")))
 
 
 def _labels(value: Expression, labels: tuple[str, ...]) -> Expression:
-    """The labels whose bits are set, separated by commas; NULL if a bit has none."""
+    """Returns the labels whose bits are set, separated by commas; NULL if a bit has no label."""
     number = F.when(value.rlike(r"^[0-9]+\z"), value.try_cast("decimal(20,0)"))
     fits = number < F.lit(Number(2 ** len(labels[:_MEMBERS])))
     bits = F.lpad(F.conv(F.when(fits, value), 10, 2), _MEMBERS, "0")

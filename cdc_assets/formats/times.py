@@ -10,7 +10,7 @@ _END: Final = 253_402_300_800_000  # the year 10000
 
 
 def time_of_millis(millis: object) -> datetime | None:
-    """A time in milliseconds since 1970, aware; None of what is none."""
+    """Returns an aware time from milliseconds since 1970; None if the value is no such number."""
     if not isinstance(millis, int) or not 0 < millis < _END:
         return None
     return _EPOCH + timedelta(milliseconds=millis)

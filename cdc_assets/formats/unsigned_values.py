@@ -1,4 +1,4 @@
-"""Decoding of numbers without a sign: 64-bit integers that arrive with one, and bit fields."""
+"""Decodes unsigned numbers: 64-bit integers that arrive as signed ones, and bit fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WRAPPED: Final = Number(2**64)
 
 
 def from_unsigned(value: Expression, column: Column) -> Expression | None:
-    """The lake's value, NULL if it is too large; None if nothing decodes it to this type."""
+    """Returns the lake's value, NULL if it is too large; None if the type cannot be decoded."""
     match column.wire, column.type:
         case Wire.UNSIGNED_LONG, Primitive.LONG:
             return F.when(value >= 0, value)
@@ -32,14 +32,14 @@ def from_unsigned(value: Expression, column: Column) -> Expression | None:
 
 
 def _number(value: Expression) -> Expression:
-    """Decimal digits of up to 8 little-endian bytes; PostgreSQL's connector writes none for 0."""
+    """Returns decimal digits of up to 8 little-endian bytes; PostgreSQL sends no bytes for 0."""
     digits = F.rpad(F.hex(value), 2 * _BYTES, "0")
     pairs = (F.substring(digits, 2 * place + 1, 2) for place in reversed(range(_BYTES)))
     return F.when(F.length(value) <= _BYTES, F.conv(F.concat(*pairs), 16, 10))
 
 
 def _zeros_and_ones(value: Expression, count: int) -> Expression:
-    """As many of them as the string has, the highest first; NULL if it has more."""
+    """Returns the bit string, the highest bit first; NULL if the value has more bits."""
     size = -(-count // 8)
     digits = F.rpad(F.hex(value), 2 * size, "0")
     places = F.sequence(F.lit(size - 1), F.lit(0), F.lit(-1))

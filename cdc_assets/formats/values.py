@@ -1,7 +1,7 @@
-"""Decoding of one column: from what the event holds to what the lake stores.
+"""Decodes one column: from the event's value to the value that the lake stores.
 
-Every decoder gives NULL for a value that it cannot represent exactly, never something
-close: a caller that sees a value on the wire and NULL after decoding has found a rejection.
+Every decoder gives NULL for a value that it cannot represent exactly, never an approximation: a
+value on the wire that is NULL after decoding is to be rejected.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
 }
 _BYTES_IN_LONG = 8
 _MOST_SCALE = 1_000
-"""Of PostgreSQL's ``numeric(p,s)``."""
+"""The limit of PostgreSQL's ``numeric(p,s)``."""
 
 
 def wire_type(column: Column) -> DataType:
-    """The type to read the column's JSON with."""
+    """Returns the type with which the column's JSON is read."""
     if column.wire is Wire.LIST:
         if column.element_wire is None:
             raise _unsupported(column)
@@ -93,9 +93,9 @@ def wire_type(column: Column) -> DataType:
 
 
 def decoded(value: Expression, column: Column) -> Expression:
-    """The lake's value of a wire value; NULL where it cannot be represented exactly.
+    """Returns the lake's value of a wire value; NULL where it cannot be represented exactly.
 
-    Numbers of any size come as their digits, see `arrives_in_digits`.
+    Numbers of any size arrive as their digits, see `arrives_in_digits`.
     """
     if _is_masked(column):
         return _digest(value, column)
@@ -124,7 +124,7 @@ def decoded(value: Expression, column: Column) -> Expression:
 
 
 def unfit(value: Expression, column: Column) -> Expression | None:
-    """Whether a wire value is there but cannot be stored; None if that cannot happen."""
+    """Returns whether a wire value exists but cannot be stored; None if that cannot happen."""
     if is_identity(column) or _is_masked(column) or column.wire is Wire.JSON:
         return None
     if isinstance(column.type, ListOf):
@@ -136,7 +136,7 @@ def unfit(value: Expression, column: Column) -> Expression | None:
 
 
 def is_identity(column: Column) -> bool:
-    """Whether the JSON reader already gives the value that is stored."""
+    """Returns whether the JSON reader already gives the value that is stored."""
     if isinstance(column.type, ListOf):
         return is_identity(element_of(column, column.type))
     same = {
@@ -154,9 +154,9 @@ def is_identity(column: Column) -> bool:
 
 
 def arrives_in_digits(column: Column) -> bool:
-    """Whether `decoded` takes text instead of the bytes: see `cdc_assets.formats.digits`.
+    """Returns whether `decoded` takes text instead of bytes: see `cdc_assets.formats.digits`.
 
-    The text is empty where there are bytes that give no number.
+    The text is empty for bytes that give no number.
     """
     if _is_masked(column):
         return False
@@ -167,7 +167,7 @@ def arrives_in_digits(column: Column) -> bool:
 
 
 def element_of(column: Column, type_: ListOf) -> Column:
-    """The elements of a list, as a column."""
+    """Returns the elements of a list, as a column."""
     wire = column.element_wire or Wire.STRING
     return Column("element", type_.element, wire, detail=column.detail)
 
@@ -177,7 +177,7 @@ def _is_masked(column: Column) -> bool:
 
 
 def _digest(value: Expression, column: Column) -> Expression:
-    """SHA-256 of the bytes, or of the text, that a value arrives as: 64 hexadecimal digits."""
+    """Returns SHA-256 of the bytes or text that a value arrives as: 64 hexadecimal digits."""
     arriving = wire_type(column)
     if isinstance(arriving, BinaryType):
         return F.sha2(value, 256)
@@ -212,7 +212,7 @@ def _primitive(value: Expression, column: Column, type_: Primitive) -> Expressio
 
 
 def _instant(value: Expression, column: Column) -> Expression:
-    """A timestamp from a number; the session's time zone is UTC, so casts shift nothing."""
+    """Returns a timestamp from a number; the session's time zone is UTC, so casts shift nothing."""
     match column.wire:
         case Wire.EPOCH_MILLIS:
             fits = value.between(FIRST_MICRO // 1000, LAST_MICRO // 1000)
@@ -228,9 +228,9 @@ def _instant(value: Expression, column: Column) -> Expression:
 
 
 def _iso_instant(value: Expression) -> Expression:
-    """``yyyy-MM-ddTHH:mm:ss[.f]±…``, with no digit beyond microseconds but zeros.
+    """Decodes ``yyyy-MM-ddTHH:mm:ss[.f]±…``, with only zeros beyond microseconds.
 
-    Spark alone would also take 'now' and bare years, and cut off what is beyond microseconds.
+    Spark alone would also accept 'now' and bare years, and truncate to microseconds.
     """
     date, time = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0*)?"
     shaped = value.rlike(rf"^{date}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\z")
@@ -251,7 +251,7 @@ def _decimal(value: Expression, column: Column, type_: Decimal) -> Expression:
 
 
 def _from_long_bytes(value: Expression, type_: Decimal) -> Expression:
-    """Up to 8 bytes of two's complement: extend the sign, read as hexadecimal, set the scale."""
+    """Decodes up to 8 bytes of two's complement: sign-extended, read as hexadecimal, scaled."""
     digits = F.hex(value)
     sign = F.when(F.substring(digits, 1, 1) >= "8", "F").otherwise("0")
     number = F.conv(F.lpad(digits, 2 * _BYTES_IN_LONG, sign), 16, -10)
@@ -260,7 +260,7 @@ def _from_long_bytes(value: Expression, type_: Decimal) -> Expression:
 
 
 def _from_bytes(value: Expression, type_: Decimal) -> Expression:
-    """Avro's decimal is the same bytes behind a length; its reader checks the precision."""
+    """Decodes the bytes as Avro's decimal, behind a length; Avro's reader checks the precision."""
     schema = (
         f'{{"type":"bytes","logicalType":"decimal",'
         f'"precision":{type_.precision},"scale":{type_.scale}}}'
@@ -271,16 +271,16 @@ def _from_bytes(value: Expression, type_: Decimal) -> Expression:
 
 
 def _from_digits(value: Expression, scale: int) -> Expression:
-    """The same text; without the zeros after the point that come of a scale below 0.
+    """Returns the text, without the zeros after the point that come from a scale below 0.
 
-    PostgreSQL keeps a scale in 11 bits, of which Debezium takes no sign: -2 becomes 2,046.
+    PostgreSQL keeps a scale in 11 bits, whose sign Debezium ignores: -2 becomes 2,046.
     """
     text = F.nullif(value, F.lit(""))
     return F.regexp_replace(text, r"\.0+\z", "") if scale > _MOST_SCALE else text
 
 
 def _from_text(value: Expression, type_: Decimal) -> Expression:
-    """Plain digits with no more of them after the point than the scale; nothing is rounded."""
+    """Decodes plain digits, with no more after the point than the scale; nothing is rounded."""
     fraction = rf"(\.[0-9]{{1,{type_.scale}}}0*)?" if type_.scale else r"(\.0*)?"
     return F.when(value.rlike(rf"^[+-]?[0-9]+{fraction}\z"), value.try_cast(str(type_)))
 

@@ -1,4 +1,4 @@
-"""Where a record says which schema it was written with, and where its data begins.
+"""Finds the id of a record's writer schema, and the start of its data.
 
 =============  =================================================================================
 confluent      ``0x00``, id in 4 bytes, data. Confluent's serializer, and Apicurio's from 3.0 on
@@ -7,13 +7,13 @@ headers        the data alone; the id in 8 bytes in a header ``apicurio.value.co
                ``.globalId`` (``apicurio.key.…`` of a key)
 =============  =================================================================================
 
-Ids are big-endian. They begin with 1 in every registry, and none has come to 2³¹ yet: so the
-first four bytes of an id of 8 are zero, which no id of 4 is, and each record tells its framing
-by itself. Apicurio's ``OptimisticFallbackIdHandler`` reads by the same rule. What is read from
-headers comes first, as in Apicurio's deserializer, and of headers of one name the last counts.
+Ids are big-endian. They begin with 1 in every registry, and none has reached 2³¹ yet: the first
+four bytes of an id of 8 are therefore zero, which an id of 4 never is, so that each record shows
+its framing. Apicurio's ``OptimisticFallbackIdHandler`` reads by the same rule. Headers take
+precedence, as in Apicurio's deserializer, and of headers with the same name the last counts.
 
 Confluent's clients from 8.0 on can put a GUID into ``__value_schema_id`` instead. Such records are
-told apart and not read. Sources: ``schema-serializer/…/schema/id`` in confluentinc/schema-registry
+recognized and not read. Sources: ``schema-serializer/…/schema/id`` in confluentinc/schema-registry
 and ``serdes/`` in Apicurio/apicurio-registry.
 """
 
@@ -34,14 +34,14 @@ _LARGEST: Final = 2**31 - 1
 
 
 class Side(StrEnum):
-    """Of a record, as headers name it."""
+    """A side of a record, as headers name it."""
 
     KEY = "key"
     VALUE = "value"
 
 
 class Framing(StrEnum):
-    """How a record and its schema are brought together; see above."""
+    """The ways in which a record refers to its schema; see above."""
 
     CONFLUENT = "confluent"
     APICURIO_8 = "apicurio-8"
@@ -49,10 +49,10 @@ class Framing(StrEnum):
 
 
 class IdKind(StrEnum):
-    """What a schema id counts."""
+    """The kind of object that a schema id numbers."""
 
     PREFIX = "prefix"
-    """Whatever the ids before the data count: records do not say it."""
+    """Unknown: records with an id before the data do not state its kind."""
 
     CONTENT = "content"
     """Apicurio's distinct contents."""
@@ -63,7 +63,7 @@ class IdKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaId:
-    """What a registry knows a schema by; never another schema later."""
+    """A registry's id of a schema; it never refers to another schema later."""
 
     number: int
     kind: IdKind = IdKind.PREFIX
@@ -83,13 +83,13 @@ class Framed:
 
 @dataclass(frozen=True, slots=True)
 class Unframed:
-    """Why it is none of these; without anything that the record holds."""
+    """The reason why it is none of these; without any content of the record."""
 
     reason: str
 
 
 def read_frame(record: RawRecord, side: Side) -> Framed | Unframed | None:
-    """The schema id and the data of a record's key or value; None if it has none."""
+    """Returns the schema id and the data of a record's key or value; None if it has none."""
     data = record.key if side is Side.KEY else record.value
     if data is None:
         return None
@@ -98,13 +98,13 @@ def read_frame(record: RawRecord, side: Side) -> Framed | Unframed | None:
 
 
 def framing_of(records: Iterable[RawRecord], side: Side) -> Framing | Unframed | None:
-    """The one framing of a sample's keys or values.
+    """Returns the one framing of a sample's keys or values.
 
-    Records that have none are passed over, each of them is rejected when it is merged.
+    Records without a framing are passed over; each of them is rejected when it is merged.
 
     Returns:
-        None if no record of the sample has such a side; the reason of the first that cannot be
-        read, if none can be, or that several framings occur.
+        None if no record of the sample has such a side; a reason if several framings occur, or,
+        from the first unreadable record, if none can be read.
     """
     found: dict[Framing, str] = {}
     first: Unframed | None = None
@@ -139,7 +139,7 @@ def _refused_by_headers(headers: Headers, side: Side) -> Unframed | None:
 
 
 def _by_headers(headers: Headers, side: Side, data: bytes) -> Framed | Unframed | None:
-    """The content id is looked at first, as Apicurio does."""
+    """Reads the id from headers, the content id first, as Apicurio does."""
     for kind in (IdKind.CONTENT, IdKind.GLOBAL):
         name = f"apicurio.{side}.{kind}Id"
         given = _last(headers, name)
@@ -172,5 +172,5 @@ def _at(side: Side) -> str:
 
 
 def _last(headers: Headers, name: str) -> bytes | None:
-    """A header without a value is as good as none."""
+    """Returns the last header of this name; a header without a value counts as none."""
     return next((value for each, value in reversed(headers) if each == name and value), None)

@@ -1,4 +1,4 @@
-"""The schemas that a batch's records were written with, and which of them are read as one."""
+"""The schemas with which a batch's records were written, grouped by those read as one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from cdc_assets.schema.types import Column, TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One schema that records name or carry.
+    """A schema that records name or carry.
 
     Attributes:
-        number: by which records are told: a hash of the schema, or a registry's id.
-        schema: of the table; None if it is not that of change events.
-        text: what the format needs to read its records.
-        is_of_key: its records have a key alone: nothing of it says what columns there are.
-        homes: the lake's columns by the names of the schema's, where these differ.
-        names: of all fields that its rows have, those that the lake is not to have included.
+        number: the number that identifies the records: a hash of the schema, or a registry's id.
+        schema: the table's; None if it is not a schema of change events.
+        text: the text that the format needs to read the records.
+        is_of_key: whether the records have a key alone, which does not list the table's columns.
+        homes: the lake's columns by the schema's column names, where these differ.
+        names: all fields of its rows, including those excluded from the lake.
     """
 
     number: int
@@ -30,7 +30,7 @@ class Writer:
 
     @property
     def there(self) -> frozenset[str]:
-        """The lake's columns that its records have."""
+        """The lake's columns that its records contain."""
         names = self.schema.names if self.schema else ()
         return frozenset(self.homes.get(name, name) for name in names)
 
@@ -39,7 +39,7 @@ class Writer:
 class Alike:
     """Records that are read by one schema, which has the columns of all of theirs.
 
-    ``homes`` as in `Writer`: of two columns that are one in the lake, a record has either.
+    ``homes`` as in `Writer`; of two columns that map to one in the lake, a record has either.
     """
 
     writers: Mapping[int, str]
@@ -48,7 +48,7 @@ class Alike:
 
 
 def read_apart(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
-    """Each schema by itself; those that are not of change events are left out."""
+    """Returns each schema by itself; schemas that are not of change events are left out."""
     return tuple(
         Alike({number: writer.text}, writer.schema, writer.homes)
         for number, writer in writers.items()
@@ -57,10 +57,10 @@ def read_apart(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
 
 
 def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
-    """As few groups of schemas as they come, in which no column has two meanings.
+    """Groups the schemas, first fit, so that no column has two meanings within a group.
 
     Args:
-        writers: by number; those that are not of change events are left out.
+        writers: by number; schemas that are not of change events are left out.
     """
     groups: list[tuple[dict[int, str], dict[str, tuple[Column, str]]]] = []
     for number, writer in writers.items():
@@ -88,7 +88,7 @@ def _same(one: tuple[Column, str], other: tuple[Column, str]) -> bool:
 
 
 def reads_as(schema: TableSchema, table: TableSchema) -> bool:
-    """Whether a schema has all columns of a table, and gives each the same meaning."""
+    """Returns whether a schema has all columns of a table, each with the same meaning."""
     columns = {column.name: column for column in schema.columns}
     return all(
         each.name in columns and _meaning(columns[each.name]) == _meaning(each)

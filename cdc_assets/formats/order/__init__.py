@@ -1,4 +1,4 @@
-"""The order of changes, one module for each source database."""
+"""Orders changes, in one module for each source database."""
 
 from cdc_assets.formats.order.order import (
     NUMBERS,

@@ -1,10 +1,10 @@
-"""MySQL and MariaDB: epoch and file number, position in the file; of MySQL the row of the event.
+"""Orders MySQL's and MariaDB's changes: epoch and file, position in the file; MySQL: event row.
 
-Whether the numbering of files starts again is found by `cdc_assets.changes.numbering.scan`, record
-by record. Within a run of records that do not fall in one file base and lineage, and that were sent
-between two restarts, nothing can start again: Spark finds the runs, and of each only its ends, and
-where its last transaction begins, are looked at. A restart that one partition tells of cuts the
-runs of all: they are looked at once more.
+`cdc_assets.changes.numbering.scan` detects, record by record, that the numbering of files starts
+again. It cannot start again within a run: records of one file base and lineage that never step
+back, sent between two restarts. Spark therefore finds the runs, and only the ends of each and the
+begin of its last transaction are scanned. A restart found in one partition splits the runs of all
+partitions, which are then scanned once more.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class BinlogOrder(Order):
     is_scanned = True
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """File number with its epoch, position, row."""
+        """Returns file number with its epoch, position, row."""
         row = F.coalesce(placed.source.getField("row"), F.lit(0).cast("bigint"))
         return [*self._place(placed, state, row >= 0), row]
 
     def epochs(self, carried: str) -> Epochs:
-        """Of each partition whose numbering has started again."""
+        """Returns the epochs of each partition whose numbering has started again."""
         return Numbering.from_json(carried).begins
 
     def scanned(self, sources: DataFrame, carried: str) -> str:
-        """With what a batch's records tell of the numbering.
+        """Returns the carried state, extended by the numbering in a batch's records.
 
         Raises:
-            TerminalError: if records may have been merged as of the numbering before a reset that
-                are of the one after.
+            TerminalError: if records after a reset may have been merged with the numbering before
+                it.
         """
         before, placed = Numbering.from_json(carried), records_of(sources)
         known: set[Restart] = {*before.restarts}
@@ -90,7 +90,7 @@ class MariaDbOrder(BinlogOrder):
     tells_changes = False
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """File number with its epoch, position."""
+        """Returns file number with its epoch, position."""
         return self._place(placed, state, F.lit(True))
 
 
@@ -107,7 +107,7 @@ def _told(placed: DataFrame, restarts: Iterable[Restart]) -> list[BinlogRecord]:
 
 
 def records_of(sources: DataFrame) -> DataFrame:
-    """What a `BinlogRecord` is made of, of the records that have a position."""
+    """Returns the fields of `BinlogRecord`, of the records that have a position."""
     source = F.col("source")
     file, snapshot = source.getField("file"), source.getField("snapshot")
     placed = sources.select(
@@ -122,7 +122,7 @@ def records_of(sources: DataFrame) -> DataFrame:
         F.coalesce(source.getField("ts_ms"), F.lit(0)).alias("ts_ms"),
         (F.coalesce(snapshot, F.lit("false")) != "false").alias("is_snapshot"),
     )
-    # Rows of incremental snapshots have the place of a watermark, which a crash takes back.
+    # Rows of incremental snapshots have a watermark's position, which a crash moves back.
     told = F.coalesce(snapshot, F.lit("false")) != "incremental"
     return placed.where(told & F.expr("file_no IS NOT NULL AND pos > 0"))
 
@@ -133,13 +133,13 @@ def _file_number(source: Expression) -> Expression:
 
 
 def _turns(placed: DataFrame, restarts_ms: Sequence[int]) -> DataFrame:
-    """The ends of each run, and the first record of its last transaction.
+    """Returns the ends of each run, and the first record of its last transaction.
 
     ``newest_ts_ms`` is the highest time of the run up to the record.
 
     Args:
-        placed: of `records_of`.
-        restarts_ms: when records were sent that told of a restart: a run ends before each.
+        placed: from `records_of`.
+        restarts_ms: times at which records that show a restart were sent: a run ends before each.
     """
     in_log = Window.partitionBy("partition").orderBy("offset")
     lineage = F.regexp_extract(F.coalesce("gtid", F.lit("")), _LINEAGE, 0)

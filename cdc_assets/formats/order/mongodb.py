@@ -1,4 +1,4 @@
-"""MongoDB: seconds of the cluster time, ordinal."""
+"""Orders MongoDB's changes by seconds of the cluster time, and ordinal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MongoDbOrder(Order):
     types: ClassVar = {"ord": LongType}
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """Times that are not whole seconds are not the cluster's."""
+        """Returns seconds and ordinal; a time that is not whole seconds is not a cluster time."""
         ts_ms, ordinal = placed.source.getField("ts_ms"), placed.source.getField("ord")
         is_cluster_time = (ts_ms > 0) & (ts_ms % 1000 == 0) & (ordinal >= 0)
         return [F.when(is_cluster_time, F.floor(ts_ms / 1000)), ordinal]

@@ -1,4 +1,4 @@
-"""Kafka's own order, for sources that tell none."""
+"""Orders changes by Kafka's offsets, for sources without an order of their own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cdc_assets.formats.order.order import Order, OrderState, Placed
 
 
 class OffsetOrder(Order):
-    """Nothing but the place in Kafka."""
+    """The order of Kafka's offsets alone."""
 
     scheme = Scheme.OFFSET
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """None."""
+        """Returns none."""
         return []

@@ -1,4 +1,4 @@
-"""Oracle: commit SCN, SCN, place in the transaction."""
+"""Orders Oracle's changes by commit SCN, SCN, and place in the transaction."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class OracleOrder(Order):
     }
 
     def told_ms(self, source: Expression) -> Expression:
-        """``ts_ms`` is the time of the change; newer connectors tell that of the commit too."""
+        """Returns the commit's time, from newer connectors; else ``ts_ms``, the change's time."""
         return F.coalesce(source.getField("commit_ts_ms"), super().told_ms(source))
 
     def told_micros(self, source: Expression) -> Expression:
-        """Likewise."""
+        """Returns the same time in microseconds."""
         commit = source.getField("commit_ts_ms")
         exact = F.try_multiply(commit, F.lit(1000))
         return F.when(commit.isNotNull(), exact).otherwise(super().told_micros(source))
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """A row of a snapshot holds all that was committed up to its SCN."""
+        """Returns the numbers; a snapshot's row contains all that was committed up to its SCN."""
         source = placed.source
         commit, scn = _decimal(source.getField("commit_scn")), _decimal(source.getField("scn"))
         none = F.lit(0).cast("bigint")

@@ -1,12 +1,12 @@
-"""Positions as Spark expressions: what every order has in common.
+"""Computes positions as Spark expressions: the common part of every order.
 
 The rules are those of `cdc_assets.changes.position`. The first number is NULL where a record's
 position is missing or malformed; a record without a value has none. Nothing here raises on any
 text.
 
-Only what stays the same from one batch to the next is written into an expression as a number,
-so that Spark finds its compiled code again. Read floors and epochs are one literal each, which
-compiled code is given by reference.
+Only numbers that stay the same from one batch to the next are written into an expression, so that
+Spark reuses its compiled code. Read floors and epochs are one literal each, which compiled code
+receives by reference.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ NUMBERS: Final = tuple(f"n{i}" for i in range(max(scheme.numbers for scheme in S
 """Columns of a position, most significant first; a scheme has the first few of them."""
 
 Epochs = Steps
-"""By partition the offsets where an epoch begins, rising, and the epoch."""
+"""By partition, the offsets at which an epoch begins, rising, and the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderState:
-    """What positions of a batch are made with, beside its records.
+    """The data from which a batch's positions are made, beside its records.
 
     Attributes:
         floors: see `cdc_assets.changes.position.floor_at`.
         epochs: see `cdc_assets.changes.restarts` and, for binlogs, `cdc_assets.changes.numbering`;
             epoch 0 where there are none.
-        firsts: by partition an offset that no record lies below: what began before is one step.
+        firsts: by partition, an offset that no record is below: all earlier steps become one.
     """
 
     floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
@@ -49,7 +49,7 @@ class OrderState:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What a record's position is made of.
+    """The parts of a record from which its position is made.
 
     Attributes:
         source: struct with the `Order.fields` and ``ts_ms``, ``snapshot``.
@@ -66,20 +66,20 @@ class Placed:
 
 
 class Order:
-    """How the changes of one kind of source database are ordered.
+    """The order of the changes of one kind of source database.
 
     Attributes:
         scheme: its name, which is stored with a table.
-        types: of the fields of ``source`` that positions are made of.
-        tells_repeats: whether a position, beside the place of a change in its transaction, tells
-            an event that is delivered again: rows without a key can be counted.
+        types: types of the fields of ``source`` from which positions are made.
+        tells_repeats: whether a position, with the place of a change in its transaction, identifies
+            an event that is delivered again: rows without a key can then be counted.
         is_unique: whether a position alone does.
-        tells_changes: whether a position, beside the key and the kind of a change, tells one that
-            is delivered again, of a table with a key.
+        tells_changes: whether a position, with the key and the kind of a change, identifies a
+            change that is delivered again, in a table with a key.
         has_floors: whether changes may follow the snapshot before them, see
             `cdc_assets.changes.position.floor_at`.
-        is_scanned: whether records have to be looked at in their order before positions can be
-            made: `scanned`.
+        is_scanned: whether records have to be `scanned` in their order before positions can be
+            made.
     """
 
     scheme: ClassVar[Scheme]
@@ -92,60 +92,63 @@ class Order:
 
     @property
     def fields(self) -> tuple[StructField, ...]:
-        """What to parse of ``source``, beside ``ts_ms``, ``ts_us``, ``snapshot``."""
+        """The fields to parse of ``source``, beside ``ts_ms``, ``ts_us``, ``snapshot``."""
         return tuple(StructField(name, kind()) for name, kind in self.types.items())
 
     def numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """The numbers of the position, as many as ``scheme.numbers``."""
+        """Returns the numbers of the position, as many as ``scheme.numbers``."""
         return [*self.source_numbers(placed, state), placed.place]
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """The numbers before the last, which are the source's own."""
+        """Returns the numbers before the last, which are the source's own."""
         raise NotImplementedError
 
     def told_again(self) -> list[Expression]:
-        """Those of the numbers that a change has however often it is delivered."""
+        """Returns those of the numbers that stay the same however often a change is delivered."""
         return [F.col(number) for number in NUMBERS[: self.scheme.numbers - 1]]
 
     def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
-        """What the read floor is found by: ``read_lsn`` and ``floating_lsn``; NULL without one."""
+        """Returns ``read_lsn`` and ``floating_lsn``, for the read floor; NULL without a floor."""
         none = F.lit(None).cast("bigint")
         return none, none
 
     def told_ms(self, source: Expression) -> Expression:
-        """When the source says that a change was committed, or a snapshot's row read."""
+        """Returns the source's time at which a change was committed, or a snapshot's row read."""
         return source.getField("ts_ms")
 
     def told_micros(self, source: Expression) -> Expression:
-        """The same as exactly as it says; NULL for more milliseconds than can be counted so."""
+        """Returns the same time, as exactly as the source gives it; NULL if it overflows."""
         exact, millis = source.getField("ts_us"), source.getField("ts_ms")
         return F.coalesce(exact, F.try_multiply(millis, F.lit(1000)))
 
     def may_witness(self, placed: Placed) -> Expression:
-        """Whether a record comes in the order of commits: see `cdc_assets.changes.restarts`."""
+        """Returns whether a record comes in commit order: see `cdc_assets.changes.restarts`."""
         snapshot = placed.source.getField("snapshot")
         return F.coalesce(snapshot != "incremental", F.lit(True))
 
     def floats(self, placed: Placed) -> Expression:
-        """Whether it is of a connector's first transaction: see `cdc_assets.changes.restarts`."""
+        """Returns whether it is of a connector's first transaction.
+
+        See `cdc_assets.changes.restarts`.
+        """
         return F.lit(False)
 
     def is_late_read(self, placed: Placed) -> Expression:
-        """Whether it is a snapshot's row that holds more than was committed at its position."""
+        """Returns whether it is a snapshot's row with more than was committed at its position."""
         return F.lit(False)
 
     # ── what is carried from batch to batch ──────────────────────────────────────────────
 
     def epochs(self, carried: str) -> Epochs:
-        """The epochs that are known, as the newest publish recorded them."""
+        """Returns the known epochs, as the newest publish recorded them."""
         return Restarts.from_json(carried).epochs if self.scheme in COMMIT_NUMBERS else {}
 
     def scanned(self, sources: DataFrame, carried: str) -> str:
-        """What is carried on after a batch.
+        """Returns the state to carry on after a batch.
 
         Args:
             sources: ``partition offset timestamp source`` of its records.
-            carried: before it.
+            carried: the state before it.
         """
         return carried
 
@@ -154,7 +157,7 @@ class Order:
 
 
 def epoch_of(placed: Placed, state: OrderState) -> Expression:
-    """The epoch that holds at a record; 0 before the first."""
+    """Returns the epoch that holds at a record; 0 before the first."""
     none = F.lit(0).cast("bigint")
     if not state.epochs:
         return none
@@ -163,11 +166,11 @@ def epoch_of(placed: Placed, state: OrderState) -> Expression:
 
 
 def in_epoch(scheme: Scheme, epoch: Expression, number: Expression) -> Expression:
-    """A first number with its epoch; NULL if it reaches into the bits of the epoch."""
+    """Returns a first number with its epoch; NULL if it reaches into the bits of the epoch."""
     bits = epoch_bits(scheme)
     return F.when((number >= 0) & (number < 2**bits), F.shiftleft(epoch, bits) + number)
 
 
 def position_bytes(numbers: tuple[str, ...]) -> Expression:
-    """The same bytes as `cdc_assets.changes.position.encode`, of columns of these names."""
+    """Returns the bytes of `cdc_assets.changes.position.encode`, from columns of these names."""
     return F.unhex(F.concat(*(F.lpad(F.hex(F.col(number)), 16, "0") for number in numbers)))

@@ -1,4 +1,4 @@
-"""Which order goes by which name."""
+"""Finds an order by the name of its scheme."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ _ORDERS: Final[dict[Scheme, Order]] = {
 
 
 def order_of(scheme: Scheme) -> Order:
-    """The order that a table's scheme names."""
+    """Returns the order that a table's scheme names."""
     return _ORDERS[scheme]

@@ -1,5 +1,6 @@
-"""PostgreSQL: last commit LSN and LSN, of ``source.sequence``; rows of snapshots by the first.
+"""Orders PostgreSQL's changes by last commit LSN, then LSN, from ``source.sequence``.
 
+Rows of snapshots are ordered by the first alone.
 https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 """
 
@@ -27,7 +28,11 @@ class PostgresOrder(Order):
     has_floors = True
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """Last commit, lifted to the read floor, and LSN; of a complete snapshot's row its LSN."""
+        """Returns last commit, lifted to the read floor, and LSN.
+
+        The first is the LSN in a complete snapshot's row, and in a change without a last commit;
+        the second is 0 in a snapshot's row.
+        """
         source, is_read = placed.source, placed.is_read
         sequence = source.getField("sequence")
         second = F.regexp_extract(sequence, '"([0-9]+)"\\]$', 1).try_cast("bigint")
@@ -41,15 +46,16 @@ class PostgresOrder(Order):
         return [F.when(lsn >= 0, first), F.when(is_read, none).otherwise(lsn)]
 
     def told_again(self) -> list[Expression]:
-        """Epoch and LSN: a connector that starts again may tell no last commit any more."""
+        """Returns epoch and LSN: a connector that starts again may no longer give a last commit."""
         epoch = F.shiftright("n0", epoch_bits(self.scheme))
         return [epoch, F.col("n1")]
 
     def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
-        """The LSN, with its epoch, of a snapshot's row, and of a change without a last commit.
+        """Returns the LSN, with its epoch, of snapshot rows and of changes without a last commit.
 
-        A row of an incremental snapshot has no ``lsn``: it says nothing about changes from before
-        the connector streamed. Epochs are those of all offsets, whatever lies before the batch.
+        A row of an incremental snapshot has no ``lsn``: it gives no information about changes from
+        before the connector streamed. Epochs are those of all offsets, including those before the
+        batch.
         """
         epoch = epoch_of(placed, OrderState(epochs=state.epochs))
         lsn = in_epoch(self.scheme, epoch, placed.source.getField("lsn"))
@@ -57,23 +63,23 @@ class PostgresOrder(Order):
         return F.when(placed.is_read, lsn), F.when(~placed.is_read & no_commit, lsn)
 
     def may_witness(self, placed: Placed) -> Expression:
-        """Not a change without a last commit: it stands where it was made."""
+        """Excludes a change without a last commit, whose position is that of its making."""
         has_commit = placed.is_read | _last_commit(placed.source).isNotNull()
         return super().may_witness(placed) & has_commit
 
     def floats(self, placed: Placed) -> Expression:
-        """Not of a connector that never tells a last commit: each of its changes would."""
+        """Excludes a connector that never gives a last commit: each of its changes would float."""
         source = placed.source
         is_told = source.getField("sequence").isNotNull()
         return ~placed.is_read & _last_commit(source).isNull() & is_told
 
     def is_late_read(self, placed: Placed) -> Expression:
-        """A row of an ad-hoc snapshot has a last commit, and was read after it."""
+        """Returns whether it is an ad-hoc snapshot's row: with a last commit, and read after it."""
         return placed.is_read & placed.source.getField("sequence").startswith('["')
 
 
 def _floor(placed: Placed, state: OrderState) -> Expression:
-    """The same rule as `cdc_assets.changes.position.floor_at`."""
+    """Applies the rule of `cdc_assets.changes.position.floor_at`."""
     floors = state.floors
     lowest = min((lsn for begins in floors.values() for _, lsn in begins), default=0)
     begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in floors.items()}

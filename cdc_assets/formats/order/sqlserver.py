@@ -1,4 +1,4 @@
-"""SQL Server: commit LSN, change LSN, serial number."""
+"""Orders SQL Server's changes by commit LSN, change LSN, and serial number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SqlServerOrder(Order):
     tells_repeats = True
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """Two numbers for each LSN; a row of a snapshot holds all of its commit."""
+        """Returns two numbers for each LSN; a snapshot's row contains all of its commit."""
         source = placed.source
         commit, change = source.getField("commit_lsn"), source.getField("change_lsn")
         serial = F.coalesce(source.getField("event_serial_no"), F.lit(0).cast("bigint"))

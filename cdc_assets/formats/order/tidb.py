@@ -1,4 +1,4 @@
-"""TiDB: the commit timestamp, over the whole cluster."""
+"""Orders TiDB's changes by commit timestamp, across the whole cluster."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class TidbOrder(Order):
     types: ClassVar = {"commitTs": LongType}
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """One number for each transaction."""
+        """Returns one number for each transaction."""
         commit = placed.source.getField("commitTs")
         return [F.when(commit > 0, commit)]

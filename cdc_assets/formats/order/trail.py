@@ -1,4 +1,4 @@
-"""GoldenGate: sequence number of the trail file, byte in it."""
+"""Orders GoldenGate's changes by sequence number of the trail file, and byte in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrailOrder(Order):
     types: ClassVar = {"pos": StringType}
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """Ten digits each."""
+        """Returns file and byte, from ten digits each."""
         pos = placed.source.getField("pos")
         is_place = pos.rlike(r"^[0-9]{20}\z")
         file, byte = (F.substring(pos, at, 10).try_cast("bigint") for at in (1, 11))

@@ -1,4 +1,4 @@
-"""YugabyteDB: commit time over all tablets; within it term, index, write id."""
+"""Orders YugabyteDB's changes by commit time over all tablets, then term, index and write id."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class YugabyteOrder(Order):
     types: ClassVar = {"commit_time": LongType, "lsn": StringType}
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """A row of a snapshot holds all that was committed up to its time."""
+        """Returns the numbers; a snapshot's row contains all that was committed up to its time."""
         time, op = placed.source.getField("commit_time"), placed.source.getField("lsn")
 
         def part(group: int) -> Expression:
