@@ -1,1 +1,1 @@
-"""What a change is: coordinates, positions, fold rules. Pure Python."""
+"""Coordinates, positions and fold rules of changes. Pure Python."""

@@ -1,13 +1,12 @@
-"""Which alerts to send: each once, with its recovery, and many of a kind as one.
+"""Decides which alerts to send: each once, with its recovery, and many of a kind as one.
 
-A *finding* is something that is wrong now. Findings of one kind and source are a *group*: a group
-is told when it begins, told again when its members have changed (but not more often than
-`QUIET`, so that 500 tables that fail one after the other are a few messages), and told once more
-when all of it is over. A finding that may pass by itself is told only once it has been there for
-as long as it says.
+A *finding* is something that is wrong now. Findings of one kind and source are a *group*. A message
+is sent when a group begins, again when its members have changed (but not more often than `QUIET`,
+so that 500 tables that fail one after the other are a few messages), and once more when all of it
+is over. A finding that may pass by itself is reported only after it has lasted for its own delay.
 
-What was told is a value that the caller keeps. Where a part did not answer, what was wrong before
-stays so: not knowing is no recovery.
+The reported state is a value that the caller keeps. Where a part did not answer, earlier findings
+remain: not knowing is no recovery.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from enum import StrEnum
 from typing import Final
 
 QUIET: Final = timedelta(minutes=10)
-"""Between two messages about one group that goes on."""
+"""Least time between two messages about one continuing group."""
 
 NAMED: Final = 20
-"""So many members are named in a message; the others are counted."""
+"""The most members named in a message; the others are counted."""
 
 
 class Kind(StrEnum):
-    """What may be wrong."""
+    """A kind of finding."""
 
     TABLE_FAILED = "table_failed"
     BUDGET_BURNS = "slo_budget_burning"
@@ -36,7 +35,7 @@ class Kind(StrEnum):
 
 
 class Change(StrEnum):
-    """What has become of a group since it was told last."""
+    """The change of a group since its last message."""
 
     FIRING = "firing"
     CHANGED = "changed"
@@ -48,11 +47,11 @@ class Finding:
     """Something that is wrong.
 
     Attributes:
-        kind: what.
-        source: whose.
+        kind: its kind.
+        source: the source it concerns.
         member: the table, connector or slot.
-        words: what, where and what to do; without values of rows and secrets.
-        after: it is told only once it has been there for so long.
+        words: description with place and remedy; without values of rows and secrets.
+        after: how long it must last before it is reported.
     """
 
     kind: Kind
@@ -64,12 +63,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A finding that was there at the last look.
+    """A finding that was present at the last look.
 
     Attributes:
         since: when it was first seen, aware.
         words: of the finding.
-        told: a message has named it, or has counted it.
+        told: whether a message has named or counted it.
     """
 
     since: datetime
@@ -84,8 +83,8 @@ class Group:
     Attributes:
         members: by name.
         begun: when the first message about it was sent; None before that.
-        told_at: when the last one was.
-        over: members that are over, and that were told, since the last message.
+        told_at: when the last message was sent.
+        over: reported members that have ended since the last message.
     """
 
     members: Mapping[str, Member] = field(default_factory=dict[str, Member])
@@ -104,11 +103,11 @@ class Message:
 
     Attributes:
         kind, source: of the group.
-        change: what has become of it.
-        begun: when it began: with kind and source it tells an alert from all others.
+        change: the change since the last message.
+        begun: when it began; with kind and source it identifies the alert.
         members: those that are wrong now, up to `NAMED`; ``count`` of them in all.
-        over: those that are over.
-        after: what is known of the group once this was sent.
+        over: those that have ended.
+        after: the state of the group once this message is sent.
     """
 
     kind: Kind
@@ -122,19 +121,19 @@ class Message:
 
     @property
     def id(self) -> str:
-        """The same for all messages about one alert."""
+        """The identifier that all messages about one alert share."""
         return f"{self.kind}:{self.source}:{self.begun.isoformat(timespec='seconds')}"
 
 
 def looked(
     known: Known, found: Iterable[Finding], unjudged: Collection[Key], now: datetime
 ) -> dict[Key, Group]:
-    """What is known after a look, before anything of it was told.
+    """Returns the state after a look, before any of it is reported.
 
     Args:
-        known: what was known before.
+        known: the state before.
         found: all that is wrong now.
-        unjudged: of which nobody can say at the moment whether something of it is over.
+        unjudged: groups of which nobody can say at the moment whether a member is over.
         now: aware.
     """
     there: dict[Key, dict[str, Finding]] = {}
@@ -148,7 +147,7 @@ def looked(
 
 
 def sent(known: Known, message: Message) -> dict[Key, Group]:
-    """What is known once a message was sent."""
+    """Returns the state once a message was sent."""
     return _worth_knowing({**known, (message.kind, message.source): message.after})
 
 
@@ -157,11 +156,13 @@ def _worth_knowing(known: Known) -> dict[Key, Group]:
 
 
 def messages(known: Known, found: Iterable[Finding], now: datetime) -> Iterator[Message]:
-    """What to send now, of what `looked` gives; the group is ``after`` once it was sent.
+    """Yields the messages to send now, given the result of `looked`.
+
+    Once a message is sent, its ``after`` is the state of its group.
 
     Args:
-        known: after the look.
-        found: all that is wrong now: says how long each has to be there.
+        known: the state after the look.
+        found: all that is wrong now, for the delay of each finding.
         now: aware.
     """
     delays = {(each.kind, each.source, each.member): each.after for each in found}
@@ -177,7 +178,7 @@ def messages(known: Known, found: Iterable[Finding], now: datetime) -> Iterator[
 
 
 def _looked(group: Group, found: Mapping[str, Finding], now: datetime, *, stays: bool) -> Group:
-    """With what was found; ``stays``: what was not found is not over for that."""
+    """Updates a group with the findings; ``stays``: missing findings do not count as over."""
     kept = {name: each for name, each in group.members.items() if stays and name not in found}
     members = {
         name: replace(group.members[name], words=each.words)

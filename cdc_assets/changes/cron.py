@@ -1,4 +1,4 @@
-"""When a cron expression is due: five fields, as cron and Dagster read them."""
+"""Finds the times at which a cron expression is due: five fields, as cron and Dagster read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MINUTE: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """An expression. Where days and weekdays are both restricted, either will do."""
+    """A cron expression. If days and weekdays are both restricted, either one suffices."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -31,10 +31,10 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> Cron:
-        """Read an expression such as ``*/30 1-5 * * mon-fri``.
+        """Parses an expression such as ``*/30 1-5 * * mon-fri``.
 
         Raises:
-            ValueError: if it is none; says which field is wrong.
+            ValueError: if it is not one; names the wrong field.
         """
         parts = text.split()
         if len(parts) != len(_FIELDS):
@@ -47,7 +47,7 @@ class Cron:
         return cls(minutes, hours, days, months, sundays, either)
 
     def is_due(self, at: datetime) -> bool:
-        """Whether it ticks in a minute."""
+        """Returns whether the expression ticks in a minute."""
         if at.minute not in self.minutes or at.hour not in self.hours:
             return False
         day, weekday = at.day in self.days, at.isoweekday() % 7 in self.weekdays
@@ -55,7 +55,7 @@ class Cron:
         return is_day and at.month in self.months
 
     def ticks(self, start: datetime, within: timedelta) -> int:
-        """How often it ticks from a time on, for so long; the end excluded."""
+        """Returns the number of ticks within a duration from ``start``; its end is exclusive."""
         minutes = range(int(within / _MINUTE))
         return sum(self.is_due(start + n * _MINUTE) for n in minutes)
 

@@ -1,9 +1,9 @@
-"""The one way to read a record's JSON in Python: bounded, and strict about what is text.
+"""Reads a record's JSON in Python, with bounds and with strict checks of what is text.
 
-Records are read by Spark; only few are looked at here, to describe a table or to find where
-transactions end. Whatever these hold, reading them neither raises nor takes long. The bounds
-are those of Spark's reader (Jackson's ``StreamReadConstraints``), so that a record which one of
-the two cannot read is not taken for a change by the other.
+Spark reads the records. Only a few are read here, to describe a table or to find where
+transactions end. Whatever they contain, reading them neither raises nor takes long. The bounds are
+those of Spark's reader (Jackson's ``StreamReadConstraints``), so that a record that one of the two
+cannot read is not taken for a change by the other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from typing import Any, Final, NoReturn, cast
 
 MOST_DIGITS: Final = 1000
-"""Of one number, its sign and exponent included."""
+"""The most digits of one number, its sign and exponent included."""
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
@@ -21,12 +21,11 @@ _LARGEST: Final = 2**63 - 1
 
 
 def read_json(text: bytes | str | None) -> Any:
-    """Parse JSON; of a repeated field the last counts.
+    """Parses JSON; of a repeated field the last one counts.
 
     Returns:
-        None if there is nothing, or if it cannot be read: broken UTF-8, half of a surrogate
-        pair, deeper nesting than Python's stack or longer numbers than `MOST_DIGITS`, or
-        something that is not JSON at all.
+        None if there is no text, or if it cannot be read: broken UTF-8, half of a surrogate pair,
+        deeper nesting than Python's stack, longer numbers than `MOST_DIGITS`, or no JSON at all.
     """
     if text is None:
         return None
@@ -41,17 +40,17 @@ def read_json(text: bytes | str | None) -> Any:
 
 
 def read_object(text: bytes | str | None) -> dict[str, Any]:
-    """The same for an object; empty if it is not one."""
+    """Parses a JSON object like `read_json`; empty if it is not an object."""
     return mapping(read_json(text))
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """An object within a document; empty if it is not one."""
+    """Returns an object within a document; empty if it is not one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def natural(value: Any) -> int | None:
-    """A number from 0 to 2⁶³-1, or one written as decimal text; None if it is neither."""
+    """Returns a number from 0 to 2⁶³-1, also from decimal text; None if it is neither."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:

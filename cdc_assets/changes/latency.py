@@ -1,4 +1,4 @@
-"""How late changes became visible: a histogram that merges without losing anything.
+"""Measures how late changes became visible, in a histogram that merges without loss.
 
 Buckets are fixed, so histograms of any batches add up bucket by bucket: the sum over
 batches is the histogram over their changes. Bounds grow like a logarithm but are round
@@ -58,7 +58,7 @@ class LatencyHistogram:
 
     @classmethod
     def of(cls, seconds: Iterable[float]) -> LatencyHistogram:
-        """Count each latency once."""
+        """Counts each latency once."""
         counts: dict[int, int] = {}
         for each in seconds:
             bucket = bucket_of(each)
@@ -67,7 +67,7 @@ class LatencyHistogram:
 
     @classmethod
     def from_counts(cls, counts: Mapping[int, int]) -> LatencyHistogram:
-        """Build from ``{bucket: count}``; zero counts are left out.
+        """Builds a histogram from ``{bucket: count}``; zero counts are left out.
 
         Raises:
             ValueError: if a bucket does not exist or a count is negative.
@@ -99,7 +99,7 @@ class LatencyHistogram:
         return sum(count for bucket, count in self.buckets if bucket < whole)
 
     def percentile(self, q: float) -> float:
-        """The latency in seconds at or below which ``q`` percent of the changes lie.
+        """Returns the latency in seconds at or below which ``q`` percent of the changes are.
 
         Within RELATIVE_ERROR of the nearest-rank percentile where that lies in
         ``BOUNDS[0]..BOUNDS[-1]``, and clamped to them outside. NaN if there are no changes.
@@ -122,7 +122,7 @@ class LatencyHistogram:
         return next(found, None)
 
     def shifted(self, seconds: float) -> LatencyHistogram:
-        """The same changes, each later by ``seconds`` (not negative).
+        """Returns the same changes, each later by ``seconds`` (not negative).
 
         Buckets move as a whole by their upper bound, so no latency is understated; each may be
         overstated by the width of its bucket before, once for each shift.
@@ -134,7 +134,7 @@ class LatencyHistogram:
         return LatencyHistogram.from_counts(counts)
 
     def coarsened(self, max_buckets: int) -> LatencyHistogram:
-        """The same changes in at most ``max_buckets`` buckets.
+        """Returns the same changes in at most ``max_buckets`` buckets.
 
         Joins the neighbours with the fewest changes, always into the later bucket: no
         latency is understated.
@@ -147,10 +147,10 @@ class LatencyHistogram:
         return LatencyHistogram(tuple(buckets))
 
     def summarised(self, percentiles: Iterable[float], seconds: float) -> LatencyHistogram:
-        """The same changes in as few buckets as these questions need.
+        """Returns the same changes in as few buckets as these questions need.
 
-        Joins neighbours, always into the later bucket: no latency is understated, the given
-        percentiles and ``count_within(seconds)`` stay what they are.
+        Joins neighbours, always into the later bucket: no latency is understated, and the given
+        percentiles and ``count_within(seconds)`` do not change.
         """
         whole = bisect_right(BOUNDS, seconds)
         within = [bucket for bucket, _ in self.buckets if bucket < whole][-1:]
@@ -164,7 +164,7 @@ class LatencyHistogram:
         return LatencyHistogram.from_counts(counts)
 
     def to_numbers(self) -> list[int]:
-        """Flat ``[bucket, count, gap, count, gap, count, …]``, gaps to the bucket before."""
+        """Returns flat ``[bucket, count, gap, count, …]``; a gap is to the bucket before."""
         numbers: list[int] = []
         before = 0
         for bucket, count in self.buckets:
@@ -174,7 +174,7 @@ class LatencyHistogram:
 
     @classmethod
     def from_numbers(cls, numbers: Iterable[int]) -> LatencyHistogram:
-        """Read what `to_numbers` wrote.
+        """Reads what `to_numbers` wrote.
 
         Raises:
             ValueError: if the numbers are not pairs of gap and count.
@@ -188,21 +188,21 @@ class LatencyHistogram:
         return cls.from_counts(counts)
 
     def to_json(self) -> str:
-        """Canonical text: equal histograms have equal texts."""
+        """Returns canonical text: equal histograms have equal texts."""
         return json.dumps(self.to_numbers(), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> LatencyHistogram:
-        """Read what `to_json` wrote.
+        """Reads what `to_json` wrote.
 
         Raises:
-            ValueError: if it is something else.
+            ValueError: if the text is something else.
         """
         return cls.from_numbers(cast("list[int]", json.loads(text)))
 
 
 def bucket_of(seconds: float) -> int:
-    """The bucket of a latency.
+    """Returns the bucket of a latency.
 
     Raises:
         ValueError: if it is not a number.
@@ -214,7 +214,7 @@ def bucket_of(seconds: float) -> int:
 
 
 def representative(bucket: int) -> float:
-    """The latency that stands for a bucket: within RELATIVE_ERROR of both of its bounds."""
+    """Returns the latency that stands for a bucket, within RELATIVE_ERROR of both its bounds."""
     if bucket == 0:
         return BOUNDS[0]
     if bucket == OVERFLOW:

@@ -1,7 +1,7 @@
-"""Places in the logs of databases, as far as they can be compared for certain.
+"""Places in databases' logs, as far as they can be compared with certainty.
 
-PostgreSQL's are numbers. A binlog's files and offsets are those of one server, and nothing in a
-connector's offset tells which: so only GTIDs count, which name a transaction on every server.
+PostgreSQL's places are numbers. A binlog's files and offsets belong to one server, and nothing in a
+connector's offset says which. So only GTIDs count: they name a transaction on every server.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Intervals = tuple[tuple[int, int], ...]
-"""Apart from each other and in order; both ends are inclusive."""
+"""Disjoint and ascending; both ends are inclusive."""
 
 
 class LogPlace(Protocol):
-    """Between two transactions of a log."""
+    """A place between two transactions of a log."""
 
     def reaches(self, other: Self) -> bool:
-        """Whether every transaction before the other place is before this one."""
+        """Returns whether every transaction before the other place is before this one."""
         ...
 
     def __str__(self) -> str:
-        """What the class's ``parse`` reads."""
+        """Returns text that the class's ``parse`` reads."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lsn:
-    """In PostgreSQL's WAL."""
+    """A place in PostgreSQL's WAL."""
 
     number: int
 
@@ -44,10 +44,10 @@ class Lsn:
 
     @classmethod
     def parse(cls, text: str) -> Lsn:
-        """A decimal number.
+        """Parses a decimal number.
 
         Raises:
-            ValueError: if it is none.
+            ValueError: if the text is not one.
         """
         return cls(int(text))
 
@@ -57,10 +57,10 @@ class Lsn:
 
 @dataclass(frozen=True, slots=True)
 class Gtids:
-    """The transactions of a binlog from before a place.
+    """The transactions before a place in a binlog.
 
     Attributes:
-        text: as the server writes them.
+        text: as the server writes it.
         sets: numbers by server, or by MariaDB's domain, whose numbers only rise.
     """
 
@@ -77,13 +77,13 @@ class Gtids:
 
     @classmethod
     def parse(cls, text: str) -> Gtids:
-        """``0-1-27,1-1-5`` of MariaDB, ``3e11fa47-…:1-5:7,…`` of MySQL (8.3 and later: with tags).
+        """Parses ``0-1-27,1-1-5`` (MariaDB) or ``3e11fa47-…:1-5:7,…`` (MySQL; 8.3 on with tags).
 
         https://mariadb.com/docs/server/ha-and-performance/standard-replication/gtid and
         https://dev.mysql.com/doc/refman/8.4/en/replication-gtids-concepts.html#replication-gtids-concepts-gtid-sets
 
         Raises:
-            ValueError: if it is neither, or nothing at all: nothing can be compared with that.
+            ValueError: if the text is neither, or empty: an empty set cannot be compared.
         """
         found: dict[str, list[tuple[int, int]]] = {}
         for part in "".join(text.split()).lower().split(","):
@@ -93,7 +93,7 @@ class Gtids:
 
     @classmethod
     def of(cls, text: str) -> Gtids | None:
-        """The same; None of what is no set."""
+        """Parses like `parse`; returns None if the text is not a set of GTIDs."""
         try:
             return cls.parse(text)
         except ValueError:
@@ -125,7 +125,7 @@ def _of_part(part: str) -> list[tuple[str, tuple[int, int]]]:
 
 
 def _joined(intervals: list[tuple[int, int]]) -> Intervals:
-    """Those that overlap or lie side by side as one."""
+    """Joins intervals that overlap or are adjacent."""
     joined: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if joined and first <= joined[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""What a lake table holds of its source's changes."""
+"""The modes of a lake table: the form in which it stores its source's changes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """Settled when a table is made."""
+    """A lake table's mode, fixed when the table is created."""
 
     MIRROR = "mirror"  # the source's rows
-    CHANGELOG = "changelog"  # each change, a row that nothing changes any more
-    HISTORY = "history"  # each version of each row, and from when to when it was valid
+    CHANGELOG = "changelog"  # one row per change, never modified afterwards
+    HISTORY = "history"  # each version of each row, with the times between which it was valid

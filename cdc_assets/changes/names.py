@@ -1,4 +1,4 @@
-"""Names of tables on both sides."""
+"""Names of tables at the source and in the lake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DIGEST_DIGITS: Final = 12
 
 
 def digest_of(text: str) -> str:
-    """A short SHA-256 of any text, for names: `DIGEST_DIGITS` hexadecimal digits."""
+    """Returns a short SHA-256 of any text, for names: `DIGEST_DIGITS` hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_DIGITS]
 
 
@@ -33,14 +33,14 @@ class TableName:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shard:
-    """Of which table a row is, where several are merged into one: a value in its key."""
+    """The table that a row belongs to where several are merged into one: a value in its key."""
 
     column: str
     value: str
 
     @property
     def digest(self) -> str:
-        """Of the value, for names that it is a part of."""
+        """A digest of the value, as a part of names."""
         return digest_of(self.value)
 
 

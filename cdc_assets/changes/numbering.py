@@ -1,42 +1,43 @@
-"""When the numbering of binlog files starts again: the epochs of a topic.
+"""Finds the epochs of a topic: the places where the numbering of binlog files starts again.
 
 After a failover, or after ``RESET BINARY LOGS``, a MySQL or MariaDB server numbers its binlog
-files by itself: changes that are new have positions that look old. The *epoch* stands before
-the file number in a position (`cdc_assets.changes.position.binlog`) and rises where that
-happens, so that what is new is higher again.
+files on its own: new changes have positions that look old. The *epoch* precedes the file number
+in a position (`cdc_assets.changes.position.binlog`) and rises there, so that new changes are higher
+again.
 
-Debezium emits changes in binlog order. Hence, within one numbering, a change that is delivered
-for the first time lies above all that its Kafka partition had before. What does not is either a
-change delivered again, or the first of another numbering. Two things tell which:
+Debezium emits changes in binlog order. Hence, within one numbering, a change delivered for the
+first time is above everything that its Kafka partition had before. A change that is not is either a
+redelivery or the first one of another numbering. Two things distinguish them:
 
 - *Lineage and serial*, which a change keeps wherever it is replicated to: of a GTID ``uuid:n``
   (MySQL) the uuid and n, of ``domain-server-seq`` (MariaDB) the domain and the sequence number;
   without a GTID the server that committed it, the files' base name and the place. Serials rise
-  within a lineage, so one above the highest so far was never delivered before. A transaction
-  has one serial and many places: if it is the newest of all and one of its changes lies outside
-  the places seen of it, it was numbered again, and what is left of it comes now.
-- *Time.* What is delivered again keeps its time. A change above the times of all changes of the
-  topic so far, and a row of a snapshot that was read after all rows that were, is new. A reset
-  takes a new snapshot, since it takes the connector's position away. The snapshot lies above all
-  that any partition had before it.
+  within a lineage, so a change above the highest serial so far was never delivered before. A
+  transaction has one serial and many places: if it is the newest of all and one of its changes is
+  outside its places seen so far, it was renumbered, and the rest of it comes now.
+- *Time.* A redelivery keeps its time. A change later than all changes of the topic so far is new;
+  so is a snapshot's row that was read after all snapshot rows so far. A reset takes a new snapshot,
+  since it removes the connector's position. The snapshot is above everything that any partition had
+  before it.
 
-A restart is one of the whole source, and each partition of the topic comes to it by itself. The
-first that tells of it gives the epoch; for all others it begins, unless their own records say
-so before, with the first record that was sent no earlier. One connector sends to all of them, so
-that Kafka's timestamps are those of one clock. Serials of a reset begin anew in all of them.
+A restart concerns the whole source, and each partition of the topic reaches it separately. The
+first partition that shows it gives the epoch. In all others the epoch begins, unless their own
+records show it earlier, with the first record that was sent no earlier. One connector sends to all
+of them, so Kafka's timestamps are those of one clock. After a reset, serials begin again in all of
+them.
 
-The guarantee: a change delivered for the first time has a position above all that its
-partition had before, and after a restart that is known above all that any partition had before it;
-within one numbering no epoch is raised, and a change delivered again has the position it had. What
-is not promised: a change delivered again *out of another numbering* has another position than
-before, until its successors have come again too.
+Guaranteed: a change delivered for the first time has a position above everything that its partition
+had before, and after a known restart above everything that any partition had before it. Within one
+numbering no epoch is raised, and a redelivered change keeps its position. Not guaranteed: a change
+redelivered *out of another numbering* has another position than before, until its successors have
+come again too.
 
-Not seen: servers without GTIDs that pass on each other's changes (a chain), when the connector
-moves from one to another; a failover in the partitions where all that is new happens to be numbered
-above the old, until another partition tells of it; a reset while no partition has a record that is
-later than its last by the source's clock; what is left of a transaction that is cut by two
-failovers, or whose places happen to fall among those seen of it. The first transaction after that
-is seen again.
+Not detected: servers without GTIDs that replicate each other's changes (a chain), when the
+connector moves from one to another; a failover in partitions where all new changes happen to be
+numbered above the old ones, until another partition shows it; a reset while no partition has a
+record later than its last by the source's clock; the rest of a transaction that two failovers cut,
+or whose places happen to fall among those seen of it. The first transaction after that is detected
+again.
 
 https://dev.mysql.com/doc/refman/8.4/en/replication-gtids-concepts.html
 https://mariadb.com/docs/server/ha-and-performance/standard-replication/gtid
@@ -60,23 +61,23 @@ Begin = tuple[int, int]
 Serial = tuple[int, ...]
 
 STAGES: Final = 8
-"""How many epochs back a partition is compared with another, so that the state does not grow with
-failovers: none lags behind by more of them, since a batch takes from all partitions."""
+"""The most epochs back over which partitions are compared, so that the state does not grow with
+failovers. No partition lags behind by more, since a batch takes from all partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class BinlogRecord:
-    """What a change tells of the binlog that it was read from.
+    """A change's place in the binlog that it was read from.
 
     Attributes:
         partition, offset: in Kafka.
         sent_ms: the record's timestamp in Kafka.
-        base: of the binlog file's name, see `cdc_assets.changes.position.binlog_file`.
+        base: base of the binlog file's name, see `cdc_assets.changes.position.binlog_file`.
         place: file number and position.
         gtid: of the transaction; None if the server writes none.
-        server_id: of the server that first committed it.
+        server_id: the server that first committed it.
         ts_ms: the source's time.
-        is_snapshot: whether it is a row of a snapshot; those of incremental ones tell nothing.
+        is_snapshot: whether it is a row of a snapshot; rows of incremental ones say nothing here.
     """
 
     partition: int
@@ -91,11 +92,11 @@ class BinlogRecord:
 
 
 class Restart(NamedTuple):
-    """A numbering that began.
+    """The begin of a numbering.
 
     Attributes:
-        sent_ms: when the first record was sent that tells of it.
-        is_reset: whether the server has forgotten its serials: a row of a snapshot told of it.
+        sent_ms: when the first record that shows it was sent.
+        is_reset: whether the server has forgotten its serials: shown by a row of a snapshot.
     """
 
     sent_ms: int
@@ -103,10 +104,10 @@ class Restart(NamedTuple):
 
 
 class RestartSeenLateError(ValueError):
-    """Records of a partition were counted as of the numbering before, and may be of the one after.
+    """Records were counted in the previous numbering although they may belong to the next one.
 
     Attributes:
-        partition: the number of theirs.
+        partition: the partition of the records.
         before: the offset after the last of them.
     """
 
@@ -117,7 +118,7 @@ class RestartSeenLateError(ValueError):
 
 
 class Read(NamedTuple):
-    """A snapshot: when its first row was sent, and the place that it has."""
+    """A snapshot: when its first row was sent, and its place."""
 
     sent_ms: int
     place: Place
@@ -132,7 +133,7 @@ class Transaction(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What a partition has of an epoch.
+    """The part of an epoch that a partition has seen.
 
     Attributes:
         sent_ms: when the first record at the highest place was sent; -1 without any.
@@ -149,24 +150,24 @@ class Stage(NamedTuple):
     last_ms: int = -1
 
     def is_above(self, base: str, place: Place) -> bool:
-        """Whether what lies there is lower, or of other files."""
+        """Returns whether that place is lower, or in files of another base name."""
         return self.highest is not None and (base != self.base or self.highest > place)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a partition's records up to an offset tell of the numbering.
+    """The state of the numbering after a partition's records up to an offset.
 
     Attributes:
-        next_offset: of the first record that is not counted yet.
+        next_offset: offset of the first record not counted yet.
         sent_ms: the highest timestamp in Kafka so far.
-        newest_ts_ms: highest time of a change.
-        read_ts_ms: highest time of a row of a snapshot.
+        newest_ts_ms: the highest time of a change.
+        read_ts_ms: the highest time of a snapshot's row.
         serials: the highest of each lineage.
         transaction: the newest; None if there was only a snapshot.
-        begins: where each epoch after the first began, in offset order.
-        stages: of the newest `STAGES` epochs; the last is that of the next record, if that starts
-            none.
+        begins: the begin of each epoch after the first, in offset order.
+        stages: the newest `STAGES` epochs; the last is the next record's, unless that starts a new
+            one.
     """
 
     next_offset: int = 0
@@ -180,17 +181,17 @@ class Counted:
 
     @property
     def epoch(self) -> int:
-        """That of the next record, if it starts none."""
+        """The epoch of the next record, unless that starts a new one."""
         return self.begins[-1][1] if self.begins else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """What the records of a topic tell of the numbering.
+    """The state of the numbering after a topic's records so far.
 
     Attributes:
-        restarts: that are known; the n-th begins epoch n.
-        partitions: what was counted of each.
+        restarts: the known restarts; the n-th begins epoch n.
+        partitions: the counted state of each.
     """
 
     restarts: tuple[Restart, ...] = ()
@@ -198,16 +199,16 @@ class Numbering:
 
     @property
     def begins(self) -> dict[int, tuple[Begin, ...]]:
-        """By partition where its epochs begin; partitions without any are left out."""
+        """The begins of epochs by partition; partitions without any are left out."""
         return {p: each.begins for p, each in self.partitions.items() if each.begins}
 
     def to_json(self) -> str:
-        """As text; it grows with partitions, servers and failovers, not with changes."""
+        """Returns text; it grows with partitions, servers and failovers, not with changes."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Numbering:
-        """The inverse of `to_json`; nothing is known of the empty text."""
+        """Reads what `to_json` wrote; the empty text gives an empty state."""
         if not text:
             return cls()
         said = json.loads(text)
@@ -247,21 +248,21 @@ def _place(numbers: Sequence[int]) -> Place:
 
 
 def epoch_at(begins: Sequence[Begin], offset: int) -> int:
-    """The epoch of the record at an offset of the partition."""
+    """Returns the epoch of the record at an offset of the partition."""
     after = bisect_right(begins, offset, key=lambda begin: begin[0])
     return begins[after - 1][1] if after else 0
 
 
 def scan(numbering: Numbering, records: Iterable[BinlogRecord]) -> Numbering:
-    """Count a topic's next records.
+    """Counts a topic's next records.
 
     Args:
-        numbering: of the records before.
-        records: of each partition in offset order. Those that were counted before are skipped.
+        numbering: the state after the records before.
+        records: in offset order within each partition. Those counted before are skipped.
 
     Raises:
-        RestartSeenLateError: if a partition was read beyond a reset before another one has told
-            of it.
+        RestartSeenLateError: if a partition was read beyond a reset before another partition
+            showed that reset.
     """
     counting = _Counting(numbering)
     for record in _as_sent(numbering, records):
@@ -270,7 +271,7 @@ def scan(numbering: Numbering, records: Iterable[BinlogRecord]) -> Numbering:
 
 
 def _as_sent(numbering: Numbering, records: Iterable[BinlogRecord]) -> list[BinlogRecord]:
-    """In the order in which they were sent, and those of a partition in that of their offsets."""
+    """Sorts records by the time at which they were sent, keeping offset order in a partition."""
 
     def lifted() -> Iterator[tuple[int, BinlogRecord]]:
         newest = {p: each.sent_ms for p, each in numbering.partitions.items()}
@@ -311,11 +312,11 @@ class _Counting:
             self._record(partition, record)
 
     def _is_later(self, record: BinlogRecord) -> bool:
-        """Whether its time is above that of every change so far."""
+        """Returns whether its time is later than that of every change so far."""
         return all(record.ts_ms > each.newest_ts_ms for each in self._partitions.values())
 
     def _is_below(self, partition: _Partition, record: BinlogRecord) -> bool:
-        """Whether a row was read after all others, and lies below what another partition had."""
+        """Returns whether a row was read after all others but is below another partition's."""
         if any(record.ts_ms <= each.read_ts_ms for each in self._partitions.values()):
             return False
         stages = self._stages(partition.epoch).values()
@@ -323,19 +324,19 @@ class _Counting:
         return any(each.is_above(record.base, record.place) for each in earlier)
 
     def _require_before_reads(self, partition: _Partition, record: BinlogRecord) -> None:
-        """A change that was sent before a snapshot that was counted lies below it."""
+        """Raises unless a change sent before a counted snapshot is below that snapshot."""
         for number, stage in self._stages(partition.epoch).items():
             read = stage.read
             if read and record.sent_ms < read.sent_ms and record.place > read.place:
                 raise RestartSeenLateError(number, self._partitions[number].next_offset)
 
     def _stages(self, epoch: int) -> dict[int, Stage]:
-        """What each partition has of an epoch, of those that have come to it."""
+        """Returns the stage of an epoch for each partition that has reached it."""
         found = ((p, each.stage(epoch)) for p, each in sorted(self._partitions.items()))
         return {number: stage for number, stage in found if stage is not None}
 
     def _catch_up(self, partition: _Partition, record: BinlogRecord) -> None:
-        """To the restarts that others have told of before the record was sent."""
+        """Moves a partition to the restarts that others showed before the record was sent."""
         while partition.epoch < len(self._restarts):
             next_ = self._restarts[partition.epoch]
             if record.sent_ms < next_.sent_ms:
@@ -343,7 +344,7 @@ class _Counting:
             partition.begin(record.offset, is_reset=next_.is_reset)
 
     def _record(self, partition: _Partition, record: BinlogRecord) -> None:
-        """A restart that a partition tells of, first or by an earlier sign than another."""
+        """Records a restart that a partition shows, either first or by an earlier sign."""
         at, found = partition.epoch - 1, Restart(record.sent_ms, record.is_snapshot)
         if at < len(self._restarts):
             known = self._restarts[at]
@@ -353,7 +354,7 @@ class _Counting:
             self._require_unread(at, found)
 
     def _require_unread(self, at: int, found: Restart) -> None:
-        """None went on beyond it without knowing."""
+        """Raises if a partition has read on beyond a restart without knowing it."""
         for number, each in sorted(self._partitions.items()):
             stage = each.stage(min(at, each.epoch))
             if stage is not None and stage.last_ms > found.sent_ms:
@@ -361,7 +362,7 @@ class _Counting:
 
 
 class _Partition:
-    """The state of a scan, of one partition."""
+    """The state of a scan in one partition."""
 
     def __init__(self, start: Counted) -> None:
         self.next_offset = start.next_offset
@@ -375,7 +376,7 @@ class _Partition:
         self._transaction = start.transaction
 
     def stage(self, epoch: int) -> Stage | None:
-        """What it has of an epoch; None before it came to it, and once it is long past."""
+        """Returns the stage of an epoch; None if not reached yet, or too long past."""
         at = epoch - self.epoch + len(self._stages) - 1
         return self._stages[at] if 0 <= at < len(self._stages) else None
 
@@ -392,7 +393,7 @@ class _Partition:
         )
 
     def begin(self, offset: int, *, is_reset: bool) -> None:
-        """The next epoch; whatever comes is the first of it."""
+        """Begins the next epoch; the next record is its first."""
         self.epoch += 1
         self._stages.append(Stage())
         begun = [each for each in self._begins if each[0] < offset]
@@ -401,7 +402,7 @@ class _Partition:
             self._serials, self._transaction = {}, None
 
     def count(self, record: BinlogRecord) -> None:
-        """Take a record into account, in the epoch that it is of."""
+        """Counts a record in its epoch."""
         self.next_offset, self.sent_ms = record.offset + 1, record.sent_ms
         stage = self._stages[-1]
         if stage.highest is None:
@@ -417,13 +418,13 @@ class _Partition:
         self._stages[-1] = stage._replace(last_ms=record.sent_ms)
 
     def observe_read(self, record: BinlogRecord) -> bool:
-        """Whether a snapshot's row is of another numbering than those before it."""
+        """Returns whether a snapshot's row belongs to another numbering than the rows before it."""
         stage = self._stages[-1]
         same = record.base == stage.base and record.place == stage.highest
         return not self._advances(record) and not same and record.ts_ms > self.read_ts_ms
 
     def observe_change(self, record: BinlogRecord, is_later: bool) -> bool:
-        """Whether a change is of another numbering than those before it."""
+        """Returns whether a change belongs to another numbering than those before it."""
         lineage, serial = lineage_of(record)
         known, newest = self._serials.get(lineage), self._transaction
         is_new = known is None or serial > known
@@ -443,17 +444,18 @@ class _Partition:
         return restarts
 
     def _is_at_a_read(self, record: BinlogRecord) -> bool:
-        """Whether the highest place is a snapshot's, and the record's too: the offset is higher.
+        """Returns whether the record is at the highest place, and that is a snapshot's.
 
-        MariaDB from 11.4 on gives all changes of a transaction the place where it begins, unless
-        ``binlog_legacy_event_pos`` is on: the first one after a snapshot has the snapshot's.
+        Its offset is then higher. MariaDB from 11.4 on gives all changes of a transaction the place
+        where it begins, unless ``binlog_legacy_event_pos`` is on: the first transaction after a
+        snapshot has the snapshot's place.
         """
         stage = self._stages[-1]
         is_there = record.base == stage.base and record.place == stage.highest
         return is_there and (self._transaction is None or self._transaction.last != record.place)
 
     def _advances(self, record: BinlogRecord) -> bool:
-        """Whether the record lies above all of the epoch before it."""
+        """Returns whether the record is above everything before it in the epoch."""
         stage = self._stages[-1]
         if stage.highest is None:
             return True
@@ -461,7 +463,7 @@ class _Partition:
 
 
 def lineage_of(record: BinlogRecord) -> tuple[str, Serial]:
-    """The lineage of a change and its serial in it."""
+    """Returns a change's lineage and its serial in it."""
     if found := _MYSQL_GTID.match(record.gtid or ""):
         return found[1], (int(found[2]),)
     if found := _MARIADB_GTID.match(record.gtid or ""):

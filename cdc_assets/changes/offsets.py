@@ -1,4 +1,4 @@
-"""Where records lie in Kafka: coordinates, half-open ranges and offset vectors."""
+"""Places of records in Kafka: coordinates, half-open ranges and offset vectors."""
 
 from __future__ import annotations
 
@@ -53,40 +53,40 @@ class OffsetVector:
 
     @classmethod
     def of(cls, offsets: Mapping[int, int]) -> OffsetVector:
-        """Build from ``{partition: next offset}``."""
+        """Builds a vector from ``{partition: next offset}``."""
         return cls(tuple(sorted(offsets.items())))
 
     @classmethod
     def from_json(cls, text: str) -> OffsetVector:
-        """Read what `to_json` wrote."""
+        """Reads what `to_json` wrote."""
         return cls.of(
             {int(partition): int(offset) for partition, offset in json.loads(text).items()}
         )
 
     def to_json(self) -> str:
-        """Canonical text, as stored in snapshot properties."""
+        """Returns canonical text, as stored in snapshot properties."""
         return json.dumps({str(p): o for p, o in self.offsets}, separators=(",", ":"))
 
     def as_dict(self) -> dict[int, int]:
-        """``{partition: next offset}``."""
+        """Returns ``{partition: next offset}``."""
         return dict(self.offsets)
 
     def get(self, partition: int, default: int = 0) -> int:
-        """The next offset of a partition."""
+        """Returns the next offset of a partition."""
         return self.as_dict().get(partition, default)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(self.offsets)
 
     def merged_max(self, other: OffsetVector) -> OffsetVector:
-        """The larger offset of each partition: a stored vector never moves back."""
+        """Takes the larger offset of each partition: a stored vector never moves back."""
         mine = self.as_dict()
         return OffsetVector.of(
             {**mine, **{p: max(o, mine.get(p, 0)) for p, o in other}},
         )
 
     def ranges_to(self, end: OffsetVector) -> tuple[OffsetRange, ...]:
-        """Non-empty ranges from this vector to ``end``; partitions already past it are left out."""
+        """Returns non-empty ranges from this vector to ``end``, none for partitions past it."""
         mine = self.as_dict()
         return tuple(OffsetRange(p, mine.get(p, 0), e) for p, e in end if e > mine.get(p, 0))
 
@@ -95,5 +95,5 @@ class OffsetVector:
 
 
 def total_length(ranges: tuple[OffsetRange, ...]) -> int:
-    """Number of offsets in all ranges."""
+    """Returns the number of offsets in all ranges."""
     return sum(each.length for each in ranges)

@@ -1,4 +1,4 @@
-"""Where the source says that a change happened, as numbers whose order is source order.
+"""Encodes the source's position of a change as numbers whose order is source order.
 
 A position is a tuple of non-negative 63-bit numbers, compared from left to right; as bytes,
 each number is 8 bytes big-endian, so that byte order is the same order. The last number is
@@ -19,12 +19,12 @@ scheme       numbers before the offset
 `offset`     none
 ===========  =================================================================================
 
-A row of a snapshot has a position too: it is newer than whatever the snapshot holds and older
-than whatever it does not. Where the source gives it only the last commit that it holds, the
-numbers below the commit are `LAST`, so that it wins over all changes of that commit.
+A row of a snapshot has a position too: it is newer than everything that the snapshot contains and
+older than everything that it does not. Where the source only gives the last commit that it
+contains, the numbers below the commit are `LAST`, so that it wins over all changes of that commit.
 
 The *epoch* rises where a source's numbering starts again lower (`cdc_assets.changes.restarts`,
-for binlogs `cdc_assets.changes.numbering`). It is 0 until then, so that it does not show.
+for binlogs `cdc_assets.changes.numbering`). Until then it is 0 and does not show.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 LAST: Final = 2**63 - 1
-"""Above any number of a change: the end of a commit that a snapshot holds as a whole."""
+"""Above any number of a change: the end of a commit that a snapshot contains completely."""
 
 
 class Scheme(StrEnum):
-    """How the positions of one table are made. It never changes while the table lives."""
+    """The scheme of one table's positions. It never changes while the table lives."""
 
     POSTGRES = "postgres"
     BINLOG = "binlog"
@@ -55,7 +55,7 @@ class Scheme(StrEnum):
 
     @property
     def numbers(self) -> int:
-        """How many numbers a position has, the Kafka offset included."""
+        """The number of numbers in a position, including the Kafka offset."""
         return _NUMBERS[self]
 
 
@@ -87,7 +87,7 @@ LSN the first 32 bits are a number of their own. A trail file's number has ten d
 
 
 def epoch_bits(scheme: Scheme) -> int:
-    """Above how many bits of its first number a position has its epoch; what is more has none.
+    """Returns the bits of a position's first number below its epoch; larger numbers have none.
 
     Raises:
         KeyError: if positions of the scheme have no epoch.
@@ -96,7 +96,7 @@ def epoch_bits(scheme: Scheme) -> int:
 
 
 def _in_epoch(scheme: Scheme, epoch: int, number: int) -> int:
-    """A first number with its epoch.
+    """Returns a first number with its epoch.
 
     Raises:
         ValueError: if the number reaches into the bits of the epoch.
@@ -109,7 +109,7 @@ def _in_epoch(scheme: Scheme, epoch: int, number: int) -> int:
 
 
 def encode(numbers: Sequence[int]) -> bytes:
-    """The bytes of a position.
+    """Returns the bytes of a position.
 
     Raises:
         ValueError: if a number is negative or needs more than 63 bits.
@@ -121,7 +121,7 @@ def encode(numbers: Sequence[int]) -> bytes:
 
 
 def decode(position: bytes) -> tuple[int, ...]:
-    """The numbers of an encoded position."""
+    """Returns the numbers of an encoded position."""
     return struct.unpack(f">{len(position) // 8}q", position)
 
 
@@ -137,25 +137,25 @@ def postgres(
     read_floor: int,
     epoch: int = 0,
 ) -> tuple[int, int, int]:
-    """The position of a PostgreSQL change: ``(last commit LSN, LSN, offset)``.
+    """Returns the position of a PostgreSQL change: ``(last commit LSN, LSN, offset)``.
 
-    For one key, LSN order is commit order, since row locks serialise its writers; across
-    transactions it is not, they interleave. The pair of ``source.sequence`` follows the order
-    of emission, which is commit order. What the pair does not say by itself:
+    For one key, LSN order is commit order, since row locks serialise its writers. Across
+    transactions it is not, since they interleave. The pair of ``source.sequence`` follows the order
+    of emission, which is commit order. Three cases need more than the pair:
 
     - A row of a complete snapshot (``read``) has no last commit. It was read at its LSN, and
-      every transaction that it does not hold commits after that: it counts as committed there,
+      every transaction that it does not contain commits after that: it counts as committed there,
       before any change that follows that commit.
     - A row of an incremental snapshot is sent amid changes and has the ``sequence`` of the
-      change that it is sent before, which it may not hold: with ``read.only`` a change of its
-      own key closes the window. All that follow that last commit may be newer than the row, and
-      what came before is in it. So it counts as committed there.
+      change that it is sent before, which it may not contain: with ``read.only`` a change of its
+      own key closes the window. All changes that follow that last commit may be newer than the row,
+      and earlier ones are in it. So it counts as committed there.
       https://debezium.io/documentation/reference/3.6/connectors/postgresql.html#postgresql-read-only-incremental-snapshots
     - The first transaction after a connector's start has no last commit either. Its changes
-      may have an LSN *below* that of a snapshot row (it ran while the slot was made), and are
-      newer all the same. They follow the *read floor*: the LSN of the latest complete snapshot
-      that began before them in their partition. A later one would lift what is delivered
-      again, or replayed, above rows that are newer; `floor_at` says which it is.
+      may have an LSN *below* that of a snapshot row (it ran while the slot was made), but are
+      newer. They follow the *read floor*: the LSN of the latest complete snapshot that began
+      before them in their partition. A later one would lift redeliveries and replays above newer
+      rows; see `floor_at`.
 
     Args:
         sequence_commit: first element of ``source.sequence``; None where it is null or absent,
@@ -178,19 +178,19 @@ def postgres(
 
 
 Floors = Mapping[int, Sequence[tuple[int, int]]]
-"""By partition, for each complete snapshot the offset of its first row, and its LSN; rising.
+"""By partition, the offset of the first row of each complete snapshot and its LSN, ascending.
 
-The LSN is that of positions: with its epoch.
+The LSN is as in positions: with its epoch.
 
-It has every partition that the topic had when the table was made, also those without rows.
+Every partition that the topic had when the table was made is present, also those without rows.
 """
 
 
 def floor_at(floors: Floors, partition: int, offset: int) -> int:
-    """The read floor of a change; 0 if no snapshot began before it.
+    """Returns the read floor of a change; 0 if no snapshot began before it.
 
-    A partition that is not there was added later: its rows' snapshot may lie in another one,
-    and the log's first counts.
+    A missing partition was added later: its rows' snapshot may be in another partition, so the
+    log's first one counts.
     """
     if partition not in floors:
         return min((lsn for begins in floors.values() for _, lsn in begins), default=0)
@@ -198,7 +198,7 @@ def floor_at(floors: Floors, partition: int, offset: int) -> int:
 
 
 def with_snapshot(floors: Floors, begins: Mapping[tuple[int, int], int]) -> Floors:
-    """With more snapshots, given by ``(partition, LSN)`` and the offset of the first row."""
+    """Adds snapshots, given by ``(partition, LSN)`` and the offset of the first row."""
     found = {partition: dict[int, int]() for partition, _ in begins}
     for partition, known in floors.items():
         found.setdefault(partition, {}).update({lsn: offset for offset, lsn in known})
@@ -214,17 +214,17 @@ def with_snapshot(floors: Floors, begins: Mapping[tuple[int, int], int]) -> Floo
 
 
 class BinlogFile(NamedTuple):
-    """A binlog file's name in its two parts; files of one base follow each other by number."""
+    """A binlog file's name in two parts; files of one base follow each other by number."""
 
     base: str
     number: int
 
 
 def binlog_file(name: str) -> BinlogFile | None:
-    """The parts of a name like ``mysql-bin.000009``; None if it is not one.
+    """Splits a name like ``mysql-bin.000009``; None if it is not one.
 
     The number has six digits until it needs more (``mysql-bin.1000000`` comes after
-    ``mysql-bin.999999``), so that names must not be compared as text.
+    ``mysql-bin.999999``), so names must not be compared as text.
     https://dev.mysql.com/doc/refman/8.4/en/binary-log.html
     """
     found = _BINLOG_FILE.match(name)
@@ -237,11 +237,11 @@ _BINLOG_FILE: Final = re.compile(r"^(.+)\.([0-9]{1,10})\Z", re.DOTALL)
 def binlog(
     *, epoch: int, file_number: int, pos: int, row: int, offset: int
 ) -> tuple[int, int, int, int]:
-    """The position of a MySQL change: ``(epoch and file number, pos, row, offset)``.
+    """Returns the position of a MySQL change: ``(epoch and file number, pos, row, offset)``.
 
     ``source.pos`` is where the binlog event begins and ``source.row`` is the row in it, from 0.
     Rows of a snapshot carry the binlog position that the snapshot is consistent with, which is
-    the end of the last event that it holds; rows of an incremental one that of the watermark.
+    the end of the last event that it contains; rows of an incremental one that of the watermark.
     https://debezium.io/documentation/reference/stable/connectors/mysql.html (``source``)
 
     Args:
@@ -255,18 +255,18 @@ def binlog(
 
 
 def mariadb(*, epoch: int, file_number: int, pos: int, offset: int) -> tuple[int, int, int]:
-    """The position of a MariaDB change: ``(epoch and file number, pos, offset)``.
+    """Returns the position of a MariaDB change: ``(epoch and file number, pos, offset)``.
 
     From 11.4 on, unless ``binlog_legacy_event_pos`` is on, all events of a transaction have the
     position of its begin, while ``source.row`` starts at 0 in each of them: within a transaction
-    the order is that of delivery. ``transaction.total_order`` would not do: connectors before
+    the order is that of delivery. ``transaction.total_order`` cannot replace it: connectors before
     Debezium 3.7 count from 1 again when they resume within a transaction.
     https://mariadb.com/docs/server/server-management/variables-and-modes/server-system-variables
 
     Args:
-        epoch: see `binlog`, like all others.
-        file_number: likewise.
-        pos: likewise.
+        epoch: see `binlog`.
+        file_number: see `binlog`.
+        pos: see `binlog`.
         offset: in Kafka.
     """
     return (epoch << 32 | file_number, pos, offset)
@@ -276,11 +276,11 @@ def mariadb(*, epoch: int, file_number: int, pos: int, offset: int) -> tuple[int
 
 
 SqlServerLsn = tuple[int, int]
-"""A log sequence number of 80 bits: the first 32 and the other 48, so that it compares as such."""
+"""A log sequence number of 80 bits, as its first 32 and its other 48: compares as the LSN does."""
 
 
 def sqlserver_lsn(text: str) -> SqlServerLsn | None:
-    """An LSN as Debezium writes it, ``00000027:00000758:0005``; None if it is not one.
+    """Parses an LSN as Debezium writes it, ``00000027:00000758:0005``; None if it is not one.
 
     The parts are the virtual log file's sequence number, the block and the slot in it.
     https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-log-architecture-and-management-guide
@@ -300,9 +300,9 @@ def sqlserver(
     offset: int,
     epoch: int = 0,
 ) -> tuple[int, int, int, int, int, int]:
-    """The position of a SQL Server change: ``(commit LSN, change LSN, serial, offset)``.
+    """Returns a SQL Server change's position: ``(commit LSN, change LSN, serial, offset)``.
 
-    ``source.event_serial_no`` tells changes of the same commit and change LSN apart. Rows of
+    ``source.event_serial_no`` distinguishes changes of the same commit and change LSN. Rows of
     an initial or blocking snapshot have only a commit LSN, the highest of the database when
     the snapshot began; rows of an incremental one have all of the watermark's.
     https://debezium.io/documentation/reference/stable/connectors/sqlserver.html
@@ -326,9 +326,9 @@ def sqlserver(
 def oracle(
     *, commit_scn: int | None, scn: int, order: int, offset: int, is_read: bool, epoch: int = 0
 ) -> tuple[int, int, int, int]:
-    """The position of an Oracle change: ``(commit SCN, SCN, order, offset)``.
+    """Returns the position of an Oracle change: ``(commit SCN, SCN, order, offset)``.
 
-    A snapshot reads ``AS OF SCN`` S, which holds whatever committed up to S, and its rows have
+    A snapshot reads ``AS OF SCN`` S, which contains everything committed up to S, and its rows have
     S as ``source.scn``. They have no commit SCN, or an older one of a change streamed before.
     https://debezium.io/documentation/reference/stable/connectors/oracle.html
 
@@ -358,7 +358,7 @@ def oracle(
 
 
 def mongodb(*, seconds: int, ordinal: int, offset: int) -> tuple[int, int, int]:
-    """The position of a MongoDB change: ``(seconds, ordinal, offset)`` of its cluster time.
+    """Returns a MongoDB change's position: ``(seconds, ordinal, offset)`` of its cluster time.
 
     Changes of one transaction share a cluster time; they count in Kafka order.
     https://www.mongodb.com/docs/manual/reference/bson-types/#timestamps
@@ -380,9 +380,9 @@ YugabyteOp = tuple[int, int, int]
 
 
 def yugabyte_op(text: str) -> YugabyteOp | None:
-    """An operation as ``source.lsn`` has it, ``term:index:key:write_id:time``; None if not one.
+    """Parses an operation in ``source.lsn``, ``term:index:key:write_id:time``; None if not one.
 
-    The key and the time only say where a snapshot of the tablet goes on.
+    The key and the time only say where a snapshot of the tablet continues.
     https://github.com/yugabyte/debezium-connector-yugabytedb (``OpId``)
     """
     found = _YUGABYTE_OP.match(text)
@@ -397,11 +397,11 @@ _YUGABYTE_OP: Final = re.compile(
 def yugabyte(
     *, commit_time: int, op: YugabyteOp | None, offset: int
 ) -> tuple[int, int, int, int, int]:
-    """The position of a YugabyteDB change: ``(commit time, term, index, write id, offset)``.
+    """Returns a YugabyteDB change's position: ``(commit time, term, index, write id, offset)``.
 
     The commit time is the hybrid time by which the database itself orders the versions of a
     row, over all tablets and also after a tablet was split. Within a transaction, and so
-    within its tablet, the operation orders the writes. A snapshot's row holds whatever
+    within its tablet, the operation orders the writes. A snapshot's row contains everything
     committed up to the time at which it was read, which is its commit time.
 
     Args:
@@ -419,7 +419,7 @@ def yugabyte(
 
 
 def tidb(*, commit_ts: int, offset: int) -> tuple[int, int]:
-    """The position of a TiDB change: ``(commit timestamp, offset)``.
+    """Returns the position of a TiDB change: ``(commit timestamp, offset)``.
 
     The timestamp oracle gives each transaction one, in the order of commits over the whole cluster.
     A transaction leaves one change of each key.
@@ -437,11 +437,11 @@ def tidb(*, commit_ts: int, offset: int) -> tuple[int, int]:
 
 
 TrailPlace = tuple[int, int]
-"""A record of a trail: the sequence number of the file, and the byte at which it ends or begins."""
+"""A record of a trail: the file's sequence number, and the byte at which it ends or begins."""
 
 
 def trail_place(text: str) -> TrailPlace | None:
-    """A place as GoldenGate writes it, twenty digits; None if it is not one.
+    """Parses a place as GoldenGate writes it, twenty digits; None if it is not one.
 
     Ten digits of the file's sequence number, ten of the relative byte address in the file.
     https://docs.oracle.com/en/middleware/goldengate/big-data/21.1/gadbd/ (metacolumn
@@ -454,10 +454,10 @@ _TRAIL_PLACE: Final = re.compile(r"^[0-9]{20}\Z")
 
 
 def trail(*, place: TrailPlace, offset: int, epoch: int = 0) -> tuple[int, int, int]:
-    """The position of a change in a trail: ``(epoch and file, byte, offset)``.
+    """Returns the position of a change in a trail: ``(epoch and file, byte, offset)``.
 
-    A trail holds whole transactions in the order of their commits. A change of the key that comes
-    as a delete and an insert has one place, of two keys.
+    A trail contains whole transactions in commit order. A change of the key that comes as a delete
+    and an insert has one place and two keys.
 
     Args:
         place: ``pos``, see `trail_place`.
@@ -471,14 +471,14 @@ def trail(*, place: TrailPlace, offset: int, epoch: int = 0) -> tuple[int, int, 
 
 
 def scheme_of(source: Mapping[str, object]) -> Scheme:
-    """The scheme of a table, by the ``source`` of one of its records.
+    """Returns the scheme of a table, from the ``source`` of one of its records.
 
     A source whose position is not filled in, such as an empty binlog file name, is ordered by
-    the Kafka offset, like a connector that is not known.
+    the Kafka offset, like an unknown connector.
 
     So is MongoDB, though there is a scheme for it. Rows of its snapshots have no cluster time
     (``ord`` is -1 and ``ts_ms`` is the connector's clock), and since Debezium 3.4 ``ts_ms`` of
-    changes is wall time, whose second may be another than that of ``ord``.
+    changes is wall time, whose second may differ from that of ``ord``.
     """
     is_read = source.get("snapshot") not in (None, False, "false")
     match source.get("connector"):
@@ -512,7 +512,7 @@ def _text(source: Mapping[str, object], name: str) -> str:
 
 
 def _number(source: Mapping[str, object], name: str) -> int:
-    """A number, or one written as decimal text; 0 if it is neither."""
+    """Returns a number, also from decimal text; 0 if it is neither."""
     value = source.get(name)
     if isinstance(value, str):
         return int(value) if _DECIMAL.match(value) else 0

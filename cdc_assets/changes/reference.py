@@ -1,10 +1,10 @@
-"""What a table is, given a log: the definition, and the batch-by-batch algorithm as a model.
+"""Defines the table that a log makes, and models the algorithm that merges it batch by batch.
 
-`fold` is the definition. It is given every change of a log's prefix at once, sorts them by
-position and applies them one by one. `Merger` is the algorithm: it sees the log in batches and
-remembers only what the lake holds. After every batch its table must be the fold of everything
-read so far, and a replay of any range must change nothing. Neither does I/O; the tests compare
-the two, and the real merge with both. Tables without a key: `reference_keyless`.
+`fold` is the definition. It takes every change of a log's prefix at once, sorts them by position
+and applies them one by one. `Merger` is the algorithm: it sees the log in batches and remembers
+only what the lake stores. After every batch its table must equal the fold of everything read so
+far, and replaying any range must change nothing. Neither does I/O. The tests compare the two, and
+the real merge with both. `reference_keyless` does the same for tables without a key.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cdc_assets.changes.reference_change import (
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A row as readers see it; ``deleted`` only where deletes are soft."""
+    """A row as readers see it; ``deleted`` is only set with soft deletes."""
 
     values: Row
     deleted: bool = False
@@ -45,17 +45,17 @@ Table: TypeAlias = dict[Key, Image]
 
 
 def fold(changes: Iterable[Change], shape: Shape, *, soft: bool = False) -> Table:
-    """The table that a prefix of a log makes.
+    """Returns the table that a prefix of a log makes.
 
     Args:
-        changes: all changes of the prefix, in any order; redeliveries and replays may be among
-            them, since the same change applied again at its own place changes nothing.
+        changes: all changes of the prefix, in any order. Redeliveries and replays may be among
+            them: applying the same change again at its own position changes nothing.
         shape: columns and key.
-        soft: a deleted row stays, marked.
+        soft: keep deleted rows, marked as deleted.
 
     Returns:
-        Rows by key. An update that leaves columns out of a row that is not there is not
-        applied; `Merger.incomplete` tells of it.
+        Rows by key. An update that leaves out columns of a row that does not exist is not applied;
+        `Merger.incomplete` lists such updates.
     """
     known = tuple(changes)
     floors = Floors().raised(known)
@@ -65,13 +65,13 @@ def fold(changes: Iterable[Change], shape: Shape, *, soft: bool = False) -> Tabl
         table, given_away = _folded_with(carried, ordered, shape, soft=soft)
         if given_away == carried:
             return table
-        carried = given_away  # of a chain of changed keys one link more
+        carried = given_away  # resolves one more link of a chain of changed keys
 
 
 def _folded_with(
     carried: Mapping[Position, Row], ordered: Sequence[Change], shape: Shape, *, soft: bool
 ) -> tuple[Table, Mapping[Position, Row]]:
-    """The table if changed keys carry these rows, and the rows that they carry then."""
+    """Returns the table if changed keys carry these rows, and the rows that they then carry."""
     table: Table = {}
     given_away: dict[Position, Row] = {}
     in_doubt = {moves.source_position(each) for each in ordered if moves.is_in_doubt(each)}
@@ -121,15 +121,15 @@ def _key_only(key: Key, shape: Shape) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the algorithm rests on. The defaults are right; tests prove that others are not.
+    """The rules of the algorithm. The defaults are right; tests prove that the others are not.
 
     Attributes:
-        order: where a change stands.
-        column_fold: an update's unset columns keep their value; else they become NULL.
+        order: the position that a change is ordered by.
+        column_fold: an update's unset columns keep their value; otherwise they become NULL.
         remember_deletes: the position of a deleted key is kept.
         remember_truncates: the position of a truncate is kept.
-        whole_moves: a create with the placeholder whose delete was merged before is refused;
-            else it is stored as data.
+        whole_moves: a create with the placeholder is refused if its delete was merged before;
+            otherwise it is stored as data.
     """
 
     order: Order = by_position
@@ -145,16 +145,16 @@ class Merger:
 
     Attributes:
         shape: columns and key.
-        soft: a deleted row stays, marked.
+        soft: keep deleted rows, marked as deleted.
         rules: see `Rules`.
         floors: read floors.
-        rows: by key; with soft deletes also deleted ones.
+        rows: by key; with soft deletes, deleted rows too.
         deletes: remembered position of each deleted key (not with soft deletes).
         gone: the source events of all remembered deletes.
         truncated: position of the highest truncate.
         offsets: next-to-read offset of each partition.
-        incomplete: where changes of the last batch lie that leave out columns of a row which
-            is not there, or whose other half is not. They were not applied.
+        incomplete: coordinates of changes of the last batch that were not applied, since they leave
+            out columns of a row that does not exist, or since their other half is missing.
     """
 
     shape: Shape
@@ -169,14 +169,14 @@ class Merger:
     incomplete: tuple[Coordinate, ...] = ()
 
     def table(self) -> Table:
-        """The rows as readers see them."""
+        """Returns the rows as readers see them."""
         return {
             key: Image(held.values, held.deleted or held.position < self.truncated)
             for key, held in self.rows.items()
         }
 
     def position_of(self, key: Key) -> Position:
-        """The position that a change of this key must exceed to count."""
+        """Returns the position that a change of this key must exceed to count."""
         held = self.rows.get(key)
         return max(
             held.position if held else BEFORE_ALL,
@@ -186,15 +186,15 @@ class Merger:
         )
 
     def apply(self, batch: Iterable[Change], *, look_up: bool = True) -> Merger:
-        """The table after one more batch, whose changes may come in any order.
+        """Returns the table after one more batch, whose changes may come in any order.
 
         1. Give each change its position.
-        2. Truncate: rows older than the newest truncate go.
-        3. Fold by key what is newer than the key's position, and put the outcome in place.
+        2. Truncate: drop the rows older than the newest truncate.
+        3. Fold, by key, the changes newer than the key's position, and store the result.
 
         Args:
             batch: the changes.
-            look_up: False if the batch is known to be newer than whatever was applied: rows
+            look_up: False if the batch is known to be newer than everything applied so far: rows
                 are then looked up for partial images only, and remembered deletes never.
         """
         changes = tuple(batch)
@@ -206,7 +206,7 @@ class Merger:
         return replace(merged, floors=floors, offsets=offsets, truncated=kept)
 
     def replay(self, batch: Iterable[Change]) -> Merger:
-        """A range that was merged before: the same thing, and it must change nothing."""
+        """Applies a range that was merged before in the same way; it must change nothing."""
         return self.apply(batch)
 
 
@@ -253,7 +253,7 @@ def _put(merger: Merger, placed: Iterable[Placed], *, look_up: bool) -> Merger:
 
 
 def _counts(merger: Merger, placed: Placed, *, look_up: bool) -> bool:
-    """Whether a change is newer than what its key carries, as far as that is looked up."""
+    """Returns whether a change is newer than its key's position, as far as that is looked up."""
     position, change = placed
     if change.op == "t":
         return True
@@ -263,7 +263,7 @@ def _counts(merger: Merger, placed: Placed, *, look_up: bool) -> bool:
 
 
 def _newer_than_row(held: Held | None, fresh: Sequence[Placed]) -> Sequence[Placed]:
-    """The newest change, and those before it that the row does not have already."""
+    """Returns the newest change, and the older ones that the row does not contain already."""
     if held is None:
         return fresh
     return [*(each for each in fresh[:-1] if each[0] > held.position), fresh[-1]]
@@ -278,7 +278,7 @@ def _by_key(placed: Iterable[Placed]) -> Mapping[Key, Sequence[Placed]]:
 
 
 def _folded(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Held | None:
-    """The newest change made whole; None if a column that it leaves out is nowhere."""
+    """Returns the newest change, completed; None if a column that it leaves out is nowhere."""
     position, newest = fresh[-1]
     if newest.op == "d":
         if merger.soft and any(moves.is_in_doubt(change) for _, change in fresh):
@@ -296,7 +296,7 @@ def _folded(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Held | None:
 
 
 def _set_values(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Row:
-    """Column by column the newest value set since the row was last deleted, if it was."""
+    """Returns the newest value set for each column since the row's last delete, if any."""
     position, _ = fresh[-1]
     deleted = max((at for at, change in fresh if change.op == "d"), default=BEFORE_ALL)
     since = max(deleted, merger.truncated if merger.truncated < position else BEFORE_ALL)
@@ -307,7 +307,7 @@ def _set_values(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Row:
 
 
 def _last_values(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Row:
-    """What a soft-deleted row keeps."""
+    """Returns the values that a soft-deleted row keeps."""
     held = merger.rows.get(key)
     known = held.values if held else _key_only(key, merger.shape)
     whole = (change for _, change in fresh if not moves.is_in_doubt(change))
@@ -315,10 +315,10 @@ def _last_values(merger: Merger, key: Key, fresh: Sequence[Placed]) -> Row:
 
 
 def _overlaid(values: Row, changes: Iterable[Change]) -> Row:
-    """Values with those that the changes set, oldest first."""
+    """Returns the values overlaid with those that the changes set, oldest first."""
     merged = dict(values)
     for change in changes:
         merged |= change.row or {}
-        if change.op == "c":  # in doubt still: nothing tells what they are
+        if change.op == "c":  # still in doubt: the values of its unset columns are unknown
             merged = {name: value for name, value in merged.items() if name not in change.unset}
     return merged

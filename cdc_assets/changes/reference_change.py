@@ -1,6 +1,6 @@
-"""A change as decoded from the log, and the position that decides where it stands.
+"""Defines a change as decoded from the log, and the position that orders it.
 
-The words that the definition and the models of the algorithms share: `reference`,
+The definition and the models of the algorithms share these types: `reference`,
 `reference_keyless`, `protocol`. No I/O.
 """
 
@@ -28,7 +28,7 @@ class Shape:
     columns: tuple[str, ...]
 
     def key_of(self, row: Row) -> Key:
-        """The key of a row, in key order."""
+        """Returns the key of a row, in key order."""
         return tuple(row[name] for name in self.key)
 
 
@@ -41,14 +41,14 @@ class Change:
             ``(S, 0, offset)``: committed at S, before every change that follows that commit.
         key: None for a truncate and for tables without a key.
         row: columns of the image without those in ``unset``; None for deletes and truncates.
-            Of a create with all of them.
-        unset: columns that hold the placeholder. In an update they are left alone. In a create
-            that tells nothing yet: see `reference_moves`.
+            A create has all of them.
+        unset: columns that hold the placeholder. An update leaves them alone. In a create they are
+            undecided until resolved: see `reference_moves`.
         before: the full row before the change, where the source sends it.
         floats: the change has no last commit; its position is as if it committed at its own
             LSN, and `Floors` lifts it.
         incremental: a snapshot row that was read while the connector streamed.
-        identity: what two deliveries of one event have in common; None for snapshot rows.
+        identity: common to all deliveries of one event; None for snapshot rows.
     """
 
     op: Op
@@ -80,7 +80,7 @@ class Held:
 
 
 Placed: TypeAlias = tuple[Position, Change]
-"""A change where it stands."""
+"""A change and its position."""
 
 
 # ── order ─────────────────────────────────────────────────────────────────────────────────
@@ -88,12 +88,12 @@ Placed: TypeAlias = tuple[Position, Change]
 
 @dataclass(frozen=True, slots=True)
 class Floors:
-    """Read floors: LSNs of complete snapshots, with the place where each begins.
+    """Read floors: LSNs of complete snapshots, with the offset where each begins.
 
     A floating change counts as committed at the latest complete snapshot *before it in its
-    partition*. The highest snapshot known would not do: a change that waited in a slow
+    partition*. The highest known snapshot would be wrong: a change that waited in a slow
     partition, or that is replayed, would be lifted to a snapshot that came after it. Rows of
-    an incremental snapshot raise nothing.
+    an incremental snapshot raise no floor.
 
     Not covered: a partition that is added between a snapshot and the end of the first
     transaction after it.
@@ -105,7 +105,7 @@ class Floors:
     first: Mapping[Coordinate, int] = field(default_factory=dict[Coordinate, int])
 
     def raised(self, changes: Iterable[Change]) -> Floors:
-        """With the snapshot rows among the changes."""
+        """Returns the floors with those of the snapshot rows among the changes."""
         first = dict(self.first)
         for change in changes:
             if change.op == "r" and not change.incremental:
@@ -114,7 +114,7 @@ class Floors:
         return Floors(first)
 
     def at(self, partition: int, offset: int) -> int:
-        """The floor of a floating change there; 0 if it has none."""
+        """Returns the floor of a floating change there; 0 if it has none."""
         begun = (at for at, first in self.first.items() if at[0] == partition and first < offset)
         return max((floor for _, floor in begun), default=0)
 
@@ -123,6 +123,6 @@ Order: TypeAlias = Callable[[Change, Floors], Position]
 
 
 def by_position(change: Change, floors: Floors) -> Position:
-    """The position that decides: the source's, lifted to the read floor if it floats."""
+    """Returns the position that decides: the source's, lifted to the read floor if it floats."""
     floor = floors.at(change.partition, change.offset) if change.floats else 0
     return max(change.position, (floor, *change.position[1:]))

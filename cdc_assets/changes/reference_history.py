@@ -1,9 +1,9 @@
-"""What a history is, given a log: the definition, and the batch-by-batch algorithm as a model.
+"""Defines the history that a log makes, and models the algorithm that builds it batch by batch.
 
-`versions` is the definition. It is given every change of a log's prefix at once, takes each once,
-sorts them by position and applies them one by one. `Keeper` is the algorithm: it sees the log in
-batches and remembers only what the lake holds. However the prefix is cut into batches, and whatever
-of it is replayed between, its versions must be those. No I/O.
+`versions` is the definition. It takes every change of a log's prefix at once, each once, sorts them
+by position and applies them one by one. `Keeper` is the algorithm: it sees the log in batches and
+remembers only what the lake stores. However the prefix is cut into batches, and whatever part of it
+is replayed in between, the versions must be the same. No I/O.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Version:
 
     Attributes:
         key, values: of the row.
-        made: the change that it begins with.
-        unset: columns that are as in the version before.
-        ended: the change that it ends with; None while it is current.
-        read_again: the snapshots' rows that were like it.
+        made: the change that began it.
+        unset: columns with the same value as in the version before.
+        ended: the change that ended it; None while it is current.
+        read_again: the snapshots' rows that were equal to it.
     """
 
     key: Key
@@ -47,22 +47,22 @@ class Version:
 
     @property
     def ended_by(self) -> Op | None:
-        """The kind of change that it ends with."""
+        """The kind of change that ended it."""
         return self.ended.op if self.ended else None
 
 
 def told(change: Change) -> object:
-    """What two deliveries of one change have in common; of a snapshot's row its coordinate."""
+    """Returns what two deliveries of a change share; for a snapshot's row its coordinate."""
     if change.identity is None:
         return change.coordinate
     return (change.identity, change.op, change.key)
 
 
 def versions(delivered: Iterable[Change]) -> Sequence[Version]:
-    """The versions that a prefix of a log makes, those of a key in their order.
+    """Returns the versions that a prefix of a log makes, in order for each key.
 
     Args:
-        delivered: its changes in the order in which they came, repeats among them.
+        delivered: its changes in order of arrival, redeliveries included.
     """
     changes = tuple(delivered)
     floors = Floors().raised(changes)
@@ -74,19 +74,19 @@ def versions(delivered: Iterable[Change]) -> Sequence[Version]:
 
 
 def _settled(ordered: Sequence[Change]) -> Sequence[Version]:
-    """The versions that changes in their order make."""
+    """Returns the versions that ordered changes make."""
     carried: Mapping[Position, Row] = {}
     while True:
         made, given_away = _made(ordered, carried)
         if given_away == carried:
             return made
-        carried = given_away  # of a chain of changed keys one link more
+        carried = given_away  # resolves one more link of a chain of changed keys
 
 
 def _made(
     ordered: Sequence[Change], carried: Mapping[Position, Row]
 ) -> tuple[Sequence[Version], Mapping[Position, Row]]:
-    """The versions if changed keys carry these rows, and the rows that they carry then."""
+    """Returns the versions if changed keys carry these rows, and the rows that they then carry."""
     made: list[Version] = []
     alive: dict[Key, Version] = {}
     given_away: dict[Position, Row] = {}
@@ -112,7 +112,7 @@ def _made(
 
 
 def _next(change: Change, before: Version | None) -> Version | None:
-    """The version that a row makes; None if it makes none."""
+    """Returns the version that a row makes; None if it makes none."""
     unset = change.unset if change.op == "u" else frozenset[str]()
     if change.key is None or (unset and before is None):
         return None
@@ -131,14 +131,14 @@ def _next(change: Change, before: Version | None) -> Version | None:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the algorithm rests on. The defaults are right; tests prove that others are not.
+    """The rules of the algorithm. The defaults are right; tests prove that the others are not.
 
     Attributes:
-        tell_repeats: a change that the table has makes no version again.
-        look_back: what may be older than what was applied is put together with past versions.
-        carry: what an update leaves alone is as in the version before; else empty.
+        tell_repeats: a change that the table contains already makes no second version.
+        look_back: changes that may be older than those applied are combined with past versions.
+        carry: columns that an update leaves alone keep their value; otherwise they become empty.
         note_readings: a version remembers the snapshots that have read it again.
-        remember_ends: deletes that ended nothing, and truncates, are kept.
+        remember_ends: truncates, and deletes that ended nothing, are kept.
     """
 
     tell_repeats: bool = True
@@ -152,13 +152,13 @@ class Rules:
 class Keeper:
     """A history after some batches: exactly what the lake holds, and nothing of the log.
 
-    Changes in it are whole, and where they stand: nothing floats any more.
+    Its changes are complete and have their final positions: nothing floats any more.
 
     Attributes:
         rules: see `Rules`.
         floors: read floors.
         versions: of all keys.
-        ends: deletes that ended nothing, and truncates.
+        ends: truncates, and deletes that ended nothing.
         applied: the highest position of all.
     """
 
@@ -169,11 +169,11 @@ class Keeper:
     applied: Position = BEFORE_ALL
 
     def apply(self, batch: Iterable[Change]) -> Keeper:
-        """The history after one more batch, or a replay.
+        """Returns the history after one more batch, or a replay.
 
-        1. Give each change its position; leave out those that the table has.
-        2. Take the versions that they may lie beside, as the changes that made and ended them.
-        3. Apply all of these in their order.
+        1. Give each change its position; leave out those that the table contains.
+        2. Take the versions that these may affect, as the changes that made and ended them.
+        3. Apply all of these in order.
         """
         changes = tuple(batch)
         floors = self.floors.raised(changes)
@@ -207,7 +207,7 @@ class Keeper:
         return new
 
     def _takes_part(self, version: Version, keys: set[Key | None], lowest: Position) -> bool:
-        if version.key not in keys and None not in keys:  # a truncate is of all keys
+        if version.key not in keys and None not in keys:  # a truncate affects all keys
             return False
         is_late = self.rules.look_back and lowest <= self.applied
         return version.ended is None or (is_late and version.ended.position >= lowest)
@@ -221,12 +221,12 @@ def _changes_of(version: Version) -> Sequence[Change]:
 def _folded(
     new: Sequence[Change], taken: Sequence[Version], ends: Sequence[Change], *, carry: bool
 ) -> tuple[Sequence[Version], Sequence[Change]]:
-    """The versions that they make together, and the new ends that end nothing, or all there is."""
+    """Returns the resulting versions, and the new truncates and deletes that ended nothing."""
     before = {told(each.made): each for each in taken}
     first = {each.key: each for each in sorted(taken, key=_begin, reverse=True)}
     events = {told(change): change for change in ends}
     for version in taken:
-        # What it took over of a version that takes no part is its own.
+        # The first version owns the values that it took over from a version not taken here.
         is_first = first[version.key] is version
         row = version.values if is_first else _set_by(version)
         unset = frozenset[str]() if is_first else version.unset
@@ -259,7 +259,7 @@ def _emptied(change: Change) -> Change:
 
 
 def _whole(version: Version, before: Version | None) -> Version:
-    """A version whose change is whole, as a row of the lake has it."""
+    """Returns a version whose change is complete, as in a row of the lake."""
     version.unset = before.unset if before is not None else version.unset
     kept = replace(version.made, row=version.values, unset=frozenset())
     version.made = kept

@@ -1,14 +1,14 @@
-"""What a table without a key is, given a log: a multiset of rows, counted.
+"""Defines the table without a key that a log makes, a multiset of rows, and models its algorithm.
 
-Events carry full images. `fold` is the definition, `KeylessMerger` the model of the algorithm,
-as in `cdc_assets.changes.reference`. The algorithm rests on two things that keyed tables do
-without:
+Events carry full images. `fold` is the definition and `KeylessMerger` the model of the algorithm,
+as in `cdc_assets.changes.reference`. The algorithm rests on two rules that keyed tables do not
+need:
 
-- It remembers every applied event, since counting twice is not the same as counting once.
-  Such tables are not replayed: rows of a snapshot have no identity.
-- Batches heed barriers: whoever reads past a truncate or past the first row of a complete
-  snapshot, in any partition, has read everything up to it in all of them. The lake's rows
-  carry no history that would tell on which side of it they lie.
+- It remembers every applied event, since counting twice differs from counting once. Such tables
+  are not replayed: rows of a snapshot have no identity.
+- Batches respect barriers: a batch that reads past a truncate or past the first row of a complete
+  snapshot, in any partition, has read everything up to it in all of them. The lake's rows carry no
+  history that would show on which side of it they belong.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Frozen: TypeAlias = tuple[tuple[str, object], ...]
 
 
 class MissingRow(LookupError):
-    """A change takes a row away that is not there: the batch has to be longer."""
+    """A change removes a row that does not exist yet: the batch has to be longer."""
 
     def __init__(self, coordinate: Coordinate) -> None:
         partition, offset = coordinate
@@ -36,13 +36,13 @@ class MissingRow(LookupError):
 
 
 def fold(changes: Iterable[Change]) -> Counter[Frozen]:
-    """How often each row is in the table that a prefix of a log makes.
+    """Returns how often each row is in the table that a prefix of a log makes.
 
-    Redeliveries are forgotten, the rest is applied by position. A count may be below zero on
-    the way, where the prefix lacks what lies between, and not in the end.
+    Redeliveries are ignored; all other changes are applied by position. A count may be below zero
+    on the way, where the prefix has a gap, but not in the end.
 
     Raises:
-        MissingRow: if it is below zero in the end.
+        MissingRow: if a count is below zero in the end.
     """
     table: Counter[Frozen] = Counter()
     since = BEFORE_ALL
@@ -61,9 +61,9 @@ class KeylessMerger:
     """A table after some batches.
 
     Attributes:
-        rows: how often each is there.
-        applied: identities of the events that were applied.
-        since: position of the newest truncate or complete snapshot; what is older is gone.
+        rows: the number of times that each row is there.
+        applied: identities of the applied events.
+        since: position of the newest truncate or complete snapshot; older rows are gone.
         remember_events: without it redeliveries count again; tests prove that this is wrong.
     """
 
@@ -73,7 +73,7 @@ class KeylessMerger:
     remember_events: bool = True
 
     def apply(self, batch: Iterable[Change]) -> KeylessMerger:
-        """The table after one more batch, whose changes may come in any order.
+        """Returns the table after one more batch, whose changes may come in any order.
 
         Raises:
             MissingRow: see `fold`.
@@ -96,13 +96,13 @@ class KeylessMerger:
 
 
 def _once(changes: Iterable[Change]) -> list[Change]:
-    """Each event once, and every snapshot row."""
+    """Returns each event once, and every snapshot row."""
     known = {(change.identity, change.identity or change.coordinate): change for change in changes}
     return list(known.values())
 
 
 def _clears(change: Change) -> Position:
-    """Everything older than this position goes."""
+    """Returns the position below which the change removes everything."""
     if change.op == "t":
         return change.position
     return change.position[:1] if change.op == "r" else BEFORE_ALL

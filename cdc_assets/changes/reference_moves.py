@@ -1,12 +1,12 @@
-"""Creates of changed keys that left large values alone: what the placeholder in them stands for.
+"""Resolves the placeholder in creates of changed keys that left large values alone.
 
 A changed key is a delete of the old key and a create of the new one at one source position. A
 large value that the update left alone is not logged; the create then holds the placeholder,
 and the value is that of the old key's row. In any other create the same text is data.
 
-Whether a create is one half of a changed key shows in its other half only. So a batch must not
-end between the two, and where the log itself ends between them the create is refused: its
-value was in a row that is gone by then.
+Only its other half shows that a create is one half of a changed key. So a batch must not end
+between the two. If the log itself ends between them, the create is refused: its value was in a row
+that is gone by then.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from cdc_assets.changes.reference_change import (
 
 
 def source_position(change: Change) -> Position:
-    """The position without the Kafka offset: the same however often the event is sent."""
+    """Returns the position without the Kafka offset: it is the same in every delivery."""
     return change.position[:-1]
 
 
 def is_in_doubt(change: Change) -> bool:
-    """Whether it is a create that holds the placeholder."""
+    """Returns whether it is a create that holds the placeholder."""
     return change.op == "c" and bool(change.unset)
 
 
 def old_keys(changes: Iterable[Change]) -> Mapping[Position, Key]:
-    """By source position the key that a delete there gives away."""
+    """Returns, by source position, the key that a delete there gives away."""
     return {
         source_position(change): change.key
         for change in changes
@@ -45,14 +45,14 @@ def old_keys(changes: Iterable[Change]) -> Mapping[Position, Key]:
 
 
 def whole(change: Change, values: Row) -> Change:
-    """The create with the placeholder's columns taken from these values."""
+    """Returns the create with the placeholder's columns replaced by these values."""
     kept = {name: values[name] for name in change.unset}
     return replace(change, row={**(change.row or {}), **kept}, unset=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a batch can ask the lake.
+    """The part of the lake's state that a batch can look up.
 
     Attributes:
         rows: by key.
@@ -66,18 +66,18 @@ class Known:
 
 
 def event_of(position: Position) -> Position:
-    """What two halves of a changed key have in common wherever their partitions are lifted to."""
+    """Returns what both halves of a changed key share, wherever their partitions lift them to."""
     return position[1:-1]
 
 
 def settled(placed: Sequence[Placed], known: Known, *, look_back: bool) -> Sequence[Placed]:
-    """The changes with each create in doubt made whole or as data; one that can be neither stays.
+    """Resolves each create in doubt, by completing it or as data; one that is neither stays.
 
     Args:
-        placed: those that count.
-        known: of the lake.
-        look_back: whether deletes of earlier batches are looked for; without that a create whose
-            other half was merged before would be stored as data.
+        placed: the changes that count.
+        known: state of the lake.
+        look_back: whether deletes of earlier batches are looked up; otherwise a create whose other
+            half was merged before would be stored as data.
 
     """
     if not any(is_in_doubt(change) for _, change in placed):
@@ -95,7 +95,7 @@ def settled(placed: Sequence[Placed], known: Known, *, look_back: bool) -> Seque
 def _alone(
     placed: Placed, known: Known, mates: Mapping[Position, Key], *, look_back: bool
 ) -> Placed:
-    """A create that is settled without its other half: sent again, or data."""
+    """Resolves a create without its other half, as a redelivery or as data."""
     position, change = placed
     if not is_in_doubt(change) or change.key is None:
         return placed
@@ -108,7 +108,7 @@ def _alone(
 
 
 def _is_gone(position: Position, known: Known) -> bool:
-    """Whether the other half was merged by an earlier batch."""
+    """Returns whether the other half was merged by an earlier batch."""
     event = event_of(position)
     marked = (held for held in known.rows.values() if held.deleted)
     return event in known.gone or any(event_of(held.position) == event for held in marked)
@@ -121,7 +121,7 @@ def _from_old_key(
     old = mates.get(source_position(change)) if is_in_doubt(change) else None
     if old is None:
         return placed
-    # Sent again into a partition that was added, it may lie where no read floor lifts it.
+    # A redelivery into an added partition may have a position that no read floor lifts.
     halves = sorted({
         at[:-1]
         for at, other in batch
@@ -135,7 +135,7 @@ def _from_old_key(
 
 
 def _values_before(key: Key, at: Position, batch: Sequence[Placed], known: Known) -> Row:
-    """What the row of a key had at a position; {} if there was none."""
+    """Returns the row of a key at a position; {} if there was none."""
     earlier = sorted(
         (each for each in batch if each[0] < at and each[1].key in {key, None}),
         key=lambda each: each[0],

@@ -1,4 +1,4 @@
-"""What has become of the name of a source table."""
+"""Records the new name of a source table that was renamed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cdc_assets.changes.offsets import OffsetVector
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A table that is called otherwise at its source than where it was first met.
+    """A table whose name at its source has changed since it was first seen.
 
     Attributes:
-        schema, name: what it is called now.
-        topic: where its changes arrive under this name.
-        before: where they arrived under the name before this one.
-        end: the next-to-read offsets of that topic, all of which was merged.
+        schema, name: its present name.
+        topic: the topic of its changes under this name.
+        before: the topic of its changes under the previous name.
+        end: the next-to-read offsets at the end of that topic; everything before was merged.
     """
 
     schema: str
@@ -28,21 +28,21 @@ class Renamed:
     end: OffsetVector
 
     def to_dict(self) -> dict[str, str]:
-        """For documents."""
+        """Returns the content as a dict, for documents."""
         said = {"schema": self.schema, "name": self.name, "topic": self.topic}
         return {**said, "before": self.before, "end": self.end.to_json()}
 
     @classmethod
     def of_dict(cls, said: Mapping[str, Any]) -> Renamed:
-        """The inverse of `to_dict`."""
+        """Reads what `to_dict` returned."""
         end = OffsetVector.from_json(said["end"])
         return cls(said["schema"], said["name"], said["topic"], said["before"], end)
 
     def to_json(self) -> str:
-        """Canonical text."""
+        """Returns canonical text."""
         return json.dumps(self.to_dict(), separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Renamed:
-        """The inverse of `to_json`."""
+        """Reads what `to_json` wrote."""
         return cls.of_dict(json.loads(text))

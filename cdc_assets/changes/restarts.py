@@ -1,32 +1,32 @@
-"""When the positions of a source start again lower: restored, upgraded by dump, RESETLOGS.
+"""Detects that a source's positions start again lower: restored, upgraded by dump, RESETLOGS.
 
-What is new then has positions that look old, and would be ignored. Two statements about one
-Kafka partition tell it from a change that is delivered again:
+New changes then have positions that look old, and would be ignored. Two statements about one Kafka
+partition distinguish them from redeliveries:
 
 1. A change keeps its commit time, and a snapshot's row the time of its reading, however often
-   it is delivered. So what is newer by this time than everything before it in its partition
-   was not delivered there before. No clock has to be right for that.
-2. Within one numbering a connector delivers in the order of commits. So what is delivered for
-   the first time does not lie below a commit that came before it in its partition.
+   it is delivered. So a record that is newer by this time than everything before it in its
+   partition was not delivered there before. No clock has to be right for that.
+2. Within one numbering a connector delivers in commit order. So a record that is delivered for
+   the first time is not below a commit that came before it in its partition.
 
 A record that is newer by time and lower by commit contradicts that, unless the numbering began
-again: it is a *witness*. Records of which the second statement does not hold are none: rows of
-incremental snapshots, and changes of connectors that tell no last commits at all, whose LSNs are
-not in the order of commits.
+again: it is a *witness*. Records that do not satisfy the second statement are no witnesses: rows of
+incremental snapshots, and changes of connectors that send no last commits at all, whose LSNs are
+not in commit order.
 
-A connector's first transaction has no last commit either. Its changes *float*: they stand where
-they were made, not where they were committed, or where the read floor lifts them
+A connector's first transaction has no last commit either. Its changes *float*: they are placed
+where they were made, not where they were committed, or where the read floor lifts them
 (`cdc_assets.changes.position`). A transaction may be open while others commit, and while a
-connector is made anew. But whoever changes a row, or truncates the table, waits for it to end. So
-a change that floats does not lie below one of its own key that was delivered before it, nor below
-a truncate that was committed before it: that makes it a witness, and nothing else does.
+connector is recreated. But whoever changes a row, or truncates the table, waits for it to end. So
+a floating change is not below one of its own key that was delivered before it, nor below a truncate
+that was committed before it. Only contradicting this makes a floating change a witness.
 
-Between partitions only what was committed later is newer, up to `CLOCK_MS`. That is asked where
-positions of other partitions count: of truncates, and once keys have moved.
+Between partitions, a record counts as newer only if it was committed later by more than `CLOCK_MS`.
+That is checked where positions of other partitions count: for truncates, and once keys have moved.
 
-A person may accept one restart. What belongs to it is then found in every partition, since old
-records may still be unread there (`Restart.has_begun`), and the *epoch* rises from there on: it
-stands above the first number of a position (`cdc_assets.changes.position`).
+A person may accept one restart. The records that belong to it are then found in every partition,
+since old records may still be unread there (`Restart.has_begun`), and the *epoch* rises from there
+on: it is placed above the first number of a position (`cdc_assets.changes.position`).
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from typing import Any, Final, NamedTuple
 from cdc_assets.changes.position import Scheme, decode, epoch_bits
 
 Commit = tuple[int, ...]
-"""The numbers of a position that say which commit: the epoch and the source's."""
+"""The numbers of a position that identify the commit: the epoch and the source's."""
 
 CLOCK_MS: Final = 60_000
-"""How far commit times may run against commits, where keys may have moved: clocks are set back."""
+"""How far commit times may run against commits, if keys may have moved: clocks are set back."""
 
 LEEWAY_MS: Final = 10_000
-"""A source that was restored goes on later than this after what was merged of it. What is lower
-and less newer is a delivery again, whose time a connector or a tool has set anew."""
+"""A restored source goes on later than this after its last merged change. A record that is lower
+and newer by less is a redelivery, whose time a connector or a tool has changed."""
 
 APART_MS: Final = 1_000
-"""The same with all clocks right: concurrent transactions take their times before they commit. No
-source is restored in less."""
+"""Like `LEEWAY_MS`, with all clocks right: concurrent transactions take their times before they
+commit. No source is restored in less."""
 
 SKEW_MS: Final = 600_000
-"""How far the clock of the server after a restart may be behind that of the one before."""
+"""How far the server's clock after a restart may be behind the clock before it."""
 
 COMMIT_NUMBERS: Final[Mapping[Scheme, int]] = {
     Scheme.POSTGRES: 1,
@@ -62,7 +62,7 @@ COMMIT_NUMBERS: Final[Mapping[Scheme, int]] = {
     Scheme.ORACLE: 1,
     Scheme.TRAIL: 2,
 }
-"""How many numbers say which commit. Schemes that are not here have no such restarts.
+"""How many numbers identify the commit. Schemes not listed have no such restarts.
 
 The binlog has epochs of its own (`cdc_assets.changes.numbering`), YugabyteDB's hybrid times go
 on after a restore, and Kafka's offsets never go back.
@@ -70,16 +70,16 @@ on after a restore, and Kafka's offsets never go back.
 
 
 class Placed(NamedTuple):
-    """What a record tells of the numbering.
+    """A record's place in the numbering.
 
     Attributes:
         offset: in its Kafka partition.
         commit: of its position, lifted to the read floor; None if it has no position.
         told_ms: the source's time of the commit, or of the reading; None if there is none.
-        may_witness: whether it was delivered in the order of commits.
-        floats: whether it is of a connector's first transaction.
-        is_overtaken: whether it floats below a change of its own key that came before it.
-        is_truncate: whether it is one.
+        may_witness: whether it was delivered in commit order.
+        floats: whether it belongs to a connector's first transaction.
+        is_overtaken: whether it floats below an earlier change of its own key.
+        is_truncate: whether it is a truncate.
     """
 
     offset: int
@@ -93,12 +93,12 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A witness of a restart, and what it contradicts.
+    """A witness of a restart, and the state that it contradicts.
 
     Attributes:
         partition, offset: of the witness.
-        before, before_ms: the highest commit, and the newest time, until then.
-        after, after_ms: of the witness.
+        before, before_ms: the highest commit and the newest time before it.
+        after, after_ms: commit and time of the witness.
     """
 
     partition: int
@@ -109,10 +109,10 @@ class Restart:
     after_ms: int
 
     def has_begun(self, record: Placed) -> bool:
-        """Whether a record that may still be of the numbering before is of the one after.
+        """Returns whether a record of either numbering belongs to the one after the restart.
 
         Old commits above ``after`` are not newer than ``before_ms``, and new ones below it are
-        not older than the restart. Where commits cannot tell, the time must be beyond doubt.
+        not older than the restart. Where commits cannot decide, the time must be beyond doubt.
         """
         if record.commit is None or record.told_ms is None:
             return False
@@ -123,19 +123,19 @@ class Restart:
         return record.told_ms > self.after_ms + SKEW_MS
 
     def to_list(self) -> list[object]:
-        """For JSON."""
+        """Returns the content as a list, for JSON."""
         return [
             self.partition, self.offset, self.before, self.before_ms, self.after, self.after_ms,
         ]  # fmt: skip
 
     @classmethod
     def of_list(cls, said: list[Any]) -> Restart:
-        """The inverse of `to_list`."""
+        """Reads what `to_list` returned."""
         partition, offset, before, before_ms, after, after_ms = said
         return cls(partition, offset, tuple(before), before_ms, tuple(after), after_ms)
 
     def describe(self, scheme: Scheme) -> str:
-        """Both positions as numbers and both times; no values of rows."""
+        """Describes both positions, as numbers, and both times; without values of rows."""
         before, after = (_numbers(scheme, commit) for commit in (self.before, self.after))
         return (
             f"commit {after} at {_time(self.after_ms)} follows commit {before} "
@@ -144,7 +144,7 @@ class Restart:
 
 
 def _numbers(scheme: Scheme, commit: Commit) -> str:
-    """As the source counts: without the epoch."""
+    """Formats a commit as the source counts: without the epoch."""
     own = (commit[0] & (1 << epoch_bits(scheme)) - 1, *commit[1:])
     return ":".join(str(number) for number in own)
 
@@ -155,18 +155,18 @@ def _time(told_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was merged before a batch, as far as restarts are concerned.
+    """The state merged before a batch, as far as restarts are concerned.
 
     Attributes:
-        highest: commit by partition; one that is not there had no change yet.
-        newest_ms: time by partition: no record was newer; the same.
-        highest_of_all: commit that the whole table is compared with; None without one.
-        newest_of_all_ms: time, likewise.
+        highest: highest commit by partition; a missing partition had no change yet.
+        newest_ms: by partition, a time that no record exceeds; missing likewise.
+        highest_of_all: the commit that the whole table is compared with; None without one.
+        newest_of_all_ms: the time that the whole table is compared with; None without one.
         truncated: commit of the last truncate; None without one.
-        keys_stay: whether a record that is delivered again lies in the same partition.
-        apart_ms: by how much a witness must be newer than what came before in its partition. By
-            nothing, as the module says; but of a topic with several partitions nobody knows
-            whether keys have moved before the first batch.
+        keys_stay: whether a redelivery goes to the same partition.
+        apart_ms: by how much a witness must be newer than everything before it in its partition.
+            The module's rule needs 0; but with several partitions, nobody knows whether keys
+            moved before the first batch.
     """
 
     highest: Mapping[int, Commit] = field(default_factory=dict[int, Commit])
@@ -179,12 +179,12 @@ class Seen:
 
 
 def witness(partition: int, records: Iterable[Placed], seen: Seen) -> Restart | None:
-    """The first record of a partition that contradicts what came before it.
+    """Returns the first record of a partition that contradicts those before it; None if none does.
 
     Args:
         partition: of the records.
         records: in offset order, with the epochs that are known.
-        seen: before them.
+        seen: the state before them.
     """
     highest, newest = seen.highest.get(partition), seen.newest_ms.get(partition)
     truncated: Commit = ()
@@ -234,10 +234,10 @@ def _is_low(record: Placed, commit: Commit, highest: Commit, truncated: Commit) 
 
 
 def begin(partition: int, records: Sequence[Placed], accepted: Restart, seen: Seen) -> int | None:
-    """The offset of a partition's first record that is of the numbering after a restart.
+    """Returns the offset of a partition's first record in the numbering after a restart.
 
-    What was accepted in one partition says too little of another that is read later: its old
-    records may lie above all that was known then. Its own witness says more.
+    A restart accepted in one partition says too little about another one that is read later: its
+    old records may be above everything known then. Its own witness says more.
     """
     own = witness(partition, records, seen)
     return min(
@@ -255,13 +255,13 @@ def begin(partition: int, records: Sequence[Placed], accepted: Restart, seen: Se
 def newest_after(
     latest_ms: Mapping[int, int], told_ms: int | None, *, is_ordered: bool
 ) -> Mapping[int, int]:
-    """Times that no record of a batch exceeds, by partition.
+    """Returns, by partition, times that no record of a batch exceeds.
 
     Args:
-        latest_ms: by partition the newest time of those changes that are the newest of their
-            rows: cheap to have. No other is newer as long as times run with positions.
+        latest_ms: by partition, the newest time among the newest changes of rows, which is cheap to
+            find. No other record is newer as long as times run with positions.
         told_ms: the newest time of all records.
-        is_ordered: whether they do, but for `APART_MS`.
+        is_ordered: whether times run with positions, but for `APART_MS`.
     """
     if told_ms is None:
         return {}
@@ -272,12 +272,12 @@ def newest_after(
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """What each publish carries on.
+    """The state of restarts that each publish carries on.
 
     Attributes:
-        newest_ms: by partition a time that no record merged so far exceeds.
-        epochs: by partition the offsets where an epoch begins, rising, and the epoch.
-        accepted: the restarts that persons have accepted: that of epoch 1, of epoch 2 …
+        newest_ms: by partition, a time that no record merged so far exceeds.
+        epochs: by partition, the offset where each epoch begins, ascending, and the epoch.
+        accepted: the restarts that people have accepted: that of epoch 1, of epoch 2 …
     """
 
     newest_ms: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -287,34 +287,34 @@ class Restarts:
     accepted: tuple[Restart, ...] = ()
 
     def pending(self, partition: int) -> Restart | None:
-        """The next accepted restart that has not begun in a partition yet."""
+        """Returns the next accepted restart that has not begun in a partition yet."""
         begun = self.epochs.get(partition, ())
         epoch = begun[-1][1] if begun else 0
         return self.accepted[epoch] if epoch < len(self.accepted) else None
 
     def all_pending(self, partitions: int) -> Mapping[int, Restart]:
-        """By partition, for those where one is."""
+        """Returns the pending restart of each partition that has one."""
         found = {p: self.pending(p) for p in range(partitions)}
         return {p: each for p, each in found.items() if each is not None}
 
     def begun(self, partition: int, offset: int) -> Restarts:
-        """With the partition's next epoch."""
+        """Returns the state with the partition's next epoch begun."""
         before = tuple(self.epochs.get(partition, ()))
         epoch = before[-1][1] + 1 if before else 1
         return replace(self, epochs={**self.epochs, partition: (*before, (offset, epoch))})
 
     def used(self) -> Restarts:
-        """Without an accepted restart that has begun nowhere."""
+        """Returns the state without an accepted restart that has begun nowhere."""
         epochs = (begun[-1][1] for begun in self.epochs.values() if begun)
         return replace(self, accepted=self.accepted[: max(epochs, default=0)])
 
     def read(self, newest_ms: Mapping[int, int]) -> Restarts:
-        """After a batch of which this is `newest_after`."""
+        """Returns the state after a batch with these times, see `newest_after`."""
         newest = {p: max(at, self.newest_ms.get(p, at)) for p, at in newest_ms.items()}
         return replace(self, newest_ms={**self.newest_ms, **newest})
 
     def to_json(self) -> str:
-        """As text; it grows with partitions and restarts, not with changes."""
+        """Returns text; it grows with partitions and restarts, not with changes."""
         document = {
             "newest_ms": {str(p): at for p, at in sorted(self.newest_ms.items())},
             "epochs": {str(p): list(each) for p, each in sorted(self.epochs.items())},
@@ -324,7 +324,7 @@ class Restarts:
 
     @classmethod
     def from_json(cls, text: str) -> Restarts:
-        """The inverse of `to_json`; nothing is known of tables that carried nothing."""
+        """Reads what `to_json` wrote; the empty text gives an empty state."""
         if not text:
             return cls()
         said = json.loads(text)
@@ -341,33 +341,33 @@ class Permit:
     """A person's acceptance of one restart.
 
     Attributes:
-        epoch: that it raises to. It counts as long as the table has all epochs below it and
+        epoch: the epoch that it raises to. It counts while the table has all epochs below it and
             not this one, so that it serves one restart and can be given twice.
-        restart: what was seen.
+        restart: the restart that was seen.
     """
 
     epoch: int
     restart: Restart
 
     def to_json(self) -> str:
-        """As text."""
+        """Returns text."""
         document = {"epoch": self.epoch, "restart": self.restart.to_list()}
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Permit:
-        """The inverse of `to_json`."""
+        """Reads what `to_json` wrote."""
         said = json.loads(text)
         return cls(said["epoch"], Restart.of_list(said["restart"]))
 
     def granted(self, restarts: Restarts) -> Restarts:
-        """With this restart accepted, unless the permission is spent."""
+        """Returns the state with this restart accepted, unless the permit is spent."""
         if self.epoch != len(restarts.accepted) + 1:
             return restarts
         return replace(restarts, accepted=(*restarts.accepted, self.restart))
 
 
 def commit_of(scheme: Scheme, position: str) -> Commit | None:
-    """The commit of a position as hexadecimal text; None of an empty one."""
+    """Returns the commit of a position given as hexadecimal text; None if it is empty."""
     numbers = decode(bytes.fromhex(position))
     return numbers[: COMMIT_NUMBERS[scheme]] or None

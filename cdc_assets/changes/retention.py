@@ -1,13 +1,13 @@
-"""When a log's retention overtakes a table that is behind: from when on changes are lost.
+"""Predicts when a log's retention overtakes a table that is behind and changes begin to be lost.
 
 Kafka deletes whole segments, the oldest first, each once its newest record is older than
-``retention.ms``. So no record goes before it is that old itself, and the first unread one goes
-before all others that are unread in its partition: its time and ``retention.ms`` make the earliest
-moment at which anything unread can be lost. It may be kept longer, by up to a segment.
+``retention.ms``. So no record is deleted before it is that old itself, and the first unread record
+is deleted before all other unread ones of its partition: its time plus ``retention.ms`` is the
+earliest moment at which anything unread can be lost. It may be kept longer, by up to a segment.
 
-``retention.bytes`` says nothing of time. But once a partition has lost its beginning to it, it
-holds about as many records as it can; then an offset goes when as many more have come as lie
-before it. That is an estimate, by how fast records came within the last hour.
+``retention.bytes`` says nothing about time. But once a partition has lost its beginning to it, it
+holds about as many records as it can; an offset is then deleted when as many more records have come
+as there are before it. That is an estimate, by the rate of records within the last hour.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from cdc_assets.changes.offsets import OffsetVector
 
 LONGEST_WARNING: Final = timedelta(hours=24)
 SHARE: Final = 0.5
-"""Warned is when less than this share of the retention is left, and less than a day."""
+"""A warning is due when less than this share of the retention is left, and less than a day."""
 
 EPOCH_SECONDS: Final = 86_400
-"""Times of the first day of 1970 are those of records without one."""
+"""Times within the first day of 1970 belong to records without a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a topic keeps records; None for ever, or if it only compacts.
+    """A topic's retention; None for ever, or if it only compacts.
 
     Attributes:
         age: ``retention.ms``.
@@ -42,12 +42,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Of one partition: what it holds, what is read of it, and how fast records come.
+    """A partition's contents, reading progress and rate of new records.
 
     Attributes:
         begin, end: of the log, next-to-read offsets.
-        position: where reading goes on.
-        per_second: records, within the last hour.
+        position: the next offset to read.
+        per_second: records per second, within the last hour.
     """
 
     begin: int
@@ -58,12 +58,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Overtaking:
-    """When unread changes begin to be lost.
+    """The moment at which unread changes begin to be lost.
 
     Attributes:
-        at: at the earliest; of ``retention.bytes`` an estimate.
-        by: the setting that does it.
-        is_near: it is time to warn.
+        at: the earliest time; an estimate for ``retention.bytes``.
+        by: the setting that causes it.
+        is_near: whether it is time to warn.
     """
 
     at: datetime
@@ -74,7 +74,7 @@ class Overtaking:
 def overtaking(
     retention: Retention, oldest_unread: datetime | None, paces: Iterable[Pace], now: datetime
 ) -> Overtaking | None:
-    """When a topic's retention overtakes a table; None if it never does, or nothing tells.
+    """Returns when a topic's retention overtakes a table; None if never, or if unknown.
 
     Args:
         retention: of the topic.
@@ -94,12 +94,12 @@ def overtaking(
 def paces(
     begin: OffsetVector, end: OffsetVector, position: OffsetVector, hour_ago: OffsetVector
 ) -> tuple[Pace, ...]:
-    """Of the partitions that hold unread records.
+    """Returns the paces of the partitions that hold unread records.
 
     Args:
-        begin: of the log.
-        end: likewise.
-        position: where reading goes on.
+        begin: begin of the log.
+        end: end of the log.
+        position: the next offsets to read.
         hour_ago: the first offsets of the last hour.
     """
     first, came_from = begin.as_dict(), hour_ago.as_dict()
@@ -115,7 +115,7 @@ def paces(
 
 
 def _by_size(pace: Pace, now: datetime) -> Overtaking | None:
-    """Only of a partition that has lost its beginning, and that records still come to."""
+    """Estimates only for a partition that has lost its beginning and still receives records."""
     if pace.begin == 0 or pace.per_second <= 0:
         return None
     left = timedelta(seconds=max(0, pace.position - pace.begin) / pace.per_second)

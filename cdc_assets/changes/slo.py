@@ -21,20 +21,20 @@ from typing import Final, cast
 from cdc_assets.changes.latency import LatencyHistogram
 
 MAX_BUCKETS_PER_HOUR: Final = 20
-"""Of the current hour and the one before; a spread up to 1:30 within an hour stays exact."""
+"""Most buckets of the current hour and of the one before; a spread up to 1:30 stays exact."""
 
 PERIODS: Final = 24
-"""Into so many the window is divided at most, so that what is stored does not grow with it."""
+"""The most periods of a window, so that the stored value does not grow with the window."""
 
 PERCENTILES: Final = (50, 95, 99)
-"""That are shown, and that older hours keep."""
+"""The percentiles that are shown, and that older hours keep."""
 
 _ROUNDING: Final = 1e-9
-"""Exactly the promised share is enough, whatever 1 - 0.9 is in binary."""
+"""Makes exactly the promised share sufficient, whatever 1 - 0.9 is in binary."""
 
 
 class SloState(StrEnum):
-    """What a person should make of it: nothing, look soon, the promise is broken."""
+    """The state of an SLO for a person: fine, look soon, or the promise is broken."""
 
     OK = "ok"
     WARN = "warn"
@@ -51,7 +51,7 @@ class SloTarget:
 
     @property
     def allowed_late(self) -> float:
-        """The error budget as a share of the changes; a tiny one stands for "none at all"."""
+        """The error budget as a share of the changes; a tiny value stands for "none at all"."""
         return max(1 - self.percent / 100, 1e-6)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class SloTarget:
 
 @dataclass(frozen=True, slots=True)
 class BurnRule:
-    """Warn if the long window, a share of the SLO's hours, burns at least this fast.
+    """A rule that warns if the long window, a share of the SLO's hours, burns at least this fast.
 
     ``rate × share`` is the part of the whole budget that the long window has then spent.
     """
@@ -76,7 +76,7 @@ BURN_RULES: Final = (
 )
 
 SHORT_WINDOW_HOURS: Final = 1
-"""The short window: the current hour and the one before, the finest that is kept."""
+"""The short window: the current hour and the one before, the finest stored resolution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class SloWindow:
     hours: tuple[tuple[int, LatencyHistogram], ...] = ()
 
     def add(self, at: datetime, histogram: LatencyHistogram) -> SloWindow:
-        """Count the changes of a batch that was published at ``at`` (aware)."""
+        """Counts the changes of a batch that was published at ``at`` (aware)."""
         if not histogram.buckets:
             return self
         hour = epoch_hour(at)
@@ -100,17 +100,17 @@ class SloWindow:
         return SloWindow(tuple(sorted(merged.items())))
 
     def trim(self, now: datetime, hours: int) -> SloWindow:
-        """Only the current hour and the ``hours`` before it (all of it lies within the window)."""
+        """Keeps the current hour and the ``hours`` before it, so all of the window."""
         oldest = epoch_hour(now) - hours
         return SloWindow(tuple(each for each in self.hours if each[0] >= oldest))
 
     def kept(self, now: datetime, target: SloTarget) -> SloWindow:
-        """What the SLO's answers need from now on, in few bytes.
+        """Keeps only the data that the SLO's answers need from now on, in few bytes.
 
-        The current hour and the one before stay as they are. Of the older ones in the window
-        each keeps only how many were late and its percentiles; with more than 24 hours,
-        neighbours are joined into 24 periods, each in the place of its last hour: shares of the
-        window then reach up to a period further back, and never less far.
+        The current hour and the one before stay unchanged. Each older hour in the window keeps only
+        its number of late changes and its percentiles. With more than 24 hours, neighbours are
+        joined into at most 24 periods, each in the place of its last hour: shares of the window
+        then reach up to a period further back, and never less far.
         """
         newest = epoch_hour(now)
         length = math.ceil(target.over_hours / PERIODS)
@@ -131,20 +131,20 @@ class SloWindow:
         return SloWindow((*summaries, *recent))
 
     def total(self) -> LatencyHistogram:
-        """All hours together."""
+        """Returns the histogram of all hours together."""
         return sum((histogram for _, histogram in self.hours), LatencyHistogram())
 
     def to_json(self) -> str:
-        """Compact canonical text: ``{"<hours since 1970>": [gap, count, …], …}``."""
+        """Returns compact canonical text: ``{"<hours since 1970>": [gap, count, …], …}``."""
         numbers = {str(hour): histogram.to_numbers() for hour, histogram in self.hours}
         return json.dumps(numbers, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> SloWindow:
-        """Read what `to_json` wrote.
+        """Reads what `to_json` wrote.
 
         Raises:
-            ValueError: if it is something else.
+            ValueError: if the text is something else.
         """
         numbers = cast("Mapping[str, list[int]]", json.loads(text))
         hours = {int(hour): LatencyHistogram.from_numbers(flat) for hour, flat in numbers.items()}
@@ -153,7 +153,7 @@ class SloWindow:
 
 @dataclass(frozen=True, slots=True)
 class SloReport:
-    """How the target is met.
+    """A judgement of how well the target is met.
 
     ``budget_left`` is 1 for an untouched error budget, 0 for a spent one, negative beyond.
     ``burn_rate`` is that of the short window. Percentiles are seconds, NaN without changes.
@@ -173,10 +173,10 @@ class SloReport:
 def evaluate_slo(
     target: SloTarget, window: SloWindow, pending_late: int, now: datetime
 ) -> SloReport:
-    """Judge a window, as of ``now``.
+    """Judges a window, as of ``now``.
 
     Args:
-        target: what was promised.
+        target: the promised target.
         window: latencies of published changes.
         pending_late: changes that are not yet visible although they are older than the
             target: the offsets between the committed ones and the earliest offset with a
@@ -204,7 +204,7 @@ def evaluate_slo(
 def burn_rate(
     target: SloTarget, window: SloWindow, pending_late: int, now: datetime, hours: int
 ) -> float:
-    """How many times faster than allowed changes were late in the current and last ``hours``."""
+    """Returns the late share in the current and last ``hours``, relative to the allowed share."""
     latencies = window.trim(now, hours).total()
     changes = latencies.count + pending_late
     late = _late(latencies, target) + pending_late
@@ -212,7 +212,7 @@ def burn_rate(
 
 
 def epoch_hour(at: datetime) -> int:
-    """Hours since 1970 of an aware time.
+    """Returns the hours since 1970 of an aware time.
 
     Raises:
         ValueError: if the time has no zone.

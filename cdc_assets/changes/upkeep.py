@@ -1,19 +1,20 @@
-"""What upkeep a table needs, told from its own figures, and which of its snapshots may go.
+"""Decides from a table's own figures which upkeep it needs and which snapshots may expire.
 
 Each batch leaves a small file, a few deletion vectors, manifests and two snapshots. Reading, and
 finding the rows to delete, gets slower with each of them.
 
-*Small files* are put together in two tiers, as in a log-structured tree, so that a row is written
-anew a few times in its life, and not with each batch: tiny ones often, for a moment each time, and
-what comes of those seldom.
+*Small files* are compacted in two tiers, as in a log-structured tree, so that a row is rewritten
+a few times in its life and not with each batch: tiny files often and briefly, the resulting
+files seldom.
 
-*Snapshots* on ``main`` go from the oldest on, so that what is left is one unbroken line. What may
-be read, or is needed, stays:
+*Snapshots* on ``main`` expire from the oldest on, so that the rest is one unbroken line. A
+snapshot that may still be read, or is needed, stays:
 
-- what was the head of ``main`` at any time within ``keep``: whoever began to read then may go on;
-- so many publishes, the newest one among them, which holds the offsets;
-- whatever a tag or a branch names, with what a branch has that ``main`` has not;
-- what somebody else names, as the publishes of a table do with the snapshots of its side table.
+- those that were the head of ``main`` at any time within ``keep``: a reader that began then may
+  go on;
+- a number of publishes, including the newest, which holds the offsets;
+- those that a tag or a branch names, with what a branch has that ``main`` has not;
+- those named elsewhere: a table's publishes name snapshots of its side table.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from typing import Final
 MIB: Final = 1 << 20
 
 TINY: Final = 8 * MIB
-"""Files below are of the first tier."""
+"""Files below this size, in bytes, belong to the first tier."""
 
 SHARE_OF_TARGET: Final = 0.75
-"""Of the size that files are to have: those below are of the second tier. Iceberg's own bound."""
+"""A share of the target file size: files below it are of the second tier. Iceberg's own bound."""
 
 LONGEST: Final = timedelta(days=1)
-"""Snapshots that may go are not kept for longer, however few they are: they hold files back."""
+"""The longest that expirable snapshots are kept, however few there are: they hold files back."""
 
 
 class Task(StrEnum):
-    """One kind of upkeep, in the order in which they are done."""
+    """A kind of upkeep; the members are in the order of execution."""
 
     DROP_BRANCHES = "drop branches"
     COMPACT = "compact"
@@ -48,26 +49,26 @@ class Task(StrEnum):
 
 
 class Tier(Enum):
-    """Which data files are written anew."""
+    """The data files to rewrite."""
 
     TINY = auto()
     SMALL = auto()
-    """The tiny ones with them."""
+    """The tiny ones too."""
     MARKED = auto()
-    """Those alone of whose rows many are deleted, as they are in the other tiers."""
+    """Only files with many deleted rows; the other tiers include these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From when on a table needs upkeep.
+    """The limits beyond which a table needs upkeep.
 
     Attributes:
-        small_files: of one tier, in one partition.
-        marked: share of rows that are deleted, of those in data files.
-        keep: how long a reader may go on with what was the head of ``main``.
-        keep_publishes: how many of them stay in any case, at least one.
-        expired_at_once: how many snapshots there have to be that may go.
-        manifests: how many a snapshot may have.
+        small_files: files of one tier in one partition.
+        marked: the share of the rows in data files that are deleted.
+        keep: the time for which a reader may go on with a former head of ``main``.
+        keep_publishes: publishes that stay in any case, at least one.
+        expired_at_once: expirable snapshots that make expiring worthwhile.
+        manifests: the most manifests of a snapshot.
     """
 
     small_files: int
@@ -84,8 +85,8 @@ class Past:
 
     Attributes:
         parent: None for the first.
-        at_ms: when it was written, milliseconds of the epoch.
-        is_publish: whether it is one of ours, with offsets.
+        at_ms: the time of writing, milliseconds of the epoch.
+        is_publish: whether it is one of our publishes, with offsets.
     """
 
     parent: int | None
@@ -95,15 +96,15 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The snapshots of a table that are kept.
+    """The snapshots that a table still has.
 
     Attributes:
         head: of ``main``; None without any.
         snapshots: by id.
-        heads: of those that were the head of ``main``, as far as is known, when that began and
-            ended the last time, milliseconds of the epoch; None if it has not ended.
-        refs: what tags and other branches name.
-        named: what else must stay reachable.
+        heads: for each known former or present head of ``main``, the times at which it last began
+            and ceased to be the head, milliseconds of the epoch; None if it has not ceased.
+        refs: the snapshots that tags and other branches name.
+        named: other snapshots that must stay reachable.
     """
 
     head: int | None
@@ -117,18 +118,18 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the head of a table is made of.
+    """The figures of a table's head.
 
     Attributes:
-        files: data files, of ``file_bytes`` in all.
-        tiny: in the partition that has most of them, files below `TINY`.
-        small: likewise, of the second tier.
-        rows: in data files, deleted ones included.
-        marked: deleted ones among them.
-        manifests: that list the files.
-        metadata_bytes: of the table's metadata file.
+        files: number of data files, of ``file_bytes`` in all.
+        tiny: number of files below `TINY`, in the partition with the most of them.
+        small: number of files of the second tier, in the partition with the most of them.
+        rows: number of rows in data files, deleted ones included.
+        marked: number of deleted rows among them.
+        manifests: number of manifests that list the files.
+        metadata_bytes: size of the table's metadata file.
         history: its snapshots.
-        dead_branches: of ours, which can never be published.
+        dead_branches: branches of ours that can never be published.
     """
 
     files: int
@@ -144,12 +145,12 @@ class Figures:
 
     @property
     def marked_share(self) -> float:
-        """Of rows that are deleted; of format version 2 some may be counted twice."""
+        """The share of deleted rows; in format version 2 some may be counted twice."""
         return min(1.0, self.marked / self.rows) if self.rows else 0.0
 
 
 def tier_of(figures: Figures, limits: Thresholds) -> Tier | None:
-    """Which files need it; None if none do."""
+    """Returns the tier of files to rewrite; None if there are none."""
     if figures.small >= limits.small_files:
         return Tier.SMALL
     if figures.tiny >= limits.small_files:
@@ -158,7 +159,7 @@ def tier_of(figures: Figures, limits: Thresholds) -> Tier | None:
 
 
 def tasks(figures: Figures, limits: Thresholds, now_ms: int) -> tuple[Task, ...]:
-    """What a table needs now, in the order to do it; orphans are a matter of time alone."""
+    """Returns the upkeep that a table needs now, in order; orphans depend on time alone."""
     found = [
         (Task.DROP_BRANCHES, bool(figures.dead_branches)),
         (Task.COMPACT, tier_of(figures, limits) is not None),
@@ -169,7 +170,7 @@ def tasks(figures: Figures, limits: Thresholds, now_ms: int) -> tuple[Task, ...]
 
 
 def expirable(history: History, limits: Thresholds, now_ms: int) -> tuple[int, ...]:
-    """The snapshots that may go, oldest first."""
+    """Returns the snapshots that may expire, oldest first."""
     since = now_ms - _ms(limits.keep)
     line = dict.fromkeys(_line(history, history.head))
     kept = {*_of_main(history, limits, since), *_of_others(history, line)}
@@ -183,7 +184,7 @@ def expirable(history: History, limits: Thresholds, now_ms: int) -> tuple[int, .
 
 
 def _of_main(history: History, limits: Thresholds, since_ms: int) -> Iterator[int]:
-    """From the head back, without a gap, as far as anything is needed."""
+    """Yields snapshots from the head back, without a gap, as far as any is needed."""
     line = list(_line(history, history.head))
     named, publishes = set(history.named) & set(line), 0
     wanted = limits.keep_publishes if any(p.is_publish for p in history.snapshots.values()) else 0
@@ -193,7 +194,7 @@ def _of_main(history: History, limits: Thresholds, since_ms: int) -> Iterator[in
         past = history.snapshots[each]
         publishes += past.is_publish
         named.discard(each)
-        # What was only a step of a batch was never a head, and tells of no reader.
+        # A snapshot that was only a step of a batch was never a head: it had no readers.
         was_head = each in history.heads or past.at_ms < known_from or not history.heads
         begin, _ = history.heads.get(each, (past.at_ms, None))
         if was_head and begin <= since_ms and publishes >= wanted and not named:
@@ -201,7 +202,7 @@ def _of_main(history: History, limits: Thresholds, since_ms: int) -> Iterator[in
 
 
 def _of_others(history: History, line: Collection[int]) -> Iterator[int]:
-    """What is named, with what it has that ``main`` has not."""
+    """Yields the named snapshots, with the part of their line that ``main`` lacks."""
     for ref in (*history.refs, *history.named):
         for each in _line(history, ref):
             yield each
@@ -228,10 +229,10 @@ def _ms(duration: timedelta) -> int:
 
 
 def most_in_a_partition(files: Iterable[tuple[object, int]], above: int, below: int) -> int:
-    """How many files of a size one partition has at most.
+    """Returns the largest number of files of a size in one partition.
 
     Args:
-        files: as partition and bytes.
+        files: partition and bytes of each file.
         above: bytes, inclusive.
         below: bytes, exclusive.
     """

@@ -1,25 +1,26 @@
-"""Up to when a table is complete: everything committed at its source before has been merged.
+"""Proves the time through which a table is complete: all earlier commits at its source are merged.
 
-It is *proven*, from what each part guarantees by itself:
+The proof rests on what each part guarantees by itself:
 
-1. At a *moment* the source's clock is read, and then where the source's log ends. Whatever had
-   been committed before lies before that place.
+1. At a *moment*, the source's clock is read first, and then the end of the source's log. Everything
+   committed before that time is before that place.
 2. Kafka Connect commits a source offset only once Kafka has acknowledged every record that the
    connector gave it before, in the order of the source's log. So once the committed offset has
-   reached a moment's place, everything from before it is in Kafka: the moment is *delivered*.
-3. The ends of a table's partitions, asked for after that, thus lie beyond all of it: a *witness*.
+   reached a moment's place, everything before it is in Kafka: the moment is *delivered*.
+3. The ends of a table's partitions, asked for after that, are therefore beyond all of it: a
+   *witness*.
 4. Once the table's committed offsets have reached those ends, it is valid through that moment.
 
-What looks like a shorter way is none. A heartbeat's time is the connector's clock, however far
-behind the connector reads. And a record of the heartbeat or transaction topic that can be read
-says nothing about other topics: a producer sends to each partition by itself, so what it was given
-earlier may arrive later.
+Apparent shortcuts do not work. A heartbeat's time is the connector's clock, however far behind
+the connector reads. And a readable record of the heartbeat or transaction topic says nothing about
+other topics: a producer sends to each partition separately, so a record that it was given earlier
+may arrive later.
 
-A log may begin again (a server restored, ``RESET MASTER``), and count up to where a connector of
-the log before still stands: what that says is not believed until it says something else.
+A log may begin again (a restored server, ``RESET MASTER``) and count up to where a connector of the
+previous log still stands. That connector's offset is not believed until it changes.
 
 *Committed* means that the commit was complete: PostgreSQL reads the clock before it writes the
-commit, so that the commit timestamp of a transaction may be a moment before its commit.
+commit, so a transaction's commit timestamp may be slightly earlier than its commit.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from cdc_assets.changes.offsets import OffsetVector
 P = TypeVar("P", bound=LogPlace)
 
 MOMENTS: Final = 64
-"""So many are remembered: of older ones every second goes."""
+"""The most moments remembered; beyond that, every second one of the older half is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment(Generic[P]):
-    """Whatever was committed before ``at`` (the source's clock, aware) lies before ``place``."""
+    """Everything committed before ``at`` (the source's clock, aware) is before ``place``."""
 
     at: datetime
     place: P
@@ -49,12 +50,12 @@ class Moment(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Seen(Generic[P]):
-    """What is remembered of a source.
+    """The remembered state of a source.
 
     Attributes:
-        moments: in order.
-        stale: what a connector had acknowledged when the log was found to have begun again. As
-            long as it says that, it speaks of the log before.
+        moments: ascending.
+        stale: the place that a connector had acknowledged when the log was found to have begun
+            again. While it still reports this place, the place belongs to the previous log.
     """
 
     moments: tuple[Moment[P], ...] = ()
@@ -63,27 +64,27 @@ class Seen(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """Whatever was committed before ``through`` lies below ``ends`` in a table's topic."""
+    """Everything committed before ``through`` is below ``ends`` in a table's topic."""
 
     through: datetime
     ends: OffsetVector
 
     def is_met_by(self, committed: OffsetVector) -> bool:
-        """Whether all of it was merged."""
+        """Returns whether all of it was merged."""
         return all(committed.get(partition) >= end for partition, end in self.ends)
 
 
 def delivered(
     known: Seen[P], acknowledged: P | None, now: Moment[P]
 ) -> tuple[Moment[P] | None, Seen[P]]:
-    """The newest moment that is delivered, and what is to be remembered.
+    """Returns the newest delivered moment, and the state to remember.
 
     Args:
-        known: from before.
-        acknowledged: every record from before this place was; None if that is not known.
-        now: the newest moment, seen after that was asked for. If the source's log ends before
-            what was acknowledged, or before an older moment, it has begun again, and places in
-            it cannot be compared with those from before.
+        known: the state remembered before.
+        acknowledged: the place before which every record is acknowledged; None if unknown.
+        now: the newest moment, taken after ``acknowledged`` was asked for. If the source's log ends
+            before that place, or before an older moment, it has begun again, and its places cannot
+            be compared with the earlier ones.
     """
     believed = None if acknowledged == known.stale else acknowledged
     others = (each for each in known.moments if each != now)
@@ -104,12 +105,12 @@ def delivered(
 def proven(
     witnesses: Iterable[Witness], committed: OffsetVector, before: datetime | None
 ) -> datetime | None:
-    """The latest time that a table with these committed offsets is valid through.
+    """Returns the latest time that a table with these committed offsets is valid through.
 
     Args:
         witnesses: of its topic.
         committed: next-to-read offsets.
-        before: what was proven for committed offsets that were not beyond these; None if nothing.
+        before: the time proven for committed offsets not beyond these; None if there is none.
     """
     times = [each.through for each in witnesses if each.is_met_by(committed)]
     return max([*times, *([before] if before else [])], default=None)

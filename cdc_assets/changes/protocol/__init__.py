@@ -1,4 +1,4 @@
-"""The life of a batch as a model: lake, side table, log, writers and faults, all in memory.
+"""Models the life of a batch: lake, side table, log, writers and faults, all in memory.
 
 Deterministic and without I/O, so that every order of effects and failures can be tried.
 """

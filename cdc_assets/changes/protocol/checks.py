@@ -1,4 +1,4 @@
-"""What must hold after every effect, whatever failed before it."""
+"""Checks the promises that must hold after every effect, whatever failed before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cdc_assets.changes.reference_keyless import MissingRow
 
 
 class BrokenPromiseError(AssertionError):
-    """Something holds no longer; the message says what."""
+    """A promise no longer holds; the message says which."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Definition:
     Attributes:
         topic: all of it.
         shape: columns and key.
-        soft: deleted rows stay, marked; None without a key.
+        soft: whether deleted rows stay, marked as deleted; None without a key.
     """
 
     topic: Topic
@@ -37,7 +37,7 @@ class Definition:
     _known: dict[object, Rows] = field(default_factory=dict[object, Rows])
 
     def table(self, offsets: Vector, missing: frozenset[Coordinate]) -> Rows:
-        """The table of a prefix without some records."""
+        """Returns the table of a prefix without some records."""
         name = (tuple(sorted(offsets.items())), missing)
         if name not in self._known:
             self._known[name] = self._folded(offsets, missing)
@@ -60,7 +60,7 @@ class Definition:
 
 @dataclass(slots=True)
 class Checks:
-    """Looks at the world after each effect. What is wrong is raised as `BrokenPromiseError`."""
+    """Checks of the world after each effect. A violation raises `BrokenPromiseError`."""
 
     definition: Definition
     protocol: Protocol
@@ -68,7 +68,7 @@ class Checks:
     _offsets: Vector = field(default_factory=dict[int, int])
 
     def look(self, world: World, *, by_operator: bool = False) -> None:
-        """All that must hold if ``main`` has moved."""
+        """Checks everything that must hold if ``main`` has moved."""
         if world.table is None or world.table.snapshots.main == self._head:
             return
         snapshots = world.table.snapshots
@@ -92,7 +92,7 @@ class Checks:
         _require(kept, "an event is neither merged nor in quarantine")
 
     def _require_publish(self, world: World) -> None:
-        """The head is a publish, or has the rows of one."""
+        """Requires that the head is a publish, or has the rows of one."""
         if world.table is None:
             return
         snapshots = world.table.snapshots
@@ -100,7 +100,7 @@ class Checks:
         _require(head.published is not None, "readers see a part of a batch")
 
     def _require_side(self, world: World, published: Published) -> None:
-        """Whatever counts in the side table was published, and nothing that was is forgotten."""
+        """Requires that every entry that counts was published, and that none is forgotten."""
         if not self.protocol.side_as_published or world.side is None or world.table is None:
             return
         has = world.table.snapshots.has_attempt
@@ -110,7 +110,7 @@ class Checks:
 
 
 def visible(world: World) -> Rows:
-    """The rows that a reader sees."""
+    """Returns the rows that a reader sees."""
     if world.table is None:
         return {}
     snapshots = world.table.snapshots
@@ -125,17 +125,17 @@ def visible(world: World) -> Rows:
 
 
 def alive(rows: Mapping[object, Image]) -> Rows:
-    """Values of the rows that are not marked as deleted."""
+    """Returns the values of the rows that are not marked as deleted."""
     return {key: image.values for key, image in rows.items() if not image.deleted}
 
 
 def require_settled(world: World, definition: Definition, source: Rows) -> None:
-    """At the end: the table is whole, has everything, and equals its source.
+    """Requires that in the end the table is complete and equals its source.
 
     Args:
         world: after the last run.
         definition: of its topic.
-        source: its rows.
+        source: the source's rows.
 
     Raises:
         BrokenPromiseError: if not.

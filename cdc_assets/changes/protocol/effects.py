@@ -1,7 +1,7 @@
 """Effects outside the process, one by one, and the ways in which each can fail.
 
-A process is a generator that yields each effect before it happens. Whoever drives it lets the
-effect happen or not, and lets the process see what a real one would see of it.
+A process is a generator that yields each effect before it happens. Its driver lets the effect
+happen or not, and lets the process see what a real one would see of it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 
 class EffectError(Exception):
-    """What a process sees of an effect that failed, or whose reply was lost: it cannot tell."""
+    """An effect failed, or its reply was lost: the process cannot tell which."""
 
 
 class InterruptedAttemptError(Exception):
-    """Something else went wrong right after an effect: nobody handles it but the run's end."""
+    """Something else failed right after an effect: only the run's end handles it."""
 
 
 class RefusedError(Exception):
-    """The catalog's answer: not on this state of the table."""
+    """The catalog refuses the request in this state of the table."""
 
 
 class How(StrEnum):
-    """What happens at an effect."""
+    """The way in which an effect fails."""
 
     BEFORE = "before"
     """It does not happen, and the process sees an error."""
@@ -42,7 +42,7 @@ class How(StrEnum):
 
 
 class Then(StrEnum):
-    """What comes next: at a pause before the effect, else after it."""
+    """The next event: before the effect at a pause, otherwise after it."""
 
     RETRY = "retry"
     NEW_PROCESS = "new process"
@@ -61,10 +61,10 @@ class Fault:
     """One fault.
 
     Attributes:
-        at: the number of the effect, counted over all processes from 0; or its name, which is
-            its first time.
-        how: it fails.
-        then: what comes next.
+        at: number of the effect, counted over all processes from 0; or its name, for the first
+            time that it occurs.
+        how: the way in which it fails.
+        then: the next event.
     """
 
     at: int | str
@@ -77,14 +77,14 @@ class Fault:
 
 @dataclass(slots=True)
 class Effect(Generic[T]):
-    """An effect that is about to happen; ``result`` is there once it has."""
+    """An effect that is about to happen; ``result`` is set once it has."""
 
     name: str
     act: Callable[[], T]
     result: T | None = None
 
     def happen(self) -> None:
-        """Let it happen."""
+        """Lets the effect happen."""
         self.result = self.act()
 
 
@@ -92,10 +92,10 @@ Life: TypeAlias = Generator[Effect[object], None, T]
 
 
 def effect(name: str, act: Callable[[], T]) -> Life[T]:
-    """Let an effect happen, and return its result.
+    """Lets an effect happen and returns its result.
 
     Raises:
-        EffectError, InterruptedAttemptError: as the driver wills.
+        EffectError, InterruptedAttemptError: as the driver decides.
         RefusedError: if the effect itself is refused.
     """
     results: list[T] = []

@@ -1,13 +1,13 @@
-"""One attempt at one batch: plan, read, merge, write, publish.
+"""Executes one attempt at one batch: plan, read, merge, write, publish.
 
-1. Look at the lake and the log; make what the table lacks of itself.
+1. Look at the lake and the log; create missing parts of the table.
 2. Plan. Planning changes nothing.
-3. Read and decode; what cannot be decoded goes to the quarantine.
+3. Read and decode; records that cannot be decoded go to the quarantine.
 4. Merge. A batch that turns out too short is planned again, longer.
 5. Write the side table: set it back to the snapshot that belongs to the published state, if
    another attempt has left something on it, and append. Nothing in it counts yet.
 6. Write the branch. Its last snapshot names the offsets, the attempt and the side snapshot.
-7. Look at the branch, move ``main`` to it. On a lost reply look for the attempt.
+7. Check the branch and move ``main`` to it. If the reply is lost, look for the attempt.
 8. Drop the branch.
 """
 
@@ -32,7 +32,7 @@ from cdc_assets.changes.reference_keyless import MissingRow
 
 
 class Outcome(StrEnum):
-    """What has become of an attempt."""
+    """The outcome of an attempt."""
 
     PUBLISHED = "published"
     NOTHING = "nothing to merge"
@@ -44,13 +44,13 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Attempt:
-    """One try. Use once.
+    """One attempt. Use once.
 
     Attributes:
         world: outside the process.
         protocol: see `Protocol`.
-        order: what is to be done.
-        limits: how many times the usual length the batch may have.
+        order: the work to do.
+        limits: the largest length of the batch, as a multiple of the usual one.
         number: of the attempt.
     """
 
@@ -64,7 +64,7 @@ class Attempt:
         self.number = next(self.world.ids)
 
     def run(self) -> Life[Outcome]:
-        """All of it; the numbers are those of the module."""
+        """Executes all steps, numbered as in the module."""
         world = self.world
         view = yield from effect("load table", self._view)  # 1
         side_head = yield from effect("load side table", self._side_head)
@@ -134,7 +134,7 @@ class Attempt:
         return self.world.side.main if self.world.side else None
 
     def _make_table(self, view: View) -> Life[None]:
-        """Every step can be repeated."""
+        """Creates what the table lacks; every step can be repeated."""
         world = self.world
         yield from effect("create namespace", world.create_namespace)
         yield from effect("create table", world.create_table)
@@ -157,7 +157,7 @@ class Attempt:
             yield from effect("set column property", lambda: self._describe(needed))
 
     def _add_columns(self, width: int) -> None:
-        """Compared with the table as it is by now: another writer may have added it."""
+        """Compares with the table as it is by now: another writer may have added the column."""
         table = made(self.world)
         if table.width < width or not self.protocol.compares_with_table:
             table.add_columns(width)
@@ -204,7 +204,7 @@ class Attempt:
             attempt=self.number,
             applied=merged.applied,
             partitions=self._partitions(plan),
-            # A replay leaves those that it is the first to see to the next batch: that takes all.
+            # Partitions that a replay is the first to see are left to the next batch: it takes all.
             seen=plan.partitions if is_tail else before.seen,
             highest_delete=merged.highest_delete,
             truncated=merged.truncated,
@@ -215,10 +215,10 @@ class Attempt:
         )
 
     def _late(self, found: Found, merged: Merged, batch: Sequence[Change]) -> frozenset[Coordinate]:
-        """Other deliveries of what lies in quarantine, below a delete whose row has stayed.
+        """Returns other deliveries of quarantined changes, below a delete whose row has stayed.
 
-        That row keeps the values that it was deleted with, and nothing tells where among them an
-        older change would stand: out of the quarantine or sent again, it comes too late.
+        That row keeps the values that it was deleted with, and nothing says where among them an
+        older change belongs: out of the quarantine or redelivered, it comes too late.
         """
         before = found.before
         if self.order.kind is not Kind.TAIL:
@@ -228,10 +228,10 @@ class Attempt:
         return before.late | coordinates(each for each in again if _is_marked(found, each))
 
     def _partitions(self, plan: Plan) -> int:
-        """With how many partitions the highest positions by partition can be trusted.
+        """Returns for how many partitions the highest positions by partition can be trusted.
 
-        Keys move when partitions are added: those that moved before the first batch, or later,
-        leave rows behind that are newer than what comes in the other partition. 0: never.
+        Keys move when partitions are added: keys that moved before the first batch, or later,
+        leave rows behind that are newer than changes arriving in the other partition. 0: never.
         """
         if plan.view.published is not None:
             return plan.view.published.partitions
@@ -241,7 +241,7 @@ class Attempt:
     # ── quarantine, offsets ──────────────────────────────────────────────────────────────
 
     def _mark(self, merged: Merged) -> None:
-        """Holds only if this attempt is published."""
+        """Marks records as merged by this attempt; that counts only if it is published."""
         for each in merged.settled & self.world.quarantine.keys():
             self.world.quarantine[each].add(self.number)
 

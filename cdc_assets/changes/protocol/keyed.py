@@ -1,6 +1,6 @@
-"""A batch of a table with a key: which way to apply it, and what that writes.
+"""Applies a batch to a table with a key: chooses the way and determines its writes.
 
-The folding rules are those of `reference.Merger`; here they meet what a batch may look up.
+The folding rules are those of `reference.Merger`, with only what a batch may look up.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Keyed:
     whole_moves: bool = True
 
     def merge(self, found: Found, batch: Sequence[Change]) -> Merged:
-        """Apply a batch to what was found."""
+        """Applies a batch to the state that was found."""
         before = found.before
         floors = before.floors.raised(batch)
         placed = [(by_position(change, floors), change) for change in batch]
@@ -81,7 +81,7 @@ class Keyed:
         )
 
     def _choose(self, found: Found, placed: Sequence[Placed]) -> Way:
-        """By proof: is everything newer than whatever was applied."""
+        """Chooses the way by proof that everything is newer than whatever was applied."""
         before = found.before
         if any(change.op == "t" and at > before.truncated for at, change in placed):
             return Way.CONDITIONAL_UPSERT if found.exists else Way.APPEND
@@ -94,7 +94,7 @@ class Keyed:
         return Way.UPSERT if newer else Way.CONDITIONAL_UPSERT
 
     def _kept(self, rows: Rows, truncated: Position) -> Rows:
-        """Rows that a truncate leaves. Soft deletes mark them, which readers see by position."""
+        """Returns the rows that a truncate leaves; soft deletes keep rows and mark by position."""
         if self.soft:
             return rows
         return {key: held for key, held in rows.items() if held.position > truncated}

@@ -1,6 +1,6 @@
-"""A batch of a table without a key: events that count, and the rows that are more or less then.
+"""Applies a batch to a table without a key: events that count, and the rows added or removed.
 
-The rules of counting are those of `reference_keyless.KeylessMerger`.
+The counting rules are those of `reference_keyless.KeylessMerger`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Keyless:
     repeats_by_event: bool = True
 
     def merge(self, found: Found, batch: Sequence[Change]) -> Merged:
-        """Apply a batch to what was found.
+        """Applies a batch to the state that was found.
 
         Raises:
-            MissingRow: if a row that is to go is not there.
+            MissingRow: if a row to remove does not exist.
         """
         before = found.before
         counted = frozenset[tuple[int, ...]]()
@@ -64,7 +64,7 @@ class Keyless:
         )
 
     def _may_repeat(self, found: Found, batch: Sequence[Change]) -> bool:
-        """Whether an event may be one that was counted: not if all are newer than the newest."""
+        """Returns whether an event may be a counted one: not if all are newer than the newest."""
         end = -1 if self.repeats_by_event else None
         newest = highest(each[:end] for each in found.before.applied.values())
         return any(change.position[:end] <= newest for change in batch)

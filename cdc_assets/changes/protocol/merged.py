@@ -1,4 +1,4 @@
-"""What a batch makes of the rows that it finds: writes, entries, and what is said about it."""
+"""The result of merging a batch into the rows that it finds: writes, entries and figures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cdc_assets.changes.protocol.published import Entry, Published
 from cdc_assets.changes.reference_change import Change, Coordinate, Floors, Placed, Position
 
 Rows: TypeAlias = Mapping[Any, Any]
-"""By key what the lake holds of it; without a key how often each row is there."""
+"""With a key, the lake's state of each key; without a key, how often each row is there."""
 
 
 class Way(StrEnum):
-    """How a batch is applied."""
+    """The way in which a batch is applied."""
 
     APPEND = "append"
     UPSERT = "upsert"
@@ -25,7 +25,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One commit on the branch: relative to whatever lies there."""
+    """One commit on the branch, relative to its present head."""
 
     name: str
     operation: str
@@ -34,11 +34,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a batch is applied to: read from the lake as of one snapshot.
+    """The state that a batch is applied to, read from the lake as of one snapshot.
 
     Attributes:
         rows: of the table.
-        entries: of the side table, those that count.
+        entries: the side table's entries that count.
         before: the newest publish's state.
         exists: whether there is a snapshot to write on.
         partitions: of the topic, now.
@@ -53,20 +53,20 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What is to be done.
+    """The result of merging a batch.
 
     Attributes:
         way: how the batch is applied.
         writes: on the branch, in order; the last one is always an append.
-        entries: to the side table. Their attempt is filled in by who writes them.
+        entries: new entries of the side table. The writer fills in their attempt.
         applied: highest position of each partition, this batch included.
-        highest_delete: of all remembered ones.
-        truncated: of the newest truncate.
+        highest_delete: highest position of all remembered deletes.
+        truncated: position of the newest truncate.
         floors: with the snapshots of this batch.
         settled: coordinates of the changes that need not be merged again: with a key those that
-            were newer than what their row had, without one all.
-        incomplete: coordinates of changes that cannot be made whole by this batch.
-        is_nothing: the table has all of it.
+            were newer than their row, without one all.
+        incomplete: coordinates of changes that this batch cannot complete.
+        is_nothing: whether the table contains all of it already.
     """
 
     way: Way
@@ -82,7 +82,7 @@ class Merged:
 
 
 def newest(placed: Iterable[Placed]) -> list[Placed]:
-    """The newest change of each key; every change of a table without one."""
+    """Returns the newest change of each key; every change of a table without one."""
     found: dict[object, Placed] = {}
     for position, change in placed:
         name = change.coordinate if change.key is None else change.key
@@ -92,7 +92,7 @@ def newest(placed: Iterable[Placed]) -> list[Placed]:
 
 
 def higher(before: Mapping[int, Position], placed: Iterable[Placed]) -> Mapping[int, Position]:
-    """Highest positions by partition, with those of some changes."""
+    """Returns the highest positions by partition, including those of some changes."""
     merged = dict(before)
     for position, change in placed:
         merged[change.partition] = max(position, merged.get(change.partition, ()))
@@ -100,10 +100,10 @@ def higher(before: Mapping[int, Position], placed: Iterable[Placed]) -> Mapping[
 
 
 def highest(positions: Iterable[Position]) -> Position:
-    """The highest of some positions; below all if there is none."""
+    """Returns the highest of some positions; below all if there is none."""
     return max(positions, default=())
 
 
 def coordinates(changes: Iterable[Change]) -> frozenset[Coordinate]:
-    """Where changes lie."""
+    """Returns the coordinates of changes."""
     return frozenset(change.coordinate for change in changes)

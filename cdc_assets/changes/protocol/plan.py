@@ -1,4 +1,4 @@
-"""The plan of a batch: what is read, on which head it is built. Making it changes nothing."""
+"""Plans a batch: the records to read, and the head to build on. Planning changes nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cdc_assets.changes.protocol.world import NOTHING, World
 from cdc_assets.changes.reference_change import Coordinate
 
 GROWTH = 8
-"""A batch that is too short is tried so many times as long."""
+"""The factor by which a batch that is too short grows."""
 
 
 class Kind(StrEnum):
-    """What a run is for."""
+    """The purpose of a run."""
 
     TAIL = "tail"
     REPLAY = "replay"
@@ -25,10 +25,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a run is to do: merge on, or merge again what was merged or kept apart before.
+    """The work of a run: merge on, or merge again what was merged or quarantined before.
 
     Attributes:
-        start, end: of a replay, as shares of what is merged.
+        start, end: the range of a replay, as shares of the merged offsets.
     """
 
     kind: Kind = Kind.TAIL
@@ -42,10 +42,10 @@ class View:
 
     Attributes:
         head: of ``main``.
-        published: what the newest publish says; None before the first.
-        width, described: of `LakeTable`.
-        side_head: of the side table's ``main``.
-        whole: nothing of the table is left to be made.
+        published: the newest publish's state; None before the first.
+        width, described: as in `LakeTable`.
+        side_head: head of the side table's ``main``.
+        whole: whether no part of the table is missing.
     """
 
     head: int | None = None
@@ -63,15 +63,15 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A batch that is to be merged.
+    """A batch to merge.
 
     Attributes:
-        view: that it was made on.
-        start, end: offset vectors before and after; equal if what is merged was merged before.
-        records: to be read.
+        view: the view that it was planned on.
+        start, end: offset vectors before and after; equal if all of it was merged before.
+        records: the records to read.
         partitions: of the topic.
-        may_grow: there is more to read than it takes.
-        was_raised: of `Marks`.
+        may_grow: whether there is more to read.
+        was_raised: as in `Marks`.
     """
 
     view: View
@@ -84,7 +84,7 @@ class Plan:
 
 
 def tail(world: World, view: View, marks: Marks, limits: int, protocol: Protocol) -> Plan | None:
-    """The next batch from the committed offsets on; None if nothing is unread.
+    """Plans the next batch from the committed offsets on; None if nothing is unread.
 
     The batch that first sees more partitions takes everything: keys have moved, and their older
     changes must not be left for later.
@@ -105,7 +105,7 @@ def tail(world: World, view: View, marks: Marks, limits: int, protocol: Protocol
 
 
 def again(world: World, view: View, marks: Marks, order: Order) -> Plan | None:
-    """A batch of a part of what was merged before; None if there is nothing."""
+    """Plans a batch of a part of what was merged before; None if there is nothing."""
     offsets = view.before.offsets
     low = {partition: int(at * order.start) for partition, at in offsets.items()}
     high = {partition: int(at * order.end) for partition, at in offsets.items()}
@@ -116,7 +116,7 @@ def again(world: World, view: View, marks: Marks, order: Order) -> Plan | None:
 def out_of_quarantine(
     world: World, view: View, marks: Marks, taken: frozenset[Coordinate]
 ) -> Plan | None:
-    """A batch of records that were kept apart, as far as the offsets are beyond them."""
+    """Plans a batch of quarantined records, as far as the offsets are beyond them."""
     offsets = view.before.offsets
     records = tuple(r for r in world.topic.between({}, offsets) if r.coordinate in taken)
     return Plan(view, offsets, offsets, records, len(marks.ends)) if records else None

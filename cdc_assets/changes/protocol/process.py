@@ -1,4 +1,4 @@
-"""A run: attempt after attempt until nothing is left, and what is noted outside the lake."""
+"""Runs attempt after attempt until nothing is left, and records results outside the lake."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cdc_assets.changes.protocol.rules import Protocol
 from cdc_assets.changes.protocol.world import World
 
 CONFLICTS = 5
-"""So many in a row end a run; the next one goes on."""
+"""Conflicts in a row that end a run; the next run goes on."""
 
 
 class End(StrEnum):
-    """How a run ends."""
+    """The way in which a run ends."""
 
     DONE = "done"
     FAILED = "failed"
@@ -29,7 +29,7 @@ class End(StrEnum):
 
 
 def run(world: World, protocol: Protocol, order: Order) -> Life[End]:
-    """Merge until nothing is left; a failure is noted and ends the run."""
+    """Merges until nothing is left; a failure is recorded and ends the run."""
     try:
         end = yield from _drain(world, protocol, order)
         if end is not End.FAILED:

@@ -1,4 +1,4 @@
-"""What a publish says about itself, and what lies in the side table."""
+"""The state recorded by a publish, and the entries of the side table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Entry:
     """A row of the side table: a remembered delete, or a counted event.
 
     Attributes:
-        key: that was deleted; () for an event.
+        key: the deleted key; () for an event.
         position: of the delete, or identity of the event.
-        coordinate: where it lies in the log.
-        attempt: that wrote it. The protocol never looks at it; the checks do.
+        coordinate: its place in the log.
+        attempt: the attempt that wrote it. The protocol never reads it; the checks do.
     """
 
     key: Key
@@ -32,18 +32,18 @@ class Published:
 
     Attributes:
         offsets: next-to-read offset of each partition.
-        attempt: unique per try.
+        attempt: unique number of the attempt.
         applied: highest position applied in each partition, trusted as long as the topic has
             as many ``partitions`` as at the first publish; 0: never.
-        seen: how many partitions the topic had at the newest publish that moved the offsets.
+        seen: number of partitions of the topic at the newest publish that moved the offsets.
         highest_delete: highest position of a remembered delete.
         truncated: position of the newest truncate.
         floors: where complete snapshots begin.
         side: the snapshot of the side table that belongs to it; None: nothing is remembered.
-        missing: coordinates below the offsets whose records are not merged. The checks'.
-        late: coordinates of other deliveries of those, which came after a delete whose row has
-            stayed, with the values that it had without them. The checks'.
-        entries: how many entries count. The checks'.
+        missing: coordinates below the offsets whose records are not merged. For the checks.
+        late: coordinates of other deliveries of those that came after a delete whose row has
+            stayed, with the values that it had without them. For the checks.
+        entries: number of entries that count. For the checks.
     """
 
     offsets: Vector = field(default_factory=dict[int, int])

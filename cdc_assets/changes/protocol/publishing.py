@@ -1,6 +1,6 @@
-"""The writes of one attempt: side table, branch, ``main``.
+"""Writes one attempt: side table, branch, ``main``.
 
-The numbers are those of `execution`.
+The step numbers are those of `execution`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cdc_assets.changes.protocol.world import Entries, LakeTable, World
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Writes what an attempt has merged, and makes it visible.
+    """The writes that publish the result of an attempt.
 
     Attributes:
         world: outside the process.
@@ -33,14 +33,14 @@ class Publisher:
 
     @property
     def branch(self) -> str:
-        """The attempt's own."""
+        """The attempt's own branch."""
         return f"cdc_{self.number}"
 
     def publish(self, plan: Plan, merged: Merged, published: Published) -> Life[bool]:
-        """Whether it was published; if not, another writer came first.
+        """Returns whether it was published; if not, another writer came first.
 
         Raises:
-            EffectError: if it was not, or that cannot be told.
+            EffectError: if it was not published, or if that is unknown.
         """
         head, writes = plan.view.head, merged.writes
         try:
@@ -57,7 +57,7 @@ class Publisher:
         return (yield from self._move_main(plan, writes, published))  # 7
 
     def drop(self) -> Life[None]:
-        """Step 8. A branch that cannot be dropped does no harm but to stay."""
+        """Drops the branch (step 8); failing to drop it is harmless."""
         table = made(self.world)
         try:
             yield from effect("drop branch", lambda: table.snapshots.drop(self.branch))
@@ -67,7 +67,7 @@ class Publisher:
     # ── 5. side table ────────────────────────────────────────────────────────────────────
 
     def _write_side(self, plan: Plan, entries: Entries) -> Life[int | None]:
-        """The new snapshot; None if another writer's entries came between."""
+        """Returns the new snapshot; None if another writer's entries came in between."""
         side, base, head = side_of(self.world), plan.view.before.side, plan.view.side_head
         as_published = self.protocol.side_as_published and self.protocol.side_set_back
         if as_published and not side.is_compaction_of(head, base):
@@ -92,7 +92,7 @@ class Publisher:
             yield from effect(write.name, lambda w=write, p=last: _commit(table, branch, w, p))
 
     def _move_main(self, plan: Plan, writes: Sequence[Write], published: Published) -> Life[bool]:
-        """Look, move, look again if the reply is lost."""
+        """Checks the branch and moves ``main``; checks again if the reply is lost."""
         branch = self.branch
         snapshots, head = made(self.world).snapshots, plan.view.head
         if self.protocol.looks_before_publish:
@@ -120,7 +120,7 @@ class Publisher:
     def _is_built(
         self, snapshots: Table[Rows], branch: str, head: int | None, statements: int
     ) -> bool:
-        """Whether the branch is what this attempt wrote, on a head that is still ``main``."""
+        """Returns whether the branch is what this attempt wrote, on a head that is still main."""
         top = snapshots.branches.get(branch)
         made = [*snapshots.ancestry(top)][: statements + 1]
         is_on_head = len(made) >= statements and made[statements - 1].parent == head
@@ -136,10 +136,10 @@ class Publisher:
 
 
 def made(world: World) -> LakeTable:
-    """The lake table.
+    """Returns the lake table.
 
     Raises:
-        RefusedError: if it is not there.
+        RefusedError: if it does not exist.
     """
     if world.table is None:
         msg = "the table is not there"
@@ -148,10 +148,10 @@ def made(world: World) -> LakeTable:
 
 
 def side_of(world: World) -> Table[Entries]:
-    """The side table.
+    """Returns the side table.
 
     Raises:
-        RefusedError: if it is not there.
+        RefusedError: if it does not exist.
     """
     if world.side is None:
         msg = "the side table is not there"

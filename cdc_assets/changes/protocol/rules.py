@@ -1,4 +1,4 @@
-"""What the life of a batch rests on, each as a switch: without it some life goes wrong."""
+"""The rules that the life of a batch rests on, each a switch: without it some life goes wrong."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The defaults are right; tests prove that each of the others is not.
+    """The rules of merging. The defaults are right; tests prove that each alternative is not.
 
     Attributes:
         side_as_published: the side table is read as of the snapshot that the published state
-            names, and set back to it before it is written; else its head counts.
-        side_set_back: what failed attempts have left is taken off before the append.
-        side_conflicts: an attempt whose entries lie on those of another one is a conflict.
-        ledger_as_published: likewise for counted events; else an entry counts if its coordinate
-            lies below the committed offsets.
-        repeats_by_event: whether a batch may hold a repeat is decided without the Kafka offset,
-            which is another one each time that an event is sent.
-        whole_moves: a batch never ends inside a changed key, and what the log's end has cut is
+            names, and set back to it before it is written; otherwise its head counts.
+        side_set_back: leftovers of failed attempts are removed before the append.
+        side_conflicts: an attempt whose entries are on top of another attempt's is a conflict.
+        ledger_as_published: counted events are read like `side_as_published`; otherwise an entry
+            counts if its coordinate is below the committed offsets.
+        repeats_by_event: whether a batch may contain a redelivery is decided without the Kafka
+            offset, which differs each time that an event is sent.
+        whole_moves: a batch never ends inside a changed key, and one that the log's end has cut is
             refused.
-        looks_after_lost_reply: else the same writes are made again on the new head.
-        looks_before_publish: the branch is looked at before ``main`` is moved to it.
-        moves_main_forward_only: else ``main`` is set to the branch wherever it is.
-        offsets_with_rows: offsets are in the snapshot that completes their rows; else they are
+        looks_after_lost_reply: a lost reply is checked; otherwise the same writes are made again on
+            the new head.
+        looks_before_publish: the branch is checked before ``main`` is moved to it.
+        moves_main_forward_only: otherwise ``main`` is set to the branch, wherever ``main`` is.
+        offsets_with_rows: offsets are in the snapshot that completes their rows; otherwise they are
             stored after it.
         compares_with_table: columns to add are those that the table lacks, not those that
             the stored description lacks.
-        completes_half_made: each part of a table is made if it is not there; else only with
-            the table.
+        completes_half_made: each part of a table is created if it does not exist; otherwise only
+            with the table.
         heeds_early_partitions: partitions that were added before the first batch count as
-            added: the first batch takes everything; else only those added after it do.
+            added: the first batch takes everything; otherwise only those added after it do.
         quarantine_names_attempt: a record that was merged out of the quarantine is kept with
-            the attempt that merged it; else it is removed.
+            the attempt that merged it; otherwise it is removed.
     """
 
     side_as_published: bool = True

@@ -1,6 +1,6 @@
-"""One life: runs of one table under a plan of faults, until nothing fails any more and it is whole.
+"""Simulates one life: runs of one table under planned faults, until nothing fails any more.
 
-Everything that is left to chance comes from one seed, so that a life can be lived again.
+All chance comes from one seed, so that a life can be repeated.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from cdc_assets.changes.protocol.stage import Stage
 from cdc_assets.changes.protocol.world import World
 
 MOST_RUNS = 8
-"""Without faults; per fault four more, per part of the log one more."""
+"""The most runs without faults; each fault allows four more, each part of the log one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A topic and what it must come to.
+    """A topic and its expected result.
 
     Attributes:
         definition: of the tables that its prefixes make.
-        source: rows in the end.
-        points: numbers of records at which the log stands still for a while; the last is all.
+        source: the rows in the end.
+        points: numbers of records at which the log pauses; the last is all of them.
     """
 
     definition: Definition
@@ -46,14 +46,14 @@ class Case:
 
 @dataclass(slots=True)
 class Simulation:
-    """A life.
+    """One life.
 
     Attributes:
-        case: what is merged.
-        seed: of all that is left to chance.
-        faults: what fails, and what comes next.
+        case: the topic to merge.
+        seed: of all chance.
+        faults: the faults, each with its next event.
         protocol: the rules.
-        world: what has become of everything outside the processes.
+        world: the state of everything outside the processes.
     """
 
     case: Case
@@ -83,10 +83,10 @@ class Simulation:
         return self._stage.done
 
     def live(self) -> None:
-        """All of it.
+        """Lives the whole life.
 
         Raises:
-            BrokenPromiseError: if something does not hold.
+            BrokenPromiseError: if a promise does not hold.
         """
         if not self._merge_all():
             self._require_reason_to_stop()
@@ -99,18 +99,18 @@ class Simulation:
                 self._require_reason_to_stop()
                 return
             if before == (self._stage.due, self.world.pending()):
-                break  # nothing fails any more, and what is left was overtaken
+                break  # nothing fails any more, and the rest was overtaken
         require_settled(self.world, self.case.definition, self.case.source)
 
     def _merge_all(self) -> bool:
-        """Merge until the log is produced and merged; False if the table stops."""
+        """Merges until the log is produced and merged; False if the table stops."""
         while self._get_on(Order()):
             if not self._stage.grow():
                 return True
         return False
 
     def _get_on(self, order: Order) -> bool:
-        """Run until a run is done and nothing has failed in it; False if the table stops."""
+        """Runs until a run is done without a fault; False if the table stops."""
         while True:
             due = self._stage.due
             end = self._run(order)
@@ -120,7 +120,7 @@ class Simulation:
                 return True
 
     def _replay(self) -> None:
-        """What is merged twice publishes nothing; only without a key it is not tried."""
+        """Replays a range, which must publish nothing; not tried without a key."""
         table, due = self.world.table, self._stage.due
         if not self.world.is_keyed or table is None:
             return
@@ -149,7 +149,7 @@ class Simulation:
 def plan_of(
     chance: random.Random, effects: int, most: int, thens: Iterable[Then] = tuple(Then)
 ) -> tuple[Fault, ...]:
-    """Some faults, each at one of the first so many effects."""
+    """Draws some faults, each at one of the first ``effects`` effects."""
     kinds, hows = list(thens), list(How)
     at = sorted(chance.sample(range(effects), chance.randint(0, most)))
     return tuple(Fault(each, chance.choice(hows), chance.choice(kinds)) for each in at)

@@ -1,4 +1,4 @@
-"""Processes side by side, one effect at a time, and the faults that befall them."""
+"""Runs processes side by side, one effect at a time, with the faults that happen to them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MOST_EFFECTS = 5000
 
 @dataclass(slots=True)
 class _Process:
-    """A run at work: the effect that it is about to have."""
+    """A run in progress, with its next effect."""
 
     life: Life[End]
     next: Effect[object] | None = None
     end: End | None = None
 
     def go_on(self, error: Exception | None = None) -> None:
-        """To its next effect, or its end."""
+        """Advances to its next effect, or its end."""
         try:
             self.next = next(self.life) if error is None else self.life.throw(error)
         except StopIteration as stop:
@@ -41,13 +41,13 @@ class _Process:
 
 @dataclass(slots=True)
 class Stage:
-    """Where runs have their effects.
+    """The place where runs have their effects.
 
     Attributes:
         world: outside the processes.
         protocol: the rules.
-        checks: look at the world after each effect.
-        points: where the log stands still for a while.
+        checks: applied to the world after each effect.
+        points: numbers of records at which the log pauses.
         due: faults that have not happened yet.
         done: names of the effects so far.
     """
@@ -61,21 +61,21 @@ class Stage:
     _processes: list[_Process] = field(default_factory=list[_Process])
 
     def run(self, order: Order) -> End:
-        """A run, and whatever is started beside it; how the first one ends."""
+        """Runs, with everything that is started beside it; returns how the first run ends."""
         first = self._start(order)
         while self._processes:
             self._step(self.world.chance.choice(self._processes))
         return first.end or End.FAILED
 
     def grow(self) -> bool:
-        """Produce more records; False if all are there."""
+        """Produces more records; False if all are there."""
         later = [at for at in self.points if at > self.world.produced]
         if later:
             self.world.produced = later[0]
         return bool(later)
 
     def some_range(self) -> Order:
-        """A part of what was merged, or all of it."""
+        """Returns a part of what was merged, or all of it."""
         chance = self.world.chance
         low, high = sorted((chance.random(), chance.random()))
         return chance.choice([Order(Kind.REPLAY), Order(Kind.REPLAY, low, high)])
@@ -96,7 +96,7 @@ class Stage:
             self._processes.remove(process)
 
     def _step(self, process: _Process) -> None:
-        """One effect, with the fault that is due at it."""
+        """Takes one effect, with the fault that is due at it."""
         due = process.next
         if due is None:
             return
@@ -134,7 +134,7 @@ class Stage:
             self._fail(process, InterruptedAttemptError(due.name))
 
     def _happen(self, process: _Process, due: Effect[object]) -> None:
-        """Let it happen, unless the process was killed meanwhile."""
+        """Lets the effect happen, unless the process was killed meanwhile."""
         if process not in self._processes:
             return
         error: RefusedError | None = None
@@ -150,7 +150,7 @@ class Stage:
             self._go_on(process, error)
 
     def _fault(self, name: str) -> Fault | None:
-        """The fault that is due at the effect that comes now."""
+        """Returns the fault that is due at the next effect."""
         found = next((each for each in self.due if each.at in {len(self.done), name}), None)
         if found is not None:
             self.due = tuple(each for each in self.due if each is not found)
@@ -182,7 +182,7 @@ class Stage:
             self._grow_to_next_partition()
 
     def _start_beside(self, then: Then) -> None:
-        """A second run; which of the two has the next effect is chance, unless one overtakes."""
+        """Starts a second run; chance decides which has the next effect, unless one overtakes."""
         if then is Then.OVERTAKEN:
             self._finish(self._start(Order()))
         elif then is Then.OTHER_WRITER:
@@ -198,7 +198,7 @@ class Stage:
             self._step(process)
 
     def _roll_back(self) -> None:
-        """An operator sets ``main`` to a snapshot that was published."""
+        """Sets ``main`` to a published snapshot, as an operator would."""
         if self.world.table is None:
             return
         snapshots = self.world.table.snapshots

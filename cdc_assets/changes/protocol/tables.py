@@ -1,8 +1,8 @@
-"""A table of the lake as a model: snapshots, ``main``, branches.
+"""Models a table of the lake: snapshots, ``main``, branches.
 
-What it guarantees is what Iceberg does: a commit to a branch is atomic, ``main`` is moved to a
-branch only if that descends from it, and a commit to a branch that was dropped meanwhile makes
-it anew on whatever ``main`` has become.
+Its guarantees are Iceberg's: a commit to a branch is atomic, ``main`` moves to a branch only if
+that descends from it, and a commit to a branch that was dropped meanwhile recreates it on the
+present head of ``main``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Snapshot(Generic[Content]):
         parent: the snapshot that it was made on; None for the first.
         operation: ``append``, ``delete``, or `REPLACE`.
         content: the rows.
-        published: what its summary says of us.
+        published: our state in its summary.
     """
 
     id: int
@@ -44,9 +44,9 @@ class Table(Generic[Content]):
     """A table.
 
     Attributes:
-        ids: gives the ids of snapshots.
+        ids: source of snapshot ids.
         empty: the content of a table without a snapshot.
-        main: id of the head; None as long as there is no snapshot.
+        main: id of the head; None while there is no snapshot.
         branches: heads by name.
     """
 
@@ -57,51 +57,51 @@ class Table(Generic[Content]):
     branches: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
 
     def content(self, id_: int | None) -> Content:
-        """The rows as of a snapshot."""
+        """Returns the rows as of a snapshot."""
         return self.empty if id_ is None else self.snapshots[id_].content
 
     def ancestry(self, id_: int | None) -> Iterator[Snapshot[Content]]:
-        """Snapshots from one back to the first."""
+        """Yields snapshots from one back to the first."""
         while id_ is not None:
             snapshot = self.snapshots[id_]
             yield snapshot
             id_ = snapshot.parent
 
     def descends(self, id_: int | None, other: int | None) -> bool:
-        """Whether a snapshot is another one or was made on top of it."""
+        """Returns whether a snapshot is another one or was made on top of it."""
         return other is None or any(each.id == other for each in self.ancestry(id_))
 
     def published(self, id_: int | None) -> Published | None:
-        """What the newest publish in the ancestry says."""
+        """Returns the state of the newest publish in the ancestry."""
         found = (each.published for each in self.ancestry(id_) if each.published is not None)
         return next(found, None)
 
     def has_attempt(self, attempt: int) -> bool:
-        """Whether an attempt is in the ancestry of ``main``."""
+        """Returns whether an attempt is in the ancestry of ``main``."""
         ours = (each.published for each in self.ancestry(self.main))
         return any(each is not None and each.attempt == attempt for each in ours)
 
     def append_to_main(
         self, operation: str, change: Callable[[Content], Content]
     ) -> Snapshot[Content]:
-        """Commit to ``main``, wherever it is."""
+        """Commits to ``main``, wherever it is."""
         made = self._make(self.main, operation, change, None)
         self.main = made.id
         return made
 
     def compact(self) -> None:
-        """Rewrite the files of ``main``; its rows stay."""
+        """Rewrites the files of ``main``; its rows stay."""
         if self.main is not None:
             self.append_to_main(REPLACE, lambda content: content)
 
     def is_compaction_of(self, id_: int | None, base: int | None) -> bool:
-        """Whether a snapshot holds the same rows as another one that it was made on."""
+        """Returns whether a snapshot holds the same rows as another one that it was made on."""
         while id_ != base and id_ is not None and self.snapshots[id_].operation == REPLACE:
             id_ = self.snapshots[id_].parent
         return id_ == base
 
     def create_branch(self, name: str, at: int | None) -> None:
-        """A branch from a snapshot."""
+        """Creates a branch from a snapshot."""
         self.branches[name] = at
 
     def write(
@@ -111,15 +111,15 @@ class Table(Generic[Content]):
         change: Callable[[Content], Content],
         published: Published | None = None,
     ) -> None:
-        """Commit to a branch; made anew on ``main`` if it is not there any more."""
+        """Commits to a branch; recreates it on ``main`` if it no longer exists."""
         head = self.branches.get(branch, self.main)
         self.branches[branch] = self._make(head, operation, change, published).id
 
     def fast_forward(self, branch: str) -> None:
-        """Move ``main`` to a branch.
+        """Moves ``main`` to a branch.
 
         Raises:
-            RefusedError: if the branch is not there or does not descend from ``main``.
+            RefusedError: if the branch does not exist or does not descend from ``main``.
         """
         head = self.branches.get(branch)
         if head is None or not self.descends(head, self.main):
@@ -127,11 +127,11 @@ class Table(Generic[Content]):
         self.main = head
 
     def set_main(self, branch: str) -> None:
-        """Move ``main`` to a branch, wherever ``main`` is."""
+        """Moves ``main`` to a branch, wherever ``main`` is."""
         self.main = self.branches.get(branch)
 
     def drop(self, branch: str) -> None:
-        """Drop a branch, and all that can never be published."""
+        """Drops a branch, and all that can never be published."""
         dead = [n for n, head in self.branches.items() if not self.descends(head, self.main)]
         for name in {branch, *dead}:
             self.branches.pop(name, None)

@@ -1,4 +1,4 @@
-"""A topic: records in the order in which they were produced, and where batches may end."""
+"""Models a topic: records in the order of production, and places where batches may end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Pair: TypeAlias = tuple[Coordinate, Coordinate]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What lies at one offset.
+    """The content of one offset.
 
     Attributes:
         changes: as decoded; none for a tombstone or a gap.
-        width: how many columns its schema has.
-        is_bad: it cannot be decoded until the configuration is mended.
+        width: number of columns in its schema.
+        is_bad: whether it cannot be decoded until the configuration is fixed.
     """
 
     partition: int
@@ -41,7 +41,7 @@ class Marks:
     """One look at the topic.
 
     Attributes:
-        ends: of each partition that there is.
+        ends: of each existing partition.
         was_raised: whether partitions were added. A real topic does not tell that.
     """
 
@@ -51,11 +51,11 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """All that will ever be in it; how much of it is there is part of the world.
+    """Everything that a topic will ever contain; the part produced so far is in the world.
 
     Attributes:
-        records: in the order in which they are produced.
-        partitions: at first.
+        records: in the order of production.
+        partitions: number at first.
         raised: numbers of records at which a partition is added.
         barriers: offset vectors; a batch that crosses one in any partition reads up to it in
             all of them. Keyless tables only.
@@ -70,7 +70,7 @@ class Topic:
     _marks: dict[int, Marks] = field(default_factory=dict[int, Marks], compare=False, repr=False)
 
     def marks(self, produced: int) -> Marks:
-        """The bounds after so many records."""
+        """Returns the bounds after so many records."""
         if produced not in self._marks:
             added = sum(1 for at in self.raised if at <= produced)
             ends = dict.fromkeys(range(self.partitions + added), 0)
@@ -80,7 +80,7 @@ class Topic:
         return self._marks[produced]
 
     def between(self, start: Vector, end: Vector) -> list[Record]:
-        """Records from one vector to another."""
+        """Returns the records from one vector (inclusive) to another (exclusive)."""
         return [
             each
             for each in self.records
@@ -88,19 +88,19 @@ class Topic:
         ]
 
     def events(self, coordinates: Collection[Coordinate]) -> frozenset[Position]:
-        """What the records there are deliveries of; snapshot rows are of no event."""
+        """Returns the events that the records deliver; snapshot rows belong to no event."""
         changes = (
             c for each in self.records if each.coordinate in coordinates for c in each.changes
         )
         return frozenset(change.identity for change in changes if change.identity is not None)
 
     def cut(self, start: Vector, marks: Marks, shares: Sequence[float], *, whole: bool) -> Vector:
-        """Where a batch ends that takes these shares of what is unread, at least one offset each.
+        """Returns the end of a batch that takes these shares, at least one offset each.
 
         Args:
-            start: where it begins.
-            marks: what there is.
-            shares: 0 to 1, by partition, repeated as needed.
+            start: begin of the batch.
+            marks: the bounds of the topic.
+            shares: shares of the unread offsets, 0 to 1, by partition, repeated as needed.
             whole: whether it takes both halves of changed keys.
         """
         wanted = dict(start)
@@ -111,7 +111,7 @@ class Topic:
         return self._allowed(wanted, marks, self.pairs if whole else ())
 
     def splits(self, vector: Vector) -> bool:
-        """Whether a vector lies between two halves of a changed key."""
+        """Returns whether a vector is between two halves of a changed key."""
         return any(len({o < vector.get(p, 0) for p, o in pair}) > 1 for pair in self.pairs)
 
     def _allowed(self, wanted: Vector, marks: Marks, pairs: Iterable[Pair]) -> Vector:

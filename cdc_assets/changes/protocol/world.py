@@ -1,4 +1,4 @@
-"""Everything outside the processes: the log as far as it is there, the lake, a few files."""
+"""Everything outside the processes: the log as produced so far, the lake, a few files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NOTHING: Published = Published()
 
 @dataclass(slots=True)
 class LakeTable:
-    """The table, with what its metadata says beside the snapshots.
+    """The table, with its metadata beside the snapshots.
 
     Attributes:
         snapshots: rows and branches.
-        width: how many columns it has.
-        described: how many columns the stored description has.
+        width: number of columns.
+        described: number of columns in the stored description.
         has_identifier: whether the key's columns are set as identifier fields.
     """
 
@@ -37,10 +37,10 @@ class LakeTable:
     has_identifier: bool = False
 
     def add_columns(self, width: int) -> None:
-        """Widen the table.
+        """Widens the table.
 
         Raises:
-            RefusedError: if it has a column already.
+            RefusedError: if it already has a column of this name.
         """
         if self.width >= width:
             msg = "a column of this name exists"
@@ -50,16 +50,16 @@ class LakeTable:
 
 @dataclass(slots=True)
 class World:
-    """What survives every process.
+    """Everything that survives a process.
 
     Attributes:
-        topic: all that will ever be produced; ``produced`` is how many records are there.
+        topic: all that will ever be produced; ``produced`` is the number of records so far.
         rules: of the table.
         has_namespace, table, side: of the lake.
         quarantine: coordinates, each with the attempts that merged it again.
-        is_mended: bad records can be decoded from now on.
+        is_mended: whether bad records can be decoded from now on.
         stored_offsets: only where they are stored apart from rows.
-        has_failure_file: the last run has failed.
+        has_failure_file: whether the last run failed.
         events: attempts that Dagster knows of.
         chance: makes every choice.
     """
@@ -85,18 +85,18 @@ class World:
         return isinstance(self.rules, Keyed)
 
     def marks(self) -> Marks:
-        """The bounds of the topic now."""
+        """Returns the bounds of the topic now."""
         return self.topic.marks(self.produced)
 
     def published(self) -> Published:
-        """The state as of the newest publish."""
+        """Returns the state as of the newest publish."""
         if self.table is None:
             return NOTHING
         snapshots = self.table.snapshots
         return snapshots.published(snapshots.main) or NOTHING
 
     def pending(self) -> list[Coordinate]:
-        """What lies in quarantine and was not merged by an attempt that was published."""
+        """Returns quarantined coordinates that no published attempt has merged."""
         if self.table is None:
             return sorted(self.quarantine)
         has = self.table.snapshots.has_attempt
@@ -105,24 +105,24 @@ class World:
     # ── effects ──────────────────────────────────────────────────────────────────────────
 
     def create_namespace(self) -> None:
-        """If it is not there."""
+        """Creates the namespace if it does not exist."""
         self.has_namespace = True
 
     def create_table(self) -> None:
-        """If it is not there."""
+        """Creates the table if it does not exist."""
         if self.table is None:
             self.table = LakeTable(Table(self.ids, {}))
 
     def create_side_table(self) -> None:
-        """If it is not there."""
+        """Creates the side table if it does not exist."""
         if self.side is None:
             self.side = Table(self.ids, frozenset())
 
     def keep_apart(self, coordinates: list[Coordinate]) -> None:
-        """Write records to the quarantine, each once."""
+        """Writes records to the quarantine, each once."""
         for each in coordinates:
             self.quarantine.setdefault(each, set())
 
     def set_failure_file(self, *, failed: bool) -> None:
-        """Write it, or take it away."""
+        """Writes the failure file, or removes it."""
         self.has_failure_file = failed
