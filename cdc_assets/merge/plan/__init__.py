@@ -1,1 +1,1 @@
-"""Values: what a batch will do, what is asked of a try, and what becomes of it."""
+"""Values for a batch's plan, for the request of a try, and for its outcome."""

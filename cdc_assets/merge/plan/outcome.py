@@ -1,6 +1,6 @@
-"""What can become of a try to merge a table's next batch: one of these, decided upon in one place.
+"""The possible outcomes of a try to merge a table's next batch, which one place decides upon.
 
-Nothing of a try that ends otherwise than `Merged` is visible to anybody.
+A try with another outcome than `Merged` leaves nothing that readers can see.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, UnknownC
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The batch is published, or had nothing in it that the table lacks."""
+    """The batch is published, or held nothing that the table lacked."""
 
     result: BatchResult
 
 
 @dataclass(frozen=True, slots=True)
 class Requeued:
-    """Records were taken out of the quarantine, as far as they could be merged."""
+    """Records left the quarantine, as far as they could be merged."""
 
     replay: QuarantineReplay
 
@@ -33,10 +33,10 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Longer:
-    """The batch ends inside something whose rest may lie behind its end.
+    """The batch is cut short: the rest of something that it holds may follow its end.
 
     Attributes:
-        error: what to say if no longer batch can be had.
+        error: the error to raise if no longer batch is possible.
         may_grow: whether the log holds more.
     """
 
@@ -46,24 +46,24 @@ class Longer:
 
 @dataclass(frozen=True, slots=True)
 class Wider:
-    """Records without a schema have columns that the plan did not know; the next one does."""
+    """Records without a schema have columns unknown to the plan; the next plan knows them."""
 
     found: tuple[UnknownColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Records without a schema lack columns; the next plan has looked into that."""
+    """Records without a schema lack columns; the next plan takes account of that."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Statements on the table lie among its records; the next plan knows what they have done.
+    """The table's records include statements on it; the next plan knows their effects.
 
     Attributes:
-        where: they lie.
+        where: coordinates of the statements.
     """
 
     where: tuple[Coordinate, ...]
@@ -71,17 +71,17 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """Records have schemas that the plan did not know; the next one has looked for all."""
+    """Records have schemas unknown to the plan; the next plan has looked for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Another writer came first: the batch is planned again on what it left."""
+    """Another writer published first: the batch is planned again on its snapshot."""
 
     error: ConflictError
 
 
 Unlike = Wider | Lacking | Told | Unwritten
-"""Its records have something in them that the plan did not know."""
+"""The records hold something that the plan did not know."""
 
 Outcome = Merged | Requeued | Waiting | Nothing | Longer | Unlike | Conflict

@@ -1,8 +1,8 @@
-"""Where a batch is cut: at barriers, which its changes must not be folded across.
+"""Cuts a batch at barriers, across which its changes must not be folded.
 
-A truncate is a barrier. It stands at a position of the source and not at an offset: what is
-older lies before it and what is newer behind it, whichever partition holds them. The parts are
-applied one after the other to one branch, so that readers see them together.
+A truncate is a barrier. It has a position of the source, not an offset: older changes come
+before it and newer ones after it, whichever partition holds them. The parts are applied one
+after the other to one branch, so that readers see them together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cdc_assets.changes.offsets import Coordinate
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """All rows older than ``position`` (hexadecimal) go.
+    """A truncate, which removes all rows older than ``position`` (hexadecimal).
 
     ``at_micros`` is its commit time, microseconds since 1970; None if the source gives none.
     """
@@ -38,19 +38,19 @@ class Part:
     truncate: Truncate | None = None
 
     def describe(self) -> str:
-        """One line for plans."""
+        """Returns one line for plans."""
         cut = f"truncate at {self.truncate.position}" if self.truncate else "begin"
         return f"part: {cut}, then changes up to {self.before or 'the end'}"
 
 
 def split(truncates: Sequence[Truncate], floor: str, *, keep_deleted: bool) -> tuple[Part, ...]:
-    """The parts of a batch in their order; at least one.
+    """Returns the parts of a batch in their order; at least one.
 
     Args:
         truncates: of the batch, in any order; repeats and those not above ``floor`` are left out.
         floor: position of the newest truncate that was merged before.
-        keep_deleted: rows stay, marked, when they are deleted. Otherwise nothing that lies
-            before the last truncate can leave a trace, and only what follows it is a part.
+        keep_deleted: whether deleted rows stay, marked. If not, nothing before the last truncate
+            can leave a trace, and only what follows it is a part.
     """
     by_position = {each.position: each for each in truncates if each.position > floor}
     ordered = [by_position[position] for position in sorted(by_position)]

@@ -1,4 +1,4 @@
-"""What is asked of one try: which records are to be merged, and with how much room."""
+"""The request of one try: the records to be merged, and the largest size of the batch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GROWTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What comes after the committed offsets, within an hour; None for no limit.
+    """Records after the committed offsets, within an hour; None for no limit.
 
-    ``last`` is the batch before it in this hour.
+    ``last`` is the batch before in this hour.
     """
 
     window: HourWindow | None = None
@@ -26,7 +26,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Offsets that were merged before; ``window`` is the hour that they are of."""
+    """Offsets that were merged before; ``window`` is their hour."""
 
     ranges: tuple[OffsetRange, ...]
     window: HourWindow | None = None
@@ -34,7 +34,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Records that lie in quarantine; None for all of the table.
+    """Records in quarantine; None for all of the table.
 
     ``accept_overtaken``: see `Replicator.replay_quarantined`.
     """
@@ -50,12 +50,12 @@ class Request:
     Attributes:
         entry: the table.
         run_id: recorded with the publish.
-        work: what is to be merged.
-        limits: how many times the source's limit of records the batch may hold.
-        columns: those that only the records have shown; ``lacking`` those that some lack.
-        told: where statements lie among the records; None before that was found out.
+        work: records to be merged.
+        limits: largest size of the batch, as a multiple of the source's limit of records.
+        columns: those that only the records have shown; ``lacking`` those that some records lack.
+        told: coordinates of statements among the records; None before that was found out.
         all_schemas: whether all records are asked for the schema they were written with.
-        tries: how often the batch was planned because another writer came first.
+        tries: number of this try, from 1; every conflict with another writer adds one.
     """
 
     entry: TableEntry
@@ -70,33 +70,33 @@ class Request:
 
     @property
     def has_learned(self) -> bool:
-        """Whether a try before this one has told something of the same records."""
+        """Whether an earlier try has found out something about the same records."""
         return bool(self.columns or self.lacking or self.told or self.all_schemas)
 
     def longer(self) -> Request:
-        """The same with more room."""
+        """Returns the request with a larger limit."""
         return replace(self, limits=self.limits * _GROWTH, told=None)
 
     def wider(self, found: tuple[UnknownColumn, ...]) -> Request:
-        """The same with more columns."""
+        """Returns the request with more columns."""
         return replace(self, columns=(*self.columns, *found))
 
     def without(self, columns: tuple[str, ...]) -> Request:
-        """The same, knowing that records lack columns."""
+        """Returns the request with columns that records lack."""
         return replace(self, lacking=(*self.lacking, *columns))
 
     def knowing(self, told: tuple[Coordinate, ...]) -> Request:
-        """The same, knowing where statements lie; what they do to columns is learned anew."""
+        """Returns the request with the statements' coordinates; columns are found out again."""
         return replace(self, told=told, columns=(), lacking=())
 
     def with_all_schemas(self) -> Request:
-        """The same, knowing that records have schemas that were not met before."""
+        """Returns the request that asks all records for their schemas, as some are new."""
         return replace(self, all_schemas=True)
 
     def once_more(self) -> Request:
-        """The same, planned on what another writer has left."""
+        """Returns the request for a try after another writer has published."""
         return replace(self, tries=self.tries + 1, told=None)
 
     def for_work(self, work: Tail | Again) -> Request:
-        """Other work of the same run, with nothing learned yet."""
+        """Returns a request for other work of the same run, with nothing found out yet."""
         return Request(self.entry, self.run_id, work)

@@ -1,4 +1,4 @@
-"""What a batch reports."""
+"""Values that a batch reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BatchResult:
     """One merged batch.
 
     Attributes:
-        ranges: what was read.
+        ranges: offsets read.
         start, end: committed offsets before and after; equal for a replay.
         hour: the partition that the batch belongs to.
         snapshot_id: head of ``main`` after the batch.
@@ -29,15 +29,15 @@ class BatchResult:
         tombstones_skipped: records without a value: Debezium sends one after each delete.
         passed_over: records that are no changes; ``of_others`` those of other tables in the topic,
             of which ``other_tables`` names the most frequent as ``schema.table``.
-        statements: on the table, that came among its rows.
-        stale: keys whose newest change in the batch was older than what the lake had.
+        statements: on the table, found among its records.
+        stale: keys whose newest change in the batch was older than the lake's.
         latency: publish time minus source commit time, of the changes of this batch.
         slo: latencies of all the hours that the SLO looks at, after this batch.
-        lag_records: offsets that were not merged when the batch was planned.
+        lag_records: offsets not yet merged when the batch was planned.
         row_count: rows in the table; None if unknown. ``file_count``: data files.
         steps: seconds per step.
-        valid_through: everything committed at the source before is in the table; None if nothing is
-            proven.
+        valid_through: the table has everything that the source committed before this time; None if
+            nothing is proven.
     """
 
     table: TableName
@@ -82,12 +82,12 @@ class Waiting:
         table: the table.
         topic: of its changes.
         transaction: the id, as the source gives it.
-        reason: what is missing, in words; ``remedy``: what to look at.
-        since: when the connector sent the last that is there of the transaction.
-        stops_at: when the wait is over.
-        unread: offsets that are not merged.
-        log_end: by topic, where the log ended when it was looked at; nothing can have changed
-            as long as it ends there.
+        reason: the missing part, in words; ``remedy``: advice where to look.
+        since: time at which the connector sent the newest record of the transaction.
+        stops_at: end of the wait.
+        unread: number of offsets not merged.
+        log_end: ends of the log by topic when it was looked at; nothing can have changed as long
+            as it ends there.
     """
 
     table: TableName
@@ -108,13 +108,13 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineReplay:
-    """What became of records that were merged again out of quarantine.
+    """The outcome for records that were merged again out of quarantine.
 
     Attributes:
-        merged: are in the table now.
-        overtaken: were older than what their rows carry by now. Like the merged ones they have
-            left the quarantine.
-        rejected: still cannot be merged, and why; they stay.
+        merged: records that are in the table now.
+        overtaken: records older than their rows are by now. Like the merged ones they have left
+            the quarantine.
+        rejected: records that still cannot be merged, with the reason; they stay.
     """
 
     table: TableName
@@ -125,7 +125,7 @@ class QuarantineReplay:
 
 @dataclass(frozen=True, slots=True)
 class UnknownColumn:
-    """A column that the schema does not have, and a record that has it."""
+    """A column that the schema lacks, and a record that has it."""
 
     name: str
     coordinate: Coordinate

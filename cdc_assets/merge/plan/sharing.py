@@ -1,4 +1,4 @@
-"""Cuts a batch so that it lies within what was read of its topic for other tables of the run."""
+"""Cuts a batch to the ranges of its topic that were read for other tables of the run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ Ranges = tuple[OffsetRange, ...]
 
 
 def cut_to(readings: Sequence[Ranges], ranges: Ranges) -> Ranges:
-    """The beginning of ranges that lies within one reading, or before the next; none is empty.
+    """Returns the beginning of ranges that one reading covers, or else up to the next reading.
 
-    Partitions may move on one after the other: what is left out here is for a later batch.
+    No returned range is empty. Partitions may advance one after the other: what is left out here
+    is for a later batch.
 
     Args:
-        readings: what was read, in any order.
-        ranges: what a table has not merged yet.
+        readings: the ranges read, in any order.
+        ranges: offsets that a table has not merged yet.
     """
     for reading in readings:
         found = tuple(each for each in map(_Within(reading), ranges) if each.length)
@@ -28,14 +29,14 @@ def cut_to(readings: Sequence[Ranges], ranges: Ranges) -> Ranges:
 
 
 def holds(reading: Ranges, ranges: Ranges) -> bool:
-    """Whether all of ranges lies within a reading."""
+    """Returns whether a reading covers all of the ranges."""
     return bool(ranges) and total_length(tuple(map(_Within(reading), ranges))) == total_length(
         ranges
     )
 
 
 class _Within:
-    """The beginning of a range that lies within its partition's; empty if it begins outside."""
+    """A cut of ranges to those of a reading; empty for a range that begins outside it."""
 
     def __init__(self, reading: Ranges) -> None:
         self._by_partition = {each.partition: each for each in reading}

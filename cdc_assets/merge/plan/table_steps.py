@@ -1,10 +1,10 @@
-"""What a lake table lacks, as steps of a plan: compared with the table as it is.
+"""Compares a lake table with what a batch needs, and plans what it lacks as steps.
 
-No step says that the one before it was done. A table that was made or altered in part, by a run
-that was killed or by two runs at once, lacks what it lacks, and the next plan has just that. How
-a column arrives is recorded before the column is added, so that a column which is there is
-always described; each has a property of its own, so that two writers cannot take each other's
-away.
+No step implies that the one before it was done. If a table was created or altered in part, by a
+run that was killed or by two runs at once, the next plan holds just the steps that are missing.
+A column's form on the wire is recorded before the column is added, so that an existing column is
+always described; each column has a property of its own, so that two writers cannot overwrite
+each other's.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
 @dataclass(frozen=True, slots=True)
 class CreateNamespace:
-    """The namespace, if it is not there."""
+    """A new namespace, unless it exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """The table with its columns and properties, if it is not there."""
+    """A new table with its columns and properties, unless it exists."""
 
     schema: TableSchema
     own_columns: Mapping[str, tuple[str, str]]
@@ -49,14 +49,14 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class SetIdentifier:
-    """The key columns as Iceberg's identifier fields."""
+    """Key columns to be Iceberg's identifier fields."""
 
     key: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CreateSide:
-    """The side table with these columns, and its namespace, if they are not there."""
+    """A new side table with these columns, and its namespace, unless they exist."""
 
     name: LakeName
     columns: tuple[tuple[str, str], ...]
@@ -64,28 +64,28 @@ class CreateSide:
 
 @dataclass(frozen=True, slots=True)
 class DescribeColumns:
-    """How columns arrive."""
+    """Columns whose form on the wire is to be recorded."""
 
     columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RememberSource:
-    """What the source's table was like when it was last looked at, as properties."""
+    """Properties that describe the source's table as it was last seen."""
 
     properties: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveOut:
-    """Columns of the source that the table is not to have, though records may."""
+    """Columns of the source that the table must not have, though records may."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumns:
-    """Optional columns; all of them in one commit."""
+    """Optional columns, all added in one commit."""
 
     columns: tuple[Column, ...]
 
@@ -99,7 +99,7 @@ class WidenColumn:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Another name for a column, which keeps its values and its field id."""
+    """A new name for a column, which keeps its values and its field id."""
 
     was: str
     name: str
@@ -107,7 +107,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumns:
-    """Columns that the table is no longer to have, by all names that they had in it.
+    """Columns to be dropped from the table, by all names that they had in it.
 
     Older snapshots still have them.
     """
@@ -131,7 +131,7 @@ TableStep = (
 
 
 def describe(step: TableStep) -> str:
-    """One line for plans."""
+    """Returns one line for plans."""
     match step:
         case CreateNamespace():
             return "create the namespace"
@@ -160,7 +160,7 @@ def describe(step: TableStep) -> str:
 
 
 def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]:
-    """The SQL of a step. Each may be sent twice, or by two writers at once."""
+    """Yields the SQL of a step. Each statement may be sent twice, or by two writers at once."""
     match step:
         case CreateNamespace():
             yield sql.create_namespace(catalog, target)
@@ -194,9 +194,9 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
 
 
 def identifier(state: TableState | None, schema: TableSchema) -> tuple[SetIdentifier, ...]:
-    """The step that is missing, if Iceberg takes these columns for identifiers.
+    """Returns the step if it is missing and Iceberg accepts these columns as identifiers.
 
-    It does not take floating-point numbers, nor columns that may be NULL, which those of a
+    Iceberg accepts neither floating-point numbers nor columns that may be NULL, as those of a
     table that was replaced as a whole may be.
     """
     key = tuple(name for name in schema.names if name in schema.key)
@@ -215,7 +215,7 @@ def identifier(state: TableState | None, schema: TableSchema) -> tuple[SetIdenti
 
 
 def _identified(state: TableState, schema: TableSchema) -> set[str]:
-    """The identifier fields by the names that they are to have."""
+    """Returns the identifier fields, by their new names."""
     renamed = _half_renamed(schema, {each.name: None for each in state.columns})
     return {renamed.get(name, name) for name in state.key}
 
@@ -225,12 +225,12 @@ def _identified(state: TableState, schema: TableSchema) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """How a table comes to hold what records have.
+    """Steps after which a table can hold the columns of records.
 
     Attributes:
         steps: in order.
-        schema: what records are decoded to, after the steps.
-        changes: those that the source has made; the other steps complete earlier ones.
+        schema: the schema that records are decoded to, after the steps.
+        changes: those made at the source; the other steps complete earlier ones.
     """
 
     steps: tuple[TableStep, ...]
@@ -247,18 +247,18 @@ def plan_columns(
     *,
     by_catalog: bool = False,
 ) -> ColumnPlan:
-    """What the table lacks.
+    """Plans the steps that the table's columns lack.
 
-    A column that is described and not there was left out by a run that died: it is added, by the
-    name that it has by now, or another one renamed. One that is there and not described is
-    somebody else's, until records have it: then it is adopted, if its type fits.
+    A column that is described but missing was left out by a run that died: it is added under its
+    present name, or its old column is renamed. One that exists but is not described was made by
+    somebody else: it is adopted once records have it, if its type fits.
 
     Args:
         stored: of `described`: the columns whose form on the wire is known.
-        columns: the table's, as they are now, without ours; None if it is yet to be made.
-        records: the schemas that the batch's records have, in their order.
-        policy: what is to be done about differences.
-        dropped: columns of the lake that the table is no longer to have.
+        columns: the table's present ones, without ours; None if it is yet to be created.
+        records: schemas of the batch's records, in their order.
+        policy: for differences.
+        dropped: columns to be dropped from the lake's table.
         by_catalog: see `plan_evolution`.
     """
     actual: dict[str, ColumnType | None] = (
@@ -289,7 +289,7 @@ def plan_columns(
 
 
 def _half_renamed(stored: TableSchema, actual: Mapping[str, object]) -> dict[str, str]:
-    """Columns that are described by a new name and are there by an old one."""
+    """Returns the new names, by the old, of columns that are described but not yet renamed."""
     names = frozenset(stored.names)
     found: dict[str, str] = {}
     for each in stored.columns:
@@ -311,7 +311,7 @@ def _ours(
     changes: Iterable[Change],
     arriving: Mapping[str, Column],
 ) -> Iterator[Column]:
-    """The columns that are described from now on: not those of others that no record has."""
+    """Yields the columns that are described from now on: not foreign ones that no record has."""
     new = {c.column.name for c in changes if isinstance(c, Added | Replaced | Renamed)}
     known = new | set(stored.names)
     for each in table.columns:
@@ -322,7 +322,7 @@ def _ours(
 
 
 def _as_it_is(stored: TableSchema, actual: Mapping[str, ColumnType | None]) -> Iterator[Column]:
-    """The columns of the table, then those that are described and not there."""
+    """Yields the columns of the table, then those that are described but missing."""
     known = {each.name: each for each in stored.columns}
     for name, type_ in actual.items():
         if name in known:
@@ -335,7 +335,7 @@ def _as_it_is(stored: TableSchema, actual: Mapping[str, ColumnType | None]) -> I
 def _foreign(
     actual: Mapping[str, ColumnType | None], stored: TableSchema, arriving: Mapping[str, Column]
 ) -> EvolutionPlan:
-    """Columns of the records that somebody has made in the lake, of a type that is not ours."""
+    """Refuses columns of records that somebody else made in the lake with an unsupported type."""
     known = frozenset(stored.names)
     return EvolutionPlan(
         refused=tuple(
@@ -364,7 +364,7 @@ def _column_steps(
 
 
 def _arrives_otherwise(column: Column, known: Column | None) -> bool:
-    """Whether a description has something else to say; the type is what the table has."""
+    """Returns whether the description must be recorded; a differing type does not count."""
     return known is None or replace(known, type=column.type) != column
 
 

@@ -1,10 +1,10 @@
-"""Whether the order by Kafka's offsets alone holds: each key must stay in its partition.
+"""Checks that Kafka's offsets alone can order changes: each key must stay in its partition.
 
-Where a source tells no positions (`Scheme.OFFSET`), offsets of different partitions say nothing
-about each other. Producers choose a key's partition by how many there are, so that added ones
-move keys: newer changes of a row then lie at lower offsets than older ones, in another partition,
-and nothing in the records tells which are which. Nor does Kafka keep when partitions were added,
-or from when on a producer knew (``metadata.max.age.ms``, five minutes by default).
+Where a source gives no positions (`Scheme.OFFSET`), offsets of different partitions cannot be
+compared. Producers choose a key's partition by the number of partitions, so added ones move keys:
+newer changes of a row may then have lower offsets than older ones, in another partition, and
+nothing in the records shows which are newer. Kafka does not record when partitions were added
+either, nor when a producer noticed (``metadata.max.age.ms``, five minutes by default).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ REMEDY: Final = (
 
 
 class MovedKeysError(TerminalError):
-    """Changes are ordered by offsets that cannot be compared; names where."""
+    """Changes are ordered by offsets that cannot be compared; names the place."""
 
 
 def require_unmoved(
     entry: TableEntry, scheme: Scheme, published: Published, marks: Watermarks
 ) -> None:
-    """A table that is ordered by offsets alone needs as many partitions as it began with.
+    """Checks that a table ordered by offsets alone has as many partitions as it began with.
 
-    Partitions may be added as long as only one of all has ever held a record: then nothing has
-    moved, and nothing is merged once a second one does.
+    Partitions may be added as long as only one of all has ever held a record: then no key has
+    moved, and nothing is merged once a second one holds records.
 
     Raises:
         MovedKeysError: names both numbers, and the partitions that hold records.

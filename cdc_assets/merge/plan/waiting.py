@@ -1,9 +1,9 @@
-"""What becomes of unread records whose first transaction is not finished.
+"""Waits, within a bound, for the end of the first transaction among unread records.
 
-A connector that has stopped or failed amid a transaction sends nothing more, and then nothing
-in the log says when its end will come. So the wait is bounded. It is measured from the newest
-record that there is of the transaction, not from when somebody first looked: no state is kept,
-and a connector that is still sending is never called late.
+A connector that has stopped or failed inside a transaction sends nothing more, and then nothing
+in the log says when the transaction's end will come. So the wait is bounded. It is measured from
+the transaction's newest record, not from when somebody first looked: no state is kept, and a
+connector that is still sending is never called late.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class UnfinishedError(CutShortError):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one table waits for a transaction.
+    """One table's wait for a transaction.
 
     Attributes:
         entry: the table.
-        config: the bound, and what happens then.
+        config: the bound, and the action taken then.
         log: Kafka.
         clock: wall clock, aware.
     """
@@ -61,14 +61,16 @@ class Patience:
         *,
         forward: bool,
     ) -> tuple[OffsetRange, ...] | Waiting:
-        """Asks `TransactionLog.aligned`; takes in what has waited too long, if so configured.
+        """Returns the ranges of `TransactionLog.aligned`, or the wait for a transaction.
+
+        If so configured, accepts transactions that have waited too long.
 
         Args:
             transactions: of the table's topic.
-            unread: what is not merged.
+            unread: offsets not merged.
             within: candidates.
             log_end: of the table's topic.
-            forward: see there.
+            forward: see `TransactionLog.aligned`.
         """
         accepted: frozenset[str] = frozenset()
         seen: Watermarks | None = None
@@ -80,7 +82,7 @@ class Patience:
                 accepted |= {found.unfinished.transaction.id}
             elif seen is not None:
                 return self._waiting(found.unfinished, transactions, unread, (log_end, seen))
-            else:  # what ends from here on lies beyond what is remembered as seen
+            else:  # an end that arrives from here on is beyond the watermarks taken now
                 seen = self._metadata(transactions)
 
     def require_whole(
@@ -90,7 +92,7 @@ class Patience:
         log_end: OffsetVector,
         newest: Mapping[int, int],
     ) -> None:
-        """A batch must not end while its newest transaction is being sent again.
+        """Checks that a batch does not end while its newest transaction is being sent again.
 
         Args:
             transactions: of the table's topic.
@@ -110,7 +112,7 @@ class Patience:
         raise UnfinishedError(replace(waiting, reason=reason), is_cut=holds is Newest.CUT)
 
     def gives_up(self, unfinished: Unfinished) -> bool:
-        """Whether a part of this transaction is to be published."""
+        """Returns whether a part of this transaction is to be published."""
         return self.config.then == "publish" and self.clock() >= self._stops_at(unfinished)
 
     def _waiting(
@@ -120,7 +122,7 @@ class Patience:
         unread: tuple[OffsetRange, ...],
         seen: tuple[OffsetVector, Watermarks],
     ) -> Waiting:
-        """Says what is waited for; ``seen``: end of the table's topic, bounds of the other."""
+        """Describes the wait; ``seen``: end of the table's topic, watermarks of the other."""
         topic, metadata = transactions.topics
         log_end, marks = seen
         reason, remedy = self._words(unfinished, metadata, marks)
@@ -137,7 +139,7 @@ class Patience:
         )
 
     def _metadata(self, transactions: TransactionLog) -> Watermarks:
-        """The bounds of the transaction topic; nothing at all if it was removed meanwhile."""
+        """Returns the watermarks of the transaction topic; empty if it was removed meanwhile."""
         _, topic = transactions.topics
         nothing = Watermarks(OffsetVector(), OffsetVector())
         return self.log.watermarks([topic]).get(topic, nothing)
@@ -157,7 +159,7 @@ class Patience:
         return f"{about}: its end is not in {metadata}", _CONNECTOR
 
     def _has_expired(self, metadata: str, marks: Watermarks, at: datetime) -> bool:
-        """Whether the topic begins after a time, and not with its first record."""
+        """Returns whether the topic begins after a time and has lost its first records."""
         begin = marks.begin.as_dict()
         first = self.log.offsets_at([metadata], [at]).get((metadata, at), OffsetVector())
         return any(offset and first.get(p) <= offset for p, offset in begin.items())

@@ -1,1 +1,1 @@
-"""Statements to Spark: their text, deadlines, failures, and frames that are kept."""
+"""Statements to Spark: their text, deadlines, failures, and checkpointed frames."""

@@ -1,16 +1,16 @@
 """Ends a statement that hangs, so that one of them cannot hold up all tables of a run.
 
-Spark Connect's client has no time-out: it waits for as long as the server's connection lives,
-also for one that was stopped or does nothing any more. So another thread looks at the clock:
+Spark Connect's client has no time-out: it waits for as long as the connection lives, even if the
+server was stopped or hangs. So another thread watches the clock:
 
-1. At the deadline it asks the server to interrupt what this step has sent.
+1. At the deadline it asks the server to interrupt the statements of this step.
 2. If the step is not over a little later, the server does not answer either, and the client's
-   channel is closed: whatever waits on it returns with an error. The session is of no use then.
+   channel is closed: whatever waits on it returns with an error. The session is then unusable.
 
-A table's turn as a whole has a deadline too, which also ends what is sent between the steps.
+A table's turn as a whole has a deadline too, which also ends statements between the steps.
 
-The block itself always ends in the thread that it began in. A classic session has no channel:
-there step 1 is all that can be done.
+The block itself always ends in the thread that it began in. A classic session has no channel, so
+only step 1 is possible there.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from pyspark.sql import SparkSession
 from cdc_assets.errors import HungError, OutcomeUnknownError
 
 GRACE_SECONDS: Final = 15.0
-"""How long an interrupted statement may take to end by itself."""
+"""Time that an interrupted statement may take to end by itself."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long one step, and one table's whole turn, may take, in seconds."""
+    """Time limits of one step and of one table's whole turn, in seconds."""
 
     statement: float
     table: float
 
 
 class Watch:
-    """The deadlines of one table's turn, which begins when this is made.
+    """The deadlines of one table's turn, which begins when this object is created.
 
     Args:
-        session: gives the session that the steps use; None if there is none yet.
+        session: returns the session that the steps use; None if there is none yet.
         limits: of the turn and its steps.
         grace: seconds that an interrupted statement has to end.
     """
@@ -64,7 +64,7 @@ class Watch:
 
     @contextmanager
     def turn(self, where: str) -> Iterator[None]:
-        """End the block when the turn is over.
+        """Ends the block when the turn is over.
 
         Raises:
             HungError: if it had to be ended.
@@ -75,12 +75,12 @@ class Watch:
 
     @contextmanager
     def step(self, name: str, where: str, *, publishes: bool = False) -> Iterator[None]:
-        """End the block at its deadline.
+        """Ends the block at its deadline.
 
         Args:
             name: of the step, for people.
             where: coordinates for errors.
-            publishes: its outcome is unknown if it does not end by itself.
+            publishes: whether the outcome is unknown if the step does not end by itself.
 
         Raises:
             HungError: if it had to be ended, or the turn was over before it began.
@@ -125,7 +125,7 @@ class Watch:
 
 
 class _Alarm:
-    """One deadline. ``rang``: it has passed before the block was over."""
+    """One deadline. ``rang``: it passed before the block was over."""
 
     def __init__(
         self, session: Callable[[], SparkSession | None], seconds: float, grace: float
@@ -138,7 +138,7 @@ class _Alarm:
 
     @contextmanager
     def set(self) -> Iterator[None]:
-        """End what this block sends at the deadline."""
+        """Ends the statements of this block at the deadline."""
         watching = threading.Thread(target=self._watch, name="deadline", daemon=True)
         watching.start()
         try:
@@ -163,14 +163,14 @@ class _Alarm:
 def _interrupt(session: SparkSession) -> None:
     try:
         session.interruptAll()
-    except Exception as error:  # whatever it is: the channel is closed next
+    except Exception as error:  # whatever fails: the channel is closed next
         _log.debug("nothing could be interrupted: %s", type(error).__name__)
 
 
 def close_channel(session: Any) -> None:
-    """Close a Connect session's channel: every call on it returns at once, with an error.
+    """Closes a Connect session's channel: every call on it returns at once, with an error.
 
-    Not by ``client.close()``, which first waits for calls that are under way.
+    ``client.close()`` would not do: it first waits for calls that are under way.
     """
     channel = getattr(getattr(session, "client", None), "_channel", None)
     if channel is not None:

@@ -1,4 +1,4 @@
-"""Spark's exceptions as ours: short, without plans, row values or addresses of code."""
+"""Translates Spark's exceptions into ours, without plans, row values or stack frames."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONFLICTS = (
     "FIELD_ALREADY_EXISTS",
     "TABLE_OR_VIEW_ALREADY_EXISTS",
     "NAMESPACE_ALREADY_EXISTS",
-    # A JDBC catalog looks for a namespace first, and inserts it then.
+    # A JDBC catalog checks for a namespace before it inserts it, so two writers may both insert.
     "INSERT INTO iceberg_namespace_properties",
 )
 _LOST_SERVER = (
@@ -50,12 +50,12 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def translated(step: str, where: str) -> Iterator[None]:
-    """Turn what Spark raises in this block into one of our errors.
+    """Translates Spark's exceptions in this block into our errors.
 
     Raises:
-        ConflictError: if Iceberg refused the commit since another one came first.
+        ConflictError: if Iceberg refused the commit because another one came first.
         TerminalError: if the plan is too deep or too large to be sent, which depends on the
-            table and on the batch, and not on the moment.
+            table and the batch, so that a retry would not help.
         UnreachableError: if the Spark server went away.
         TransientError: for everything else; its cause is named, not quoted.
     """
@@ -77,9 +77,10 @@ def translated(step: str, where: str) -> Iterator[None]:
 
 @contextmanager
 def released_after(release: Callable[[], object]) -> Iterator[None]:
-    """Release something after the block, however it ends; that must not hide the block's error.
+    """Releases something after the block, however it ends, without hiding the block's error.
 
-    Not if the Spark server went away: it has released all itself, and asking in vain takes long.
+    Does nothing if the Spark server went away: it has released everything itself, and a request
+    in vain takes long.
     """
     with released_on_failure(release):
         yield
@@ -88,7 +89,7 @@ def released_after(release: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def released_on_failure(release: Callable[[], object]) -> Iterator[None]:
-    """The same, if the block fails."""
+    """Releases something if the block fails, as `released_after` does."""
     try:
         yield
     except UnreachableError:
@@ -99,7 +100,7 @@ def released_on_failure(release: Callable[[], object]) -> Iterator[None]:
 
 
 def could_release(release: Callable[[], object]) -> bool:
-    """Release something if Spark answers; whether it did."""
+    """Releases something if Spark answers; returns whether it did."""
     try:
         release()
     except (PySparkException, grpc.RpcError, ValueError) as error:
@@ -115,7 +116,7 @@ def _is_too_large(error: Exception) -> bool:
 
 
 def _too_large(error: Exception, step: str, where: str) -> TerminalError:
-    """The client raises errors of its own while it puts a plan together."""
+    """Returns the error for a plan that the client, too, may refuse while it builds it."""
     what = f"the plan of a step is too deep or too large for Spark: {step} ({_cause(error)})"
     remedy = (
         "nothing was published; report this with the number of columns and partitions, and "
@@ -145,12 +146,12 @@ def _lost(step: str, where: str) -> UnreachableError:
 
 
 def _is_closed(error: ValueError) -> bool:
-    """Whether it is gRPC's for a call on a channel that a deadline closed."""
+    """Returns whether this is gRPC's error for a call on a channel that a deadline closed."""
     return "closed channel" in str(error).lower() or "channel closed" in str(error).lower()
 
 
 def _cause(error: Exception) -> str:
-    """The condition's name, such as ``PATH_NOT_FOUND``; messages may quote values."""
+    """Returns the condition's name, such as ``PATH_NOT_FOUND``; messages may quote values."""
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     if condition:
         return condition

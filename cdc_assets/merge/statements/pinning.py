@@ -1,4 +1,4 @@
-"""Frames that stay what they are, whatever is written to the tables that they were made from."""
+"""Checkpoints frames, so that later writes to their source tables do not change them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 
 def pinned(frame: DataFrame) -> DataFrame:
-    """The same rows, whatever is written to the tables that they were made from.
+    """Checkpoints the rows, so that later writes to their source tables do not change them.
 
-    A cached frame would be made anew after a write to one of those: a delete that was just
-    remembered would then make itself look old.
+    A cached frame would be computed again after a write to one of those tables: a delete that
+    was just remembered would then make itself look old.
     """
     with _active(frame.sparkSession):
         return frame.localCheckpoint(eager=True)
@@ -21,11 +21,11 @@ def pinned(frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def _active(session: SparkSession) -> Iterator[None]:
-    """With this session as the thread's active one.
+    """Makes this session the thread's active one during the block.
 
     The client of PySpark 4.1 looks for a checkpointed frame in the active session, or else in
     the first of the process, not in the one that made it (``proto_to_remote_cached_dataframe``
-    in ``pyspark/sql/connect/conversion.py``); there is no public way to say which is active.
+    in ``pyspark/sql/connect/conversion.py``); there is no public way to set the active session.
     """
     threads = ConnectSession._active_session  # noqa: SLF001
     before = getattr(threads, "session", None)

@@ -1,4 +1,4 @@
-"""Every SQL statement that is sent, as text; `quote` is the one way for names to get in."""
+"""Builds every SQL statement that is sent, as text; all names in it pass through `quote`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OWN_COLUMNS: Final = {
 RESERVED: Final = frozenset({
     "_file", "_pos", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number",
 })  # fmt: skip
-"""Iceberg's metadata columns: https://iceberg.apache.org/spec/#reserved-field-ids. Those that no
-table of ours is read with may be used."""
+"""Iceberg's metadata columns: https://iceberg.apache.org/spec/#reserved-field-ids. The others,
+which we never read with a table, may be used as names."""
 
 ROW_ID: Final = "_row_id"
 """Iceberg's own (format version 3): unique, and kept by compaction."""
@@ -86,7 +86,7 @@ HISTORY_COLUMNS: Final = {
 
 
 def own_columns(mode: Mode, *, soft: bool) -> Mapping[str, tuple[str, str]]:
-    """Our columns of a table: type and comment, by name."""
+    """Returns our own columns of a table: type and comment by name."""
     if mode is Mode.CHANGELOG:
         return CHANGELOG_COLUMNS
     if mode is Mode.HISTORY:
@@ -97,27 +97,27 @@ def own_columns(mode: Mode, *, soft: bool) -> Mapping[str, tuple[str, str]]:
 ALL_OWN_COLUMNS: Final = frozenset(
     {*OWN_COLUMNS, *SOFT_DELETE_COLUMNS, *CHANGELOG_COLUMNS, *HISTORY_COLUMNS}
 )
-"""Of tables of any mode."""
+"""Our own columns of tables of any mode."""
 
 
 def quote(name: str) -> str:
-    """An identifier in back-ticks."""
+    """Quotes an identifier in back-ticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def text(value: str) -> str:
-    """A string literal; Spark reads back-slashes in it as escapes."""
+    """Returns a string literal; Spark reads back-slashes in it as escapes."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def table(catalog: str, name: LakeName, branch: str = "") -> str:
-    """A table, or one branch of it."""
+    """Returns the identifier of a table, or of one branch of it."""
     parts = [catalog, name.namespace, name.name, *([f"branch_{branch}"] if branch else [])]
     return ".".join(quote(part) for part in parts)
 
 
 def create_namespace(catalog: str, name: LakeName) -> str:
-    """The namespace of a table."""
+    """Creates the namespace of a table."""
     return f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{quote(name.namespace)}"
 
 
@@ -129,10 +129,11 @@ def create_table(
     properties: Mapping[str, str],
     parted_by: str = "",
 ) -> str:
-    """The table with the source's columns and ours.
+    """Creates the table with the source's columns and ours.
 
     Only key columns are required: a column that the source drops must be able to stay empty. Rows
-    of several source tables lie apart, so that one of them is replaced, or read, by itself.
+    of several source tables are partitioned by table, so that one can be replaced or read by
+    itself.
     """
     columns = [_column(each, required=each.name in schema.key) for each in schema.columns]
     own = [f"{quote(n)} {t} COMMENT {text(c)}" for n, (t, c) in own_columns.items()]
@@ -152,7 +153,7 @@ def _parted(column: str) -> str:
 def create_side_table(
     catalog: str, name: LakeName, columns: Sequence[tuple[str, str]], properties: Mapping[str, str]
 ) -> str:
-    """One of our own tables: columns as ``(name, type)``."""
+    """Creates one of our own tables, with columns as ``(name, type)``."""
     rows = ",\n  ".join(f"{quote(column)} {type_}" for column, type_ in columns)
     return (
         f"CREATE TABLE IF NOT EXISTS {table(catalog, name)} (\n  {rows}\n) USING iceberg\n"
@@ -161,77 +162,77 @@ def create_side_table(
 
 
 def set_identifier(catalog: str, name: LakeName, key: Sequence[str]) -> str:
-    """Make the key columns Iceberg's identifier fields."""
+    """Makes the key columns Iceberg's identifier fields."""
     return f"ALTER TABLE {table(catalog, name)} SET IDENTIFIER FIELDS {_names(key)}"
 
 
 def set_properties(catalog: str, name: LakeName, properties: Mapping[str, str]) -> str:
-    """Set table properties."""
+    """Sets table properties."""
     return f"ALTER TABLE {table(catalog, name)} SET TBLPROPERTIES ({_properties(properties)})"
 
 
 def add_columns(catalog: str, name: LakeName, columns: Sequence[Column]) -> str:
-    """Add optional columns before ours."""
+    """Adds optional columns."""
     added = ", ".join(_column(each, required=False) for each in columns)
     return f"ALTER TABLE {table(catalog, name)} ADD COLUMNS ({added})"
 
 
 def widen_column(catalog: str, name: LakeName, column: Column) -> str:
-    """Give a column a wider type."""
+    """Gives a column a wider type."""
     return (
         f"ALTER TABLE {table(catalog, name)} ALTER COLUMN {quote(column.name)} TYPE {column.type}"
     )
 
 
 def rename_column(catalog: str, name: LakeName, was: str, now: str) -> str:
-    """Give a column another name."""
+    """Renames a column."""
     return f"ALTER TABLE {table(catalog, name)} RENAME COLUMN {quote(was)} TO {quote(now)}"
 
 
 def drop_columns(catalog: str, name: LakeName, columns: Sequence[str]) -> str:
-    """Drop those columns that are there."""
+    """Drops those columns that exist."""
     return f"ALTER TABLE {table(catalog, name)} DROP COLUMNS IF EXISTS ({_names(columns)})"
 
 
 def create_branch(catalog: str, name: LakeName, branch: str, snapshot_id: int | None) -> str:
-    """A branch from a snapshot; from nothing if the table has none."""
+    """Creates a branch from a snapshot, or an empty one if the table has no snapshot."""
     at = f" AS OF VERSION {snapshot_id}" if snapshot_id is not None else ""
     return f"ALTER TABLE {table(catalog, name)} CREATE BRANCH {quote(branch)}{at}"
 
 
 def drop_branch(catalog: str, name: LakeName, branch: str) -> str:
-    """Drop a branch; its files go with snapshot expiry."""
+    """Drops a branch; its files are removed by snapshot expiry."""
     return f"ALTER TABLE {table(catalog, name)} DROP BRANCH IF EXISTS {quote(branch)}"
 
 
 def tag(catalog: str, name: LakeName, tag: str, snapshot_id: int) -> str:
-    """A tag on a snapshot, which keeps that from expiring."""
+    """Tags a snapshot, which keeps it from expiring."""
     named = f"CREATE OR REPLACE TAG {quote(tag)} AS OF VERSION {snapshot_id:d}"
     return f"ALTER TABLE {table(catalog, name)} {named}"
 
 
 def drop_tag(catalog: str, name: LakeName, tag: str) -> str:
-    """Drop a tag; its files go with snapshot expiry."""
+    """Drops a tag; its files are removed by snapshot expiry."""
     return f"ALTER TABLE {table(catalog, name)} DROP TAG IF EXISTS {quote(tag)}"
 
 
 def drop_table(catalog: str, name: LakeName) -> str:
-    """Drop a table and its files."""
+    """Drops a table and its files."""
     return f"DROP TABLE IF EXISTS {table(catalog, name)} PURGE"
 
 
 def fast_forward(catalog: str, name: LakeName, branch: str) -> str:
-    """Move ``main`` to the branch's head, if ``main`` is an ancestor of it."""
+    """Moves ``main`` to the branch's head, if ``main`` is an ancestor of it."""
     return _called(catalog, "fast_forward", name, f"branch => 'main', to => {text(branch)}")
 
 
 def set_current_snapshot(catalog: str, name: LakeName, snapshot_id: int) -> str:
-    """Make a snapshot the head of ``main``, whatever that is."""
+    """Makes a snapshot the head of ``main``, wherever that was."""
     return _called(catalog, "set_current_snapshot", name, f"snapshot_id => {snapshot_id:d}")
 
 
 def compact(catalog: str, name: LakeName, options: Mapping[str, object]) -> str:
-    """Put small files together, and write files anew whose rows are deleted.
+    """Combines small files, and rewrites files whose rows are deleted.
 
     Options: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
     """
@@ -240,14 +241,14 @@ def compact(catalog: str, name: LakeName, options: Mapping[str, object]) -> str:
 
 
 def merge_manifests(catalog: str, name: LakeName) -> str:
-    """Write manifests anew: fewer of them."""
+    """Rewrites the manifests into fewer."""
     return _called(catalog, "rewrite_manifests", name, "use_caching => false")
 
 
 def expire_snapshots(catalog: str, name: LakeName, snapshots: Sequence[int]) -> str:
-    """Expire these snapshots and no others, with the files that only they have.
+    """Expires these snapshots and no others, with the files that only they have.
 
-    Without a time Iceberg would also expire what is older than a table's properties have it.
+    Without a time Iceberg would also expire snapshots older than the table's properties say.
     """
     ids = ", ".join(f"{each:d}L" for each in snapshots)
     alone = "older_than => TIMESTAMP '1970-01-02 00:00:00'"
@@ -255,7 +256,7 @@ def expire_snapshots(catalog: str, name: LakeName, snapshots: Sequence[int]) -> 
 
 
 def remove_orphans(catalog: str, name: LakeName, before: datetime) -> str:
-    """Remove files below the table's location that no snapshot names, older than a time (UTC)."""
+    """Removes files below the table's location that no snapshot names, older than a time (UTC)."""
     older = f"older_than => TIMESTAMP '{before.astimezone(UTC):%Y-%m-%d %H:%M:%S}'"
     return _called(catalog, "remove_orphan_files", name, older)
 
@@ -266,23 +267,23 @@ def _called(catalog: str, procedure: str, name: LakeName, arguments: str) -> str
 
 
 def delete_where(catalog: str, name: LakeName, condition: str = "true") -> str:
-    """Delete rows of one of our own tables; without a condition all, by metadata alone."""
+    """Deletes rows of one of our own tables; without a condition all, by metadata alone."""
     return f"DELETE FROM {table(catalog, name)} WHERE {condition}"  # noqa: S608 - ours
 
 
 def at_or_after(offsets: Mapping[int, int]) -> str:
-    """The entries of these partitions with no lower offset, and all of other partitions."""
+    """Returns the condition on entries of other partitions, or at or after their offset."""
     below = (f"(partition = {p:d} AND offset < {at:d})" for p, at in offsets.items())
     return f"NOT ({' OR '.join(below) or 'false'})"
 
 
 def offset_below(offset: int) -> str:
-    """The condition on entries whose position ends with a lower Kafka offset."""
+    """Returns the condition on entries whose position ends with a lower Kafka offset."""
     return f"substring({POSITION}, -8) < X'{offset:016x}'"
 
 
 def of_shard(shard: Shard | None) -> str:
-    """The condition on rows of a shard; of a table that is none, they are all there are."""
+    """Returns the condition on rows of a shard; without a shard all rows satisfy it."""
     return "true" if shard is None else f"{quote(shard.column)} = {text(shard.value)}"
 
 
@@ -294,10 +295,10 @@ def delete_keys(
     broadcast: bool = True,
     shard: Shard | None = None,
 ) -> str:
-    """Delete the rows whose key is in the view.
+    """Deletes the rows whose key is in the view.
 
     Broadcast keeps the table from being shuffled: the keys go to every task, which then reads
-    nothing but the table's key columns. Keys that do not fit into memory are joined by sorting.
+    only the table's key columns. Keys that do not fit into memory are joined by sorting.
     """
     same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
     hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
@@ -307,14 +308,14 @@ def delete_keys(
 
 
 def delete_older(target: str, position: str, shard: Shard | None = None) -> str:
-    """Delete the rows with a position below this one (hexadecimal): what a truncate removes."""
+    """Deletes the rows that a truncate removes: those below its position (hexadecimal)."""
     return f"DELETE FROM {target} WHERE {_mine(shard)}{_older(position)}"  # noqa: S608 - quoted
 
 
 def delete_versions(
     target: str, view: str, key: Sequence[str], *, current: bool, broadcast: bool = True
 ) -> str:
-    """Delete the versions, current ones or others, whose key and position are in the view."""
+    """Deletes the versions, current ones or others, whose key and position are in the view."""
     same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in (*key, POSITION))
     hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
     found = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
@@ -323,12 +324,12 @@ def delete_versions(
 
 
 def end_older(target: str, position: str, ended: Mapping[str, tuple[str, str]]) -> str:
-    """End all current versions that a truncate finds: those older than its position.
+    """Ends all current versions that a truncate removes: those older than its position.
 
     Args:
         target: the table.
         position: of the truncate, hexadecimal.
-        ended: what they are to say of it, as literals by column: text and type.
+        ended: the values to record in them about the truncate: text and type by column.
     """
     sets = {CURRENT: "false", **{name: _typed(*each) for name, each in ended.items()}}
     said = ", ".join(f"{name} = {value}" for name, value in sets.items())
@@ -350,7 +351,7 @@ def _typed(value: str, type_: str) -> str:
 def mark_older(
     target: str, position: str, at_micros: int | None, shard: Shard | None = None
 ) -> str:
-    """The same for tables that keep deleted rows: marked with the time of the truncate."""
+    """Marks, in tables that keep deleted rows, those that a truncate removes, with its time."""
     at = "NULL" if at_micros is None else f"timestamp_micros({at_micros:d})"
     marks = f"{DELETED} = true, {DELETED_AT} = {at}, {POSITION} = X'{position}'"
     older = f"{_mine(shard)}NOT {DELETED} AND {_older(position)}"
@@ -367,7 +368,7 @@ def _older(position: str) -> str:
 
 
 def fill(target: str, values: Mapping[str, tuple[str, ColumnType]], shard: Shard | None) -> str:
-    """Set columns of all rows to values of these types, given as text; bytes as hexadecimal."""
+    """Sets columns of all rows to values of these types, given as text; bytes as hexadecimal."""
     sets = ", ".join(f"{quote(name)} = {_literal(*each)}" for name, each in values.items())
     return f"UPDATE {target} SET {sets} WHERE {of_shard(shard)}"  # noqa: S608 - quoted
 
@@ -379,7 +380,7 @@ def _literal(value: str, type_: ColumnType) -> str:
 
 
 def update_changed(target: str, view: str, key: Sequence[str], column: str) -> str:
-    """Set a column to what the view has for the row's key, where that differs."""
+    """Sets a column to the view's value for the row's key, where that differs."""
     same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
     ours, theirs = f"t.{quote(column)}", f"b.{quote(column)}"
     return (

@@ -1,4 +1,4 @@
-"""Seconds per step of a batch, its deadline, and Spark's exceptions as ours, by step."""
+"""Measures a batch's steps, ends them at their deadline, and translates Spark's exceptions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cdc_assets.merge.statements.failures import translated
 
 @dataclass
 class Steps:
-    """Measures one batch, and ends a step that hangs.
+    """The steps of one batch, measured; a step that hangs is ended.
 
     Attributes:
         where: coordinates for errors.
-        watch: has the deadlines.
-        seconds: by step; a step that is done twice adds up.
+        watch: the deadlines.
+        seconds: durations by step; a repeated step adds up.
     """
 
     where: str
@@ -27,7 +27,7 @@ class Steps:
 
     @contextmanager
     def step(self, name: str, *, publishes: bool = False) -> Iterator[None]:
-        """Measure a block, and translate what Spark raises in it; see `Watch.step`."""
+        """Measures a block, and translates Spark's exceptions in it; see `Watch.step`."""
         started = time.monotonic()
         watched = self.watch.step(name, self.where, publishes=publishes)
         try:

@@ -1,1 +1,1 @@
-"""Tables that the lake has beside or before the batch: rows, remembered deletes, events."""
+"""Tables that the lake has before or beside the batch: rows, remembered deletes, events."""

@@ -1,10 +1,10 @@
-"""What ended nothing that a history has: a side table, so that what comes late is ended by it.
+"""Remembers deletes and truncates in a side table of a history, so that they end late versions.
 
-A delete that ends a version is told in the version's own row. Kept here are deletes of rows that
-the table did not have, and truncates, which may end what is yet to come from another partition:
-few. They are written before the rows are published, and count once they are
-(`cdc_assets.merge.tables.side`). They are read only when a batch may hold anything old, and never
-forgotten: a truncate's place in the log says nothing about other partitions.
+A delete that ends a version is recorded in the version's own row. The side table keeps the few
+others: deletes of rows that the table did not have, and truncates, which may end versions that
+are yet to come from another partition. They are written before the rows are published, and count
+once those are (`cdc_assets.merge.tables.side`). They are read only when a batch may hold anything
+old, and never forgotten: a truncate's place in the log says nothing about other partitions.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _TYPES = "op string, position binary, micros bigint, event binary, topic string,
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """A truncate, or that the table is another one from here on.
+    """A truncate, or the point from which the table is another one.
 
     Attributes:
-        position: of it.
+        position: its position.
         micros: its commit time, microseconds since 1970; None if the source gives none.
-        event: tells it from others.
+        event: distinguishes it from others.
         topic, partition, offset: of its record; None if it has none.
     """
 
@@ -55,7 +55,7 @@ class Emptied:
     offset: int | None = None
 
     def literals(self) -> dict[str, tuple[str, str]]:
-        """What a version that it ends says of it: text and type, by column."""
+        """Returns the values of a version that it ends: text and type by column."""
         said = lambda value: "" if value is None else str(value)  # noqa: E731
         return {
             sql.VALID_TO: (said(self.micros), "timestamp"),
@@ -69,13 +69,13 @@ class Emptied:
 
 
 def columns(schema: TableSchema) -> tuple[tuple[str, str], ...]:
-    """Columns of the side table, as ``(name, type)``; of a truncate those of the key are empty."""
+    """Returns the side table's columns as ``(name, type)``; a truncate has an empty key."""
     key = ((first_name(schema.column(n)), str(schema.column(n).type)) for n in schema.key)
     return (*key, *_OWN)
 
 
 def frame_of(spark: SparkSession, emptied: Sequence[Emptied]) -> DataFrame:
-    """``op position ts event topic partition offset`` of truncates."""
+    """Returns truncates as rows ``op position ts event topic partition offset``."""
     rows = [
         ("t", each.position, each.micros, each.event, each.topic, each.partition, each.offset)
         for each in emptied
@@ -85,7 +85,7 @@ def frame_of(spark: SparkSession, emptied: Sequence[Emptied]) -> DataFrame:
 
 
 def emptied_in(changes: DataFrame) -> tuple[Emptied, ...]:
-    """The truncates among such rows, lowest first."""
+    """Returns the truncates among such rows, lowest position first."""
     rows = changes.where("op = 't'").select(*_NAMES, F.unix_micros("ts").alias("micros")).collect()
     found = (
         Emptied(
@@ -98,14 +98,14 @@ def emptied_in(changes: DataFrame) -> tuple[Emptied, ...]:
 
 
 class Ends:
-    """What is remembered beside a history with these columns."""
+    """Deletes and truncates remembered beside a history with these columns."""
 
     def __init__(self, side: SideTable, schema: TableSchema) -> None:
         self._side = side
         self._key = {name: first_name(schema.column(name)) for name in schema.key}
 
     def remember(self, ends: DataFrame, attempt: str) -> SideMark:
-        """Append ends (``key op position ts event topic partition offset``).
+        """Appends ends (``key op position ts event topic partition offset``).
 
         Raises:
             ConflictError: see `SideTable.append`.
@@ -115,7 +115,7 @@ class Ends:
         return self._side.append(ends.select(*key, *own), attempt)
 
     def deletes(self, keys: DataFrame, count: int) -> DataFrame | None:
-        """The deletes of these keys (``key``), as `remember` takes them; None without any."""
+        """Returns the deletes of these keys (``key``) as in `remember`; None if nothing counts."""
         table = self._side.entries()
         if table is None:
             return None
@@ -125,7 +125,7 @@ class Ends:
         return packed.join(wanted, packed["key"] == wanted["wanted"], "left_semi")
 
     def truncates(self) -> tuple[Emptied, ...]:
-        """All of them, lowest first."""
+        """Returns all truncates, lowest position first."""
         table = self._side.entries()
         return () if table is None else emptied_in(table.select(*_read()))
 

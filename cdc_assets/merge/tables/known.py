@@ -1,4 +1,4 @@
-"""What the lake knows of keys: their rows and their remembered deletes."""
+"""Looks up keys in the lake: their rows and their remembered deletes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cdc_assets.merge.tables.tombstones import Tombstones
 
 
 def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
-    """The shard's rows as a batch finds them: on its branch, or at the head of its plan if None.
+    """Returns the shard's rows as a batch finds them: on its branch, or at its plan's head if None.
 
-    A snapshot is read with the columns that it was written with, by the names that they had then:
-    those that were added since are empty in it.
+    A snapshot has the columns that it was written with, under the names of that time; columns
+    added since are NULL.
     """
     mine = sql.of_shard(plan.entry.shard)
     if branch is not None:
@@ -43,7 +43,7 @@ class Known:
         spark: the session.
         catalog: name of the lake's catalog.
         plan: of the batch.
-        columns: which columns of a row may be asked for.
+        columns: columns of a row that may be asked for.
         tombstones: remembered deletes; None for a table that has none.
     """
 
@@ -64,18 +64,18 @@ class Known:
     def rows(
         self, wanted: DataFrame, branch: str | None = None, *, count: int | None = None
     ) -> DataFrame:
-        """``known_key known_position known_row`` of the lake's rows with these keys.
+        """Returns ``known_key known_position known_row`` of the lake's rows with these keys.
 
         Args:
             wanted: has ``key``.
             branch: a branch's table identifier; None for the head that the plan was made on.
-            count: how many keys there are at most; None to count them.
+            count: largest possible number of keys; None to count them.
         """
         plan = self._plan
         key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
         values = [F.col(sql.quote(each)) for each in self._columns]
         table = lake_table(self._spark, self._catalog, plan, branch)
-        if plan.mode is Mode.HISTORY and (plan.head or branch):  # others are no rows any more
+        if plan.mode is Mode.HISTORY and (plan.head or branch):  # others are not rows any more
             table = table.where(sql.CURRENT)
         packed = table.select(
             key.alias("known_key"),
@@ -92,11 +92,11 @@ class Known:
         return self._columns
 
     def given_up(self, places: DataFrame, width: int) -> DataFrame:
-        """Those of these source positions at which the lake knows of a deleted key.
+        """Returns those of the source positions at which the lake knows of a deleted key.
 
         Args:
             places: ``at``, binary: positions without the Kafka offset; few.
-            width: of these, in bytes.
+            width: of these positions, in bytes.
         """
         at = F.substring(F.col(sql.POSITION), 1, width).alias("at")
         if self._plan.mode is Mode.CHANGELOG:
@@ -117,7 +117,7 @@ class Known:
         return found.distinct()
 
     def positions(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:
-        """``known_key known_position``, at most one for each key: of its row or its delete."""
+        """Returns ``known_key known_position``: for each key the newest of its rows and deletes."""
         found = rows.select("known_key", "known_position")
         if self._plan.mode is Mode.HISTORY and self._plan.head:
             found = self._reached(wanted)
@@ -128,7 +128,7 @@ class Known:
         return found.groupBy("known_key").agg(F.max("known_position").alias("known_position"))
 
     def _reached(self, wanted: DataFrame) -> DataFrame:
-        """Of a history: where the newest that it knows of these keys stands, for each version."""
+        """Returns the newest position that a history knows of these keys, for each version."""
         key = F.struct(*(F.col(sql.quote(each)) for each in self._plan.schema.key))
         read = F.array_max(F.transform(sql.READ_AGAIN, lambda each: each.getField("position")))
         newest = F.greatest(F.col(sql.POSITION), sql.END_POSITION, read)
@@ -138,7 +138,7 @@ class Known:
         return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
 
     def _ended(self, width: int) -> DataFrame | None:
-        """Of a history: ``at``, where deletes stand, whether they ended a version or nothing."""
+        """Returns where a history knows deletes (``at``), whether or not they ended a version."""
         entries = self._tombstones.entries() if self._tombstones else None
         found = None
         if entries is not None:

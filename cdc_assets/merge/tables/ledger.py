@@ -1,9 +1,10 @@
-"""Events that a table without a key has counted: a side table, so that a repeat counts once.
+"""Remembers the events that a keyless table has counted, so that a repeat counts once.
 
-Counting is not idempotent as replacing a row by its key is. Each streamed event is written
-here before the rows are published, and counts once they are (`cdc_assets.merge.tables.side`):
-what a batch that failed has written holds for nobody, and the batch may be tried again. It is read
-only when a batch has an event that is not newer than everything applied.
+Counting is not idempotent, unlike replacing a row by its key. Each streamed event is written to a
+side table before the rows are published, and counts once those are
+(`cdc_assets.merge.tables.side`): entries of a failed batch never count, and the batch may be tried
+again. The side table is read only when a batch has an event that is not newer than everything
+applied.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.tables.side import SideTable
 
 EVENT: Final = ("at", "ordinal")
-"""What tells events apart: position without the offset, and the place in the transaction."""
+"""Columns that identify an event: position without the offset, and place in the transaction."""
 COLUMNS: Final = (
     ("at", "binary"),
     ("ordinal", "bigint"),
@@ -36,7 +37,7 @@ class Ledger:
         self._side = side
 
     def record(self, events: DataFrame, attempt: str, committed: OffsetVector) -> SideMark:
-        """Append events (``at ordinal content partition offset``).
+        """Appends events (``at ordinal content partition offset``).
 
         Up to version 0.1.0 entries counted once the committed offsets were beyond them.
 
@@ -48,7 +49,7 @@ class Ledger:
         return self._side.append(events.select(*(name for name, _ in COLUMNS)), attempt)
 
     def counted(self, events: DataFrame, committed: OffsetVector) -> DataFrame | None:
-        """The entries of those of these events that were counted; None if none ever was."""
+        """Returns the entries of those events that were counted; None if none ever was."""
         table = self._side.entries()
         if table is None:
             return None

@@ -1,11 +1,11 @@
-"""Records that cannot be merged, kept where a person can look at them and merge them again.
+"""Keeps records that cannot be merged where a person can inspect them and merge them again.
 
-One table per source, written before the batch publishes. A coordinate is written once for each
-table that refuses it, also when the batch is tried again; of two writers that try it at the same
-moment each may write it, so readers take one row per coordinate. Where tables share a topic, each
-of them keeps what nobody could tell the table of: it may be its own. The quarantine holds raw keys
-and values, of whatever size and without headers: whoever may read the source's tables may read
-it, and nobody else should.
+Each source has one table, written before the batch publishes. A coordinate is written once for
+each table that refuses it, even if the batch is tried again; two writers that try it at the same
+moment may both write it, so readers take one row per coordinate. Where tables share a topic, each
+of them keeps the records whose table is unknown: they may be its own. The quarantine holds raw
+keys and values, of whatever size and without headers: whoever may read the source's tables may
+read it, and nobody else should.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _PROPERTIES: Final = {
     "format-version": "2",
     "write.delete.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
-    # What a replay removes or restates, no batch that is at work writes.
+    # No running batch writes the entries that a replay removes or restates.
     "write.delete.isolation-level": "snapshot",
     "write.merge.isolation-level": "snapshot",
-    # Parquet looks how much it holds after a hundred rows: of 20 MB each that is too late.
+    # Parquet first checks its buffered size after a hundred rows; at 20 MB each that is too late.
     "write.parquet.row-group-check-min-record-count": "1",
 }
 _COORDINATE: Final = ("topic", "partition", "offset")
@@ -68,9 +68,9 @@ class Origin:
 
     Attributes:
         entry: its table.
-        ranges: cover every rejected record: beyond them nobody looks whether it is there already.
+        ranges: cover every rejected record: only within them are existing entries looked for.
         run_id: recorded beside the records.
-        at: likewise.
+        at: recorded beside the records, as the time of quarantine.
     """
 
     entry: TableEntry
@@ -89,13 +89,13 @@ class Quarantine:
         self._table = sql.table(catalog, self._name)
 
     def add(self, raw: DataFrame, rejected: DataFrame, origin: Origin, most_bytes: int) -> None:
-        """Write what is not there yet.
+        """Writes the rejected records that are not there yet.
 
         Args:
             raw: Kafka records, as Spark's source gives them.
-            rejected: ``partition offset reason`` of those that cannot be merged, pinned.
+            rejected: ``partition offset reason`` of those that cannot be merged, checkpointed.
             origin: of both.
-            most_bytes: of keys and values of the table's records, those that are there included.
+            most_bytes: limit for keys and values of all the table's records in quarantine.
 
         Raises:
             RejectedRecordError: if there would be more; nothing was written.
@@ -122,11 +122,11 @@ class Quarantine:
             new.writeTo(self._table).append()
 
     def records(self, table: TableName, coordinates: Sequence[Coordinate] | None) -> DataFrame:
-        """What lies in quarantine of a table: ``key value topic partition offset timestamp``.
+        """Returns a table's records: ``key value topic partition offset timestamp``.
 
         Args:
             table: of this source.
-            coordinates: only those of these that are there; None for all.
+            coordinates: of the records wanted, as far as they are there; None for all.
         """
         if not self._spark.catalog.tableExists(self._table):
             return self._spark.createDataFrame([], _KAFKA_TYPES)
@@ -137,11 +137,11 @@ class Quarantine:
         return found.dropDuplicates(list(_COORDINATE)).select(*_KAFKA)
 
     def count(self, table: TableName) -> int:
-        """How many records of a table lie there."""
+        """Returns the number of a table's records in quarantine."""
         return self.records(table, None).count()
 
     def remove(self, table: TableName, coordinates: Sequence[Coordinate]) -> None:
-        """Take records of a table out, those of them that are there, in one statement."""
+        """Removes records of a table, as far as they are there, in one statement."""
         if not coordinates:
             return
         mine = self._frame(coordinates).withColumn("table", F.lit(table.qualified))
@@ -149,7 +149,7 @@ class Quarantine:
             self._spark.sql(sql.delete_keys(self._table, view, _ENTRY))
 
     def clear(self, table: TableName) -> None:
-        """Take all records of a table out, in one statement."""
+        """Removes all records of a table, in one statement."""
         if not self._spark.catalog.tableExists(self._table):
             return
         mine = self._spark.createDataFrame([(table.qualified,)], "table string")
@@ -157,7 +157,7 @@ class Quarantine:
             self._spark.sql(sql.delete_keys(self._table, view, ("table",)))
 
     def restate(self, table: TableName, rejected: Sequence[tuple[Coordinate, str]]) -> None:
-        """Give records of a table that were rejected again their new reasons, in one statement."""
+        """Updates the reasons of a table's records that were rejected again, in one statement."""
         if not rejected:
             return
         rows = [(each.topic, each.partition, each.offset, why) for each, why in rejected]
@@ -184,13 +184,13 @@ class Quarantine:
 
 
 def _bytes(records: DataFrame) -> int:
-    """Of keys and values."""
+    """Returns the size of keys and values."""
     total = F.sum(size_of(F.col("key"), F.col("value")))
     return records.agg(F.coalesce(total, F.lit(0)).alias("bytes")).collect()[0]["bytes"]
 
 
 def _within(origin: Origin) -> Expression:
-    """The table's, between the batch's ends: Iceberg skips files by topic and bounds."""
+    """Restricts to the table and the batch's ranges; Iceberg skips files by topic and bounds."""
     partition, offset, ranges = F.col("partition"), F.col("offset"), origin.ranges
     start = by_partition(partition, {each.partition: each.start for each in ranges})
     end = by_partition(partition, {each.partition: each.end for each in ranges})

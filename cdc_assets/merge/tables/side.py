@@ -1,10 +1,10 @@
-"""Writing and reading a side table: what counts is what a publish has named.
+"""Writes and reads a side table, of which only the snapshot that a publish has named counts.
 
-1. `append` sets the head back to what counts, if an attempt that was not published, or a
-   rollback of the lake table, has left it elsewhere. It removes what may be forgotten.
+1. `append` sets the head back to the snapshot that counts, if an attempt that was not published,
+   or a rollback of the lake table, has left it elsewhere. It removes what may be forgotten.
 2. It appends, with the attempt's id in the new snapshot.
-3. It looks at that snapshot: its parent must be the head of step 1. Another writer may have
-   come between, whose entries must not come along.
+3. It checks that snapshot: its parent must be the head of step 1. Another writer may have
+   appended in between, whose entries must not be included.
 4. The publish names the new snapshot. Nothing that was appended counts before that.
 """
 
@@ -25,14 +25,14 @@ from cdc_assets.merge.statements.writing import snapshot_writer
 
 
 class SideTable:
-    """The side table of one lake table, while a batch is at work.
+    """The side table of one lake table, for one batch.
 
     Args:
         spark: the session.
         catalog: name of the lake's catalog.
-        lake: where its snapshots are looked at.
+        lake: for reading the side table's snapshots.
         target: the lake table.
-        published: the newest publish of that; None before the first.
+        published: the lake table's newest publish; None before the first.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class SideTable:
         self._published = published
 
     def entries(self) -> DataFrame | None:
-        """What counts; None if nothing does.
+        """Returns the entries that count; None if nothing does.
 
         Raises:
-            TerminalError: if it is not there any more.
+            TerminalError: if the side table or its snapshot is gone.
         """
         state, mark = self._state()
         snapshot = state.readable(mark)
@@ -68,12 +68,12 @@ class SideTable:
     def append(
         self, entries: DataFrame, attempt: str, forgettable: Forgettable | None = None
     ) -> SideMark:
-        """Steps 1 to 3; returns what the publish has to name.
+        """Does steps 1 to 3; returns the mark that the publish has to name.
 
         Args:
             entries: to be added.
-            attempt: which will publish.
-            forgettable: what need not be kept; None to keep everything.
+            attempt: the one that will publish.
+            forgettable: entries that need not be kept; None to keep all.
 
         Raises:
             ConflictError: if another writer came between; nothing of this counts.
@@ -96,11 +96,11 @@ class SideTable:
 
     @property
     def counts_all(self) -> bool:
-        """Whether a version published last that did not say what of the side table counts."""
+        """Whether the last publish is by a release that did not name the snapshot that counts."""
         return self._published is not None and self._published.carried.side is None
 
     def remove(self, condition: str) -> None:
-        """Delete entries that never counted, before the first append that says what does."""
+        """Deletes entries that never counted, before the first append with a mark that counts."""
         with effect("spark: clear side table"):
             self._spark.sql(sql.delete_where(self._catalog, self._name, condition))
 
@@ -129,7 +129,7 @@ class SideTable:
         return state
 
     def _state(self) -> tuple[SideState, SideMark]:
-        """The side table, and what of it counts."""
+        """Returns the side table's state, and the mark of its entries that count."""
         state = self._lake.side(self._name)
         if state is None:
             raise side_lost(self._name, f"lake={self._target}")

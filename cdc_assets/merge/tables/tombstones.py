@@ -1,9 +1,9 @@
-"""Remembered deletes: a side table per lake table, so that a late change revives nothing.
+"""Remembers deletes in a side table per lake table, so that a late change revives nothing.
 
-A delete leaves no row that could carry its position. It is written to the side table before
-the rows are published, and counts once they are (`cdc_assets.merge.tables.side`). It is read only
-when a batch holds a position that is not newer than everything applied: in steady state it costs
-one small write per batch with deletes, and no read.
+A delete leaves no row that could carry its position. Its position is written to the side table
+before the rows are published, and counts once those are (`cdc_assets.merge.tables.side`). The side
+table is read only when a batch holds a position that is not newer than everything applied: in
+steady state it costs one small write per batch with deletes, and no read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cdc_assets.schema.types import Column, TableSchema
 
 
 def columns(schema: TableSchema) -> tuple[tuple[str, str], ...]:
-    """Columns of the side table, as ``(name, type)``."""
+    """Returns the side table's columns as ``(name, type)``."""
     key = ((first_name(schema.column(n)), str(schema.column(n).type)) for n in schema.key)
     return (*key, (sql.POSITION, "binary"), (sql.COMMIT_TIME, "timestamp"))
 
 
 def first_name(column: Column) -> str:
-    """A side table keeps the names that its table's columns had when it was made."""
+    """Returns a column's first name; a side table keeps the names that it was created with."""
     return (column.name, *column.identity.was)[-1]
 
 
@@ -39,7 +39,7 @@ class Tombstones:
     def remember(
         self, deletes: DataFrame, attempt: str, forgettable: Forgettable | None = None
     ) -> SideMark:
-        """Append the position of each deleted key (``key position ts``).
+        """Appends the position of each deleted key (``key position ts``).
 
         Raises:
             ConflictError: see `SideTable.append`.
@@ -52,11 +52,11 @@ class Tombstones:
         return self._side.append(rows, attempt, forgettable)
 
     def entries(self) -> DataFrame | None:
-        """All that count; None if no delete is remembered."""
+        """Returns all that count; None if no delete is remembered."""
         return self._side.entries()
 
     def known(self, keys: DataFrame) -> DataFrame | None:
-        """``known_key``, ``known_position`` of those of the keys that were deleted.
+        """Returns ``known_key``, ``known_position`` of those of the keys that were deleted.
 
         None if no delete is remembered.
         """
