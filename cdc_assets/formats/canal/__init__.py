@@ -1,1 +1,1 @@
-"""Canal's change messages, and TiCDC's in Canal's form: rows as text, several in a message."""
+"""Reads Canal's messages, and TiCDC's in Canal's form: rows as text, several in a message."""

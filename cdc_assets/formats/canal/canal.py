@@ -1,4 +1,4 @@
-"""What all of Canal's formats have in common: messages, each with the rows of one statement.
+"""The common part of Canal's formats: messages, each with the rows of one statement.
 
 Every value is text, typed by the message's own ``mysqlType``. A message is of one table; a topic,
 and in some formats a record, may hold many.
@@ -35,7 +35,7 @@ CANAL: Final = "canal"
 
 
 class Canal(Format):
-    """One dialect: TiCDC's messages have a position beside."""
+    """A format with one dialect; TiCDC's messages also have a position."""
 
     has_many_rows = True
     has_many_tables = True
@@ -45,22 +45,22 @@ class Canal(Format):
 
     @abstractmethod
     def flat(self, record: RawRecord) -> Sequence[Message]:
-        """The messages of a record, at least one; an empty one for what cannot be read."""
+        """Returns a record's messages, at least one; an empty one for an unreadable record."""
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def kind(self, record: RawRecord) -> TopicKind:
-        """By ``type`` and ``isDdl``."""
+        """Classifies by ``type`` and ``isDdl``."""
         return kind_of_kinds(map(messages.kind_of, self.flat(record)))
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
-        """By ``database`` and ``table``."""
+        """Finds tables by ``database`` and ``table``."""
         read = (message for record in records for message in self.flat(record))
         found = (messages.table_of(message, source) for message in read)
         return frozenset(table for table in found if table is not None)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """The types are those of the table's first message."""
+        """Samples the table; its types are those of its first message."""
         mine = [message for record in records for message in self.mine(record, table)]
         rows = tuple(row for message in mine for row in messages.rows_of(message))
         typed = (messages.described(message, self._zone) for message in mine)
@@ -76,27 +76,27 @@ class Canal(Format):
         )
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Whether a message of it is of the table, and has rows."""
+        """Returns whether one of its messages is of the table, and has rows."""
         return any(map(messages.rows_of, self.mine(record, table)))
 
     def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
-        """By ``isDdl`` and ``sql``."""
+        """Reads statements from ``isDdl`` and ``sql``."""
         return tuple(statements_of(self.flat(record), record.coordinate, scheme))
 
     def mine(self, record: RawRecord, table: TableName) -> list[Message]:
-        """The messages of a record that change rows of a table."""
+        """Returns the messages of a record that change rows of a table."""
         read = self.flat(record)
         return [each for each in read if messages.table_of(each, table.source) == table]
 
     @property
     def _zone(self) -> str | None:
-        """In which ``timestamp`` values are written."""
+        """The time zone in which ``timestamp`` values are written."""
         return self.source.connector.time_zone
 
     # ── the schemas of messages ──────────────────────────────────────────────────────────
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
-        """A hash of ``mysqlType``."""
+        """Returns a hash of ``mysqlType``."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.writer(table)
@@ -104,13 +104,13 @@ class Canal(Format):
     def numbered(
         self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
     ) -> DataFrame:
-        """Parsed once for it."""
+        """Adds the `writer`, from one parsing of the head."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.numbered(raw, table)
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
-        """By ``mysqlType`` of one message, as JSON."""
+        """Describes the table by ``mysqlType`` of one message, as JSON."""
         message = read_object(record.value)
         text, described = messages.types_text(message), messages.described(message, self._zone)
         if text is None or described is None:
@@ -120,19 +120,19 @@ class Canal(Format):
     # ── all messages, on Spark ───────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """A message."""
+        """Returns the parsed message."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.document(spec)
 
     def rows(self, document: Expression, spec: ReadSpec) -> Rows:
-        """Each of ``data`` with its place in ``old``."""
+        """Returns each row of ``data`` with its counterpart in ``old``."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.rows(document, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Of one row."""
+        """Returns the envelope of one row."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.envelope(document, spec)

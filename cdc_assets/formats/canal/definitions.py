@@ -1,4 +1,4 @@
-"""Canal's own messages in protobuf, as far as they are read: described when this is loaded.
+"""Defines Canal's protobuf messages, as far as they are read, when this is imported.
 
 The fields, their numbers and types are those of ``CanalProtocol.proto`` and
 ``EntryProtocol.proto`` in https://github.com/alibaba/canal (``protocol/src/main/java``), which
@@ -25,7 +25,7 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
     "Column": (("name", 3, "string"), ("isKey", 4, "bool"), ("updated", 5, "bool"),
                ("isNull", 6, "bool"), ("value", 8, "string"), ("mysqlType", 10, "string")),
 }  # fmt: skip
-"""Numbers stand for enumerations, so that those that are added are read; ``*``: repeated."""
+"""Enumerations are read as numbers, so that added values can be read; ``*``: repeated."""
 
 _SCALARS: Final = {
     "int32": _Field.TYPE_INT32, "int64": _Field.TYPE_INT64, "bool": _Field.TYPE_BOOL,

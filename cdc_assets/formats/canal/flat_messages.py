@@ -1,4 +1,4 @@
-"""Canal's flat messages on Spark: JSON to the envelopes of the rows of each."""
+"""Converts Canal's flat messages on Spark, from JSON to the envelopes of their rows."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql"
 
 
 def numbered(raw: DataFrame, table: TableName) -> DataFrame:
-    """Messages with their `writer`: parsed once for it, and not for each part of the condition."""
+    """Adds the `writer` of messages, parsed once rather than in each part of the condition."""
     told = raw.withColumn("said", _said())
     return told.withColumn("writer", _number(F.col("said"), table)).drop("said")
 
 
 def writer(table: TableName) -> Expression:
-    """A hash of the types of a message of the table's rows; NULL for others, and without types."""
+    """Hashes the types in a message of the table's rows; NULL for others, and without types."""
     return _number(_said(), table)
 
 
@@ -72,18 +72,18 @@ def _number(head: Expression, table: TableName) -> Expression:
 
 
 def document(spec: ReadSpec) -> Expression:
-    """A message, as `parsed` gives it."""
+    """Returns a message as from `parsed`."""
     return parsed(within_object(value_text()), _type(spec), spec)
 
 
 def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) -> Rows:
-    """What a message says of all its rows, and ``struct<data, old>`` for each; one without any.
+    """Returns a message's common part, and ``struct<data, old>`` for each row, one without any.
 
     Args:
-        document: of `document`, a column.
+        document: from `document`, a column.
         spec: of the table.
-        may_be_refused: whether a message may say in ``reject`` why it could not be read. It is
-            ours then, and not the producer's.
+        may_be_refused: whether a message may give in ``reject`` the reason why it could not be
+            read; our own code wrote it then, not the producer.
     """
     message = document.getField(PAYLOAD)
     data, old = message.getField("data"), message.getField("old")
@@ -127,12 +127,12 @@ def _type(spec: ReadSpec) -> StructType:
 
 
 def _images(spec: ReadSpec) -> StructType:
-    """All columns as text."""
+    """Returns all columns as text."""
     return StructType([StructField(name, StringType()) for name in spec.schema.names])
 
 
 def envelope(document: Expression, spec: ReadSpec) -> Envelope:
-    """What one row of a message says."""
+    """Returns the envelope of one row of a message."""
     head, row = document.getField("head"), document.getField("row")
     data, old = row.getField("data"), row.getField("old")
     op = _op(head, spec.table)
@@ -170,9 +170,9 @@ def _op(head: Expression, table: TableName) -> Expression:
 
 
 def _is_statement(head: Expression, table: TableName) -> Expression:
-    """Whether it tells of a statement that may be on the table, also as one of several.
+    """Returns whether it is a statement that may be on the table, also as one of several.
 
-    Of a packet the text is not told here.
+    A packet's messages have no text here.
     """
     database, name, text = (head.getField(each) for each in ("database", "table", "sql"))
     is_named = (database == table.schema) & (name == table.name)
@@ -183,7 +183,7 @@ def _is_statement(head: Expression, table: TableName) -> Expression:
 
 
 def _source(head: Expression, spec: ReadSpec) -> Expression:
-    """The commit's time, in whole seconds of the binlog."""
+    """Returns the commit's time, in whole seconds of the binlog."""
     none = F.lit(None).cast("bigint")
     own = (head.getField(each.name).alias(each.name) for each in spec.order.fields)
     return F.struct(
@@ -195,7 +195,7 @@ def _source(head: Expression, spec: ReadSpec) -> Expression:
 
 
 def _other(head: Expression, table: TableName) -> Expression:
-    """The table that a message is of, if it names one and that is another."""
+    """Returns the table that a message belongs to, if it names a table other than this one."""
     database, name = head.getField("database"), head.getField("table")
     other = _is_named(head) & ((database != table.schema) | (name != table.name))
     changes = head.getField("type").isin(*ROWS)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class CanalJson(Canal):
-    """A record is a message."""
+    """A format in which a record is a message."""
 
     name = "canal-json"
 
     def flat(self, record: RawRecord) -> Sequence[Message]:
-        """One."""
+        """Returns the one message."""
         return (read_object(record.value),)
 
     def may_tell(self, raw: DataFrame) -> DataFrame:
-        """Those that have the text of ``isDdl: true``, in a value perhaps."""
+        """Keeps records that contain ``isDdl: true`` as text, possibly within a value."""
         from cdc_assets.formats.record_json import value_text
 
         return raw.where(value_text().rlike(r'"isDdl"\s*:\s*true'))

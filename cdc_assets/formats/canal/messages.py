@@ -1,4 +1,4 @@
-"""What single messages of Canal say, as Python values.
+"""Interprets single messages of Canal, as Python values.
 
 https://github.com/alibaba/canal (``FlatMessage``) and, for ``_tidb``,
 https://docs.pingcap.com/tidb/stable/ticdc-canal-json
@@ -21,8 +21,8 @@ from cdc_assets.schema.described import Described
 INSERT, UPDATE, DELETE, TRUNCATE = "INSERT", "UPDATE", "DELETE", "TRUNCATE"
 WATERMARK: Final = "TIDB_WATERMARK"
 MARKS: Final = "TRANSACTION"
-"""Of a packet that holds nothing but beginnings and ends of transactions. Canal leaves these out of
-its JSON."""
+"""The type for a packet with only begins and ends of transactions. Canal leaves these out of its
+JSON."""
 
 PASSED_OVER: Final = frozenset({WATERMARK, MARKS, "QUERY", "XACOMMIT"})
 """Types of messages that change no rows: marks; the text of a statement whose rows follow
@@ -35,7 +35,7 @@ Message = Mapping[str, Any]
 
 
 def kind_of(message: Message) -> TopicKind:
-    """Says what a message is."""
+    """Classifies a message."""
     if not message:
         return TopicKind.UNREADABLE
     kind = _type(message)
@@ -51,7 +51,7 @@ def kind_of(message: Message) -> TopicKind:
 
 
 def table_of(message: Message, source: str) -> TableName | None:
-    """The table whose rows it changes; None if it changes none, or does not name it."""
+    """Returns the table whose rows it changes; None if it changes none, or does not name it."""
     database, table = message.get("database"), message.get("table")
     if not (isinstance(database, str) and isinstance(table, str)):
         return None
@@ -65,26 +65,26 @@ def _type(message: Message) -> str:
 
 
 def rows_of(message: Message) -> tuple[JsonObject, ...]:
-    """The row images after inserts and updates, and before deletes."""
+    """Returns the row images after inserts and updates, and before deletes."""
     data = message.get("data")
     return tuple(row for row in data if isinstance(row, dict)) if isinstance(data, list) else ()
 
 
 def keys_of(message: Message) -> tuple[str, ...]:
-    """The names of the key's columns; () for a table without a key."""
+    """Returns the names of the key's columns; () for a table without a key."""
     names = message.get("pkNames")
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     return tuple(names) if is_list else ()  # type: ignore[arg-type]
 
 
 def source_of(message: Message) -> JsonObject:
-    """Where it comes from, as `cdc_assets.changes.position.scheme_of` asks it."""
+    """Returns its origin, for `cdc_assets.changes.position.scheme_of`."""
     commit = natural(mapping(message.get("_tidb")).get("commitTs"))
     return {"connector": "canal"} if commit is None else {"connector": "ticdc", "commitTs": commit}
 
 
 def types_text(message: Message) -> str | None:
-    """``mysqlType`` as Spark prints it; None without one."""
+    """Returns ``mysqlType`` as Spark prints it; None without one."""
     types = message.get("mysqlType")
     if not isinstance(types, dict) or not types:
         return None
@@ -92,7 +92,7 @@ def types_text(message: Message) -> str | None:
 
 
 def described(message: Message, zone: str | None) -> Described | None:
-    """The table by the types in a message; None if it tells none.
+    """Describes the table by the types in a message; None if it has none.
 
     Args:
         message: of a change.

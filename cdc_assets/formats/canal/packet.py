@@ -1,8 +1,8 @@
-"""Canal's packets in Python: few records, as the flat messages that Canal would have written.
+"""Converts Canal's packets in Python: a few records, to the flat messages that Canal would write.
 
-What Canal writes of entries: ``MQMessageUtils.messageConverter`` in
-https://github.com/alibaba/canal. All records are read on Spark, by the same rules and some more
-(``jvm/src``): whatever is odd about these few is refused there.
+The rules for entries: ``MQMessageUtils.messageConverter`` in https://github.com/alibaba/canal. All
+records are read on Spark, by the same rules and some more (``jvm/src``), which refuse anything odd
+about these few.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVENTS: Final = (
 
 
 def messages_of(value: bytes) -> tuple[Message, ...] | None:
-    """The messages of a packet, at least one; None for what is none, or cannot be read."""
+    """Returns the messages of a packet, at least one; None if it is no packet, or unreadable."""
     try:
         packet = Packet.FromString(value)
         if packet.type != _MESSAGES or packet.compression not in _PLAIN:

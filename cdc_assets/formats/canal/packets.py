@@ -1,8 +1,9 @@
-"""Opens Canal's packets on Spark: each becomes the messages that Canal would have written as JSON.
+"""Unpacks Canal's packets on Spark, into the messages that Canal would write as JSON.
 
-Spark reads protobuf only with a module that not every server has (``spark-protobuf``). So a small
-function of ours is sent along with the session (``jvm/src``, compiled in ``jvm/packets.jar``);
-nothing of it stays on the server. Why not otherwise: docs/formats/canal-protobuf.md.
+Spark reads protobuf only with a module that not every server has (``spark-protobuf``). A small
+function of ours is therefore sent along with the session (``jvm/src``, compiled in
+``jvm/packets.jar``); nothing of it stays on the server. Alternatives are discussed in
+docs/formats/canal-protobuf.md.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _KNOWN: Final[WeakSet[SparkSession]] = WeakSet()
 
 
 def opened(raw: DataFrame) -> DataFrame:
-    """A row for each message, whose ``value`` is its JSON; ``first`` counts the rows before it."""
+    """Returns a row per message, its JSON in ``value``; ``first`` counts the rows before it."""
     session = raw.sparkSession
     if session not in _KNOWN:
         session.addArtifacts(str(JAR))
         session.udf.registerJavaFunction(_NAME, _CLASS, _TYPE)
         _KNOWN.add(session)
-    # Outer: for any other Spark would evaluate it once more, to find out whether it gives nothing.
+    # Outer: otherwise Spark evaluates the function once more, to test for an empty result.
     each = F.explode_outer(F.call_function(_NAME, F.col("value"))).alias("__message")
     found = raw.select("*", each)
     return found.withColumns(

@@ -1,8 +1,8 @@
 """``canal-protobuf``: Canal's packets, ``canal.mq.flatMessage=false``.
 
-A packet holds the entries of several statements, of several tables, and marks of transactions.
-Each entry is read as the message that Canal would have written of it in ``canal-json``: from there
-on the two are one.
+A packet holds the entries of several statements, of several tables, and marks of transactions. Each
+entry is converted to the message that Canal would have written in ``canal-json``; from there on
+both formats are handled alike.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 
 class CanalProtobuf(Canal):
-    """A record is a packet of messages."""
+    """A format in which a record is a packet of messages."""
 
     name = "canal-protobuf"
     has_packets = True
 
     def flat(self, record: RawRecord) -> Sequence[Message]:
-        """One for each entry that is more than a mark."""
+        """Returns one message for each entry that is more than a mark."""
         found = packet.messages_of(record.value or b"")
         return ({},) if found is None else found
 
     def unpacked(self, record: RawRecord, table: TableName) -> Sequence[RawRecord]:
-        """As JSON, each."""
+        """Returns each message as JSON."""
         mine = self.mine(record, table)
         return tuple(replace(record, value=json.dumps(each).encode()) for each in mine)
 
     def opened(self, raw: DataFrame) -> DataFrame:
-        """By a function that is sent along with the session."""
+        """Unpacks with a function that is sent along with the session."""
         from cdc_assets.formats.canal import packets
 
         return packets.opened(raw)
 
     def rows(self, document: Expression, spec: ReadSpec) -> Rows:
-        """Of what was opened, which may say why it could not be."""
+        """Returns the rows of an unpacked message, which may hold the reason for a failure."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.rows(document, spec, may_be_refused=True)

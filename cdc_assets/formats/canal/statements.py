@@ -1,7 +1,7 @@
-"""Statements in Canal's messages, and in TiCDC's: ``isDdl``, with the text in ``sql``.
+"""Reads statements in Canal's messages, and in TiCDC's: ``isDdl``, with the text in ``sql``.
 
-Canal says of a statement on several tables only the first in ``database`` and ``table``. So the
-text decides what it does to which table, and these names help where it cannot be read.
+Of a statement on several tables, Canal names only the first in ``database`` and ``table``. The text
+therefore decides which tables it affects, and these names help only where the text cannot be read.
 https://github.com/alibaba/canal (``LogEventConvert.parseQueryEvent``) and
 https://docs.pingcap.com/tidb/stable/ticdc-canal-json
 """
@@ -24,11 +24,11 @@ from cdc_assets.schema.ddl import Ddl, Statement
 def statements_of(
     messages: Iterable[Message], coordinate: Coordinate, scheme: Scheme
 ) -> Iterator[Ddl]:
-    """The statements of a record's messages; a truncate is a change of the table's rows.
+    """Yields the statements of a record's messages; a truncate is a change of the table's rows.
 
     Args:
         messages: of the record, in order.
-        coordinate: of it.
+        coordinate: the record's.
         scheme: of the table's positions.
     """
     line = 0
@@ -51,7 +51,7 @@ def _ddl(message: Message, coordinate: Coordinate, place: tuple[int, int] | None
 
 
 def _statement(message: Message) -> Statement:
-    """Without a text, it may do anything to the table that it names."""
+    """Reads the statement; without a text, it may affect the named table in any way."""
     text, table = message.get("sql"), _name(message, "table")
     words = frozenset({table.casefold()} - {""})
     if not isinstance(text, str) or not text.strip():

@@ -1,7 +1,7 @@
-"""The fields that Debezium's flattening adds to a row, told from the row's columns by their names.
+"""Recognizes the fields that Debezium's flattening adds to a row by their names.
 
 ``add.fields=lsn`` adds ``__lsn``, ``add.fields=source.lsn`` adds ``__source_lsn``; a field that is
-given a name of its own (``lsn:POSITION``) is not known here. A name without a struct is one of the
+given a name of its own (``lsn:POSITION``) is not recognized. A name without a struct is one of the
 envelope (``op``, ``ts_ms``), else of ``transaction``, else of ``source``.
 https://debezium.io/documentation/reference/stable/transformations/event-flattening.html
 """
@@ -16,7 +16,7 @@ from typing import Final
 from cdc_assets.changes.position import Scheme
 
 DELETED: Final = "__deleted"
-"""Of deletes that are rewritten; the prefix of added fields does not concern it."""
+"""The field of rewritten deletes; the prefix of added fields does not apply to it."""
 
 NEEDED: Final[Mapping[Scheme, Sequence[str]]] = {
     Scheme.POSTGRES: ("lsn", "sequence"),
@@ -26,9 +26,9 @@ NEEDED: Final[Mapping[Scheme, Sequence[str]]] = {
     Scheme.ORACLE: ("scn", "commit_scn"),
     Scheme.YUGABYTE: ("commit_time", "lsn"),
 }
-"""What a change must have added for the order of its source: with less of it the order would seem
-to be told, and be another. ``source.ts_ms`` is needed too (a source that starts again is found by
-its times), and ``op`` or ``snapshot``, since a row of a snapshot stands elsewhere than a change."""
+"""Fields that must be added for the order of a source: with fewer of them there would seem to be an
+order, but a wrong one. ``source.ts_ms`` is needed too (a restarted source is detected by its
+times), and ``op`` or ``snapshot``, since a row of a snapshot has another position than a change."""
 
 _OF_THE_EVENT: Final = frozenset({"op", "ts_ms", "ts_us", "ts_ns", "updateDescription"})
 _OF_TRANSACTIONS: Final = ("id", "total_order", "data_collection_order")
@@ -48,7 +48,7 @@ _OF_SOURCES: Final = (
     "is_last_record_in_transaction_in_partition",
     *("number_of_partitions_in_transaction", "cluster", "resolved_ts", "ts_hlc"),
 )
-"""Of Debezium's own connectors and YugabyteDB's, as of 3.6."""
+"""Fields of Debezium's own connectors and YugabyteDB's, as of 3.6."""
 
 _SCHEMES: Final = {
     "postgresql": Scheme.POSTGRES,
@@ -68,11 +68,11 @@ class AddedFields:
 
     @property
     def op(self) -> str:
-        """The operation's."""
+        """The name of the operation's field."""
         return f"{self.prefix}op"
 
     def of_source(self, field: str) -> tuple[str, ...]:
-        """The names that a field of ``source`` may have, the certain one first."""
+        """Returns the possible names of a field of ``source``, the unambiguous one first."""
         qualified = f"{self.prefix}source_{field}"
         if field in _OF_THE_EVENT or field in _OF_TRANSACTIONS:
             return (qualified,)
@@ -80,7 +80,7 @@ class AddedFields:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """All of them."""
+        """All names of added fields."""
         simple = {*_OF_THE_EVENT, *_OF_TRANSACTIONS, *_OF_SOURCES}
         qualified = (
             *(f"source_{each}" for each in _OF_SOURCES),
@@ -90,7 +90,7 @@ class AddedFields:
         return frozenset({DELETED, *(f"{self.prefix}{each}" for each in (*simple, *qualified))})
 
     def source_in(self, row: Mapping[str, object]) -> dict[str, object]:
-        """What a flattened row says of its source; without ``connector`` if it is not enough."""
+        """Returns a flattened row's ``source``; without ``connector`` if fields are missing."""
         found = {
             field: row[name]
             for field in _OF_SOURCES

@@ -1,4 +1,4 @@
-"""Debezium's Avro in Python: few records, as the mappings that its JSON would be."""
+"""Reads Debezium's Avro in Python: a few records, as the mappings that its JSON would be."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from cdc_assets.schema.connect import ConnectSchema
 _UNREADABLE: Final = (
     ValueError, EOFError, LookupError, TypeError, OverflowError, RecursionError,
 )  # fmt: skip
-"""What bytes that are not of their schema make the decoder raise."""
+"""Exceptions that the decoder raises on bytes that do not match their schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvroSchemas:
-    """The schemas of a source's records, as what is needed of them.
+    """The schemas of a source's records, in the forms in which they are needed.
 
     Attributes:
-        registry: that has them.
+        registry: the registry that has them.
     """
 
     registry: SchemaRegistry
@@ -38,11 +38,11 @@ class AvroSchemas:
 
     @classmethod
     def of(cls, registry: SchemaRegistry) -> AvroSchemas:
-        """Of a registry, with nothing read yet."""
+        """Returns the schemas of a registry, with nothing read yet."""
         return cls(registry, {}, {})
 
     def wire(self, schema_id: SchemaId, topic: str) -> str | None:
-        """The schema that Spark and Python read by; None if there is no such way.
+        """Returns the schema by which Spark and Python read; None if it has no such form.
 
         Raises:
             CdcError: if the registry does not answer, or does not know it.
@@ -52,7 +52,7 @@ class AvroSchemas:
         return self._wires[schema_id]
 
     def connect(self, schema_id: SchemaId, topic: str) -> ConnectSchema | None:
-        """What the converter was given; None if it cannot be told.
+        """Returns the converter's input schema; None if it cannot be derived.
 
         Raises:
             CdcError: if the registry does not answer, or does not know it.
@@ -63,7 +63,7 @@ class AvroSchemas:
             return None
 
     def event(self, record: RawRecord, side: Side = Side.VALUE) -> Mapping[str, Any] | None:
-        """A key or value; None if it is not there, or cannot be read.
+        """Returns a key or value; None if it is missing, or unreadable.
 
         Raises:
             CdcError: if the registry does not answer, or does not know its schema.

@@ -1,4 +1,4 @@
-"""Debezium's Avro on Spark: bytes to envelope, each record by the schema that it names."""
+"""Reads Debezium's Avro on Spark: bytes to envelope, each record by the schema that it names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIRST: Final = (1).to_bytes(4, "big")
 _LAST: Final = _LONGEST.to_bytes(4, "big")
 _SHORT: Final = 2
 _LONG: Final = 6
-"""Where the number of an id of four bytes begins, and of one of eight."""
+"""The start of the number in an id of four bytes, and in one of eight."""
 _NUMBER: Final = '{"type":"fixed","name":"number","size":9,"logicalType":"decimal","precision":18}'
 _KEY_BITS: Final = 31
 _CONTENT: Final = 1 << 62
@@ -40,11 +40,11 @@ Schema = Mapping[str, Any]
 
 
 def writer(*, has_headers: bool, has_key: bool) -> Expression:
-    """The ids of value and key in one number; NULL where there is neither.
+    """Returns the ids of value and key in one number; NULL where there is neither.
 
     Args:
-        has_headers: ids may be in headers.
-        has_key: keys may name a schema; else they are of another form.
+        has_headers: whether ids may be in headers.
+        has_key: whether keys may name a schema; else they are of another form.
     """
     value = _id("value", has_headers=has_headers)
     key = _id("key", has_headers=has_headers) if has_key else F.lit(None).cast("bigint")
@@ -53,12 +53,12 @@ def writer(*, has_headers: bool, has_key: bool) -> Expression:
     if has_headers:
         is_content = _header("value", "contentId").isNotNull()
         number = number + F.when(is_content, F.lit(_CONTENT)).otherwise(none)
-    # NULL without an id of the value. Each id is in here once: no part of it is told twice.
+    # NULL without an id of the value. Each id appears here once, so that none is computed twice.
     return F.coalesce(number, F.when(F.col("value").isNull(), key))
 
 
 def _id(side: str, *, has_headers: bool) -> Expression:
-    """The rules of `cdc_assets.formats.wire_id`; NULL for what is no id below 2³¹."""
+    """Applies the rules of `cdc_assets.formats.wire_id`; NULL if there is no id below 2³¹."""
     before = F.when(_is_short(side), _number(side, _SHORT)).when(
         _is_long(side), _number(side, _LONG)
     )
@@ -70,7 +70,7 @@ def _id(side: str, *, has_headers: bool) -> Expression:
 
 
 def _header(side: str, name: str) -> Expression:
-    """The last header of this name; the empty ones count as none."""
+    """Returns the last header of this name; empty ones do not count."""
     wanted = f"apicurio.{side}.{name}"
     found = F.filter(
         "headers",
@@ -80,12 +80,12 @@ def _header(side: str, name: str) -> Expression:
 
 
 def _is_short(side: str) -> Expression:
-    """Whether it begins with an id of four bytes."""
+    """Returns whether it begins with an id of four bytes."""
     return _has_magic(side) & (F.octet_length(side) >= 5) & _is_id(side, _SHORT)
 
 
 def _is_long(side: str) -> Expression:
-    """Whether with one of eight bytes, of which the first four are zero."""
+    """Returns whether it begins with an id of eight bytes, of which the first four are zero."""
     is_zero = _four_bytes(side, _SHORT) == F.lit(bytes(4))
     return _has_magic(side) & (F.octet_length(side) >= 9) & is_zero & _is_id(side, _LONG)
 
@@ -95,12 +95,12 @@ def _has_magic(side: str) -> Expression:
 
 
 def _is_id(side: str, start: int) -> Expression:
-    """By its bytes, which Spark orders as numbers without a sign: that is cheap."""
+    """Compares bytes, which Spark orders as unsigned numbers: that is cheap."""
     return _four_bytes(side, start).between(F.lit(_FIRST), F.lit(_LAST))
 
 
 def _number(side: str, start: int) -> Expression:
-    """Four big-endian bytes: as Avro's decimal, since `conv` takes ten times as long."""
+    """Decodes four big-endian bytes as Avro's decimal, since `conv` takes ten times as long."""
     found = from_avro(F.concat(F.lit(bytes(5)), _four_bytes(side, start)), _NUMBER, _PERMISSIVE)
     return found.cast("bigint")
 
@@ -110,7 +110,7 @@ def _four_bytes(side: str, start: int) -> Expression:
 
 
 def _data(side: str, *, has_headers: bool) -> Expression:
-    """What follows the id."""
+    """Returns the bytes after the id."""
     start = F.when(_is_id(side, _SHORT), 6).otherwise(10)
     if has_headers:
         named = F.coalesce(_header(side, "contentId"), _header(side, "globalId"))
@@ -123,20 +123,20 @@ def _data(side: str, *, has_headers: bool) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A record type, by the schemas of its fields; empty where there is none."""
+    """A record type, with the schemas of its fields; empty if the schema is no record."""
 
     fields: Mapping[str, Any]
     named: Mapping[str, Schema]
 
     @classmethod
     def of(cls, text: str | None) -> Shape:
-        """Of a schema's text."""
+        """Parses a schema's text."""
         schema = json.loads(text) if text else None
         named = {each["name"]: each for each in _named(schema)}
         return cls({}, named).inner(schema)
 
     def inner(self, schema: Any) -> Shape:
-        """The record that a schema is, names, or may be beside null."""
+        """Returns the record that a schema is, refers to, or has in a union."""
         if isinstance(schema, list):
             records = (self.inner(each) for each in schema)
             return next((each for each in records if each.fields), Shape({}, self.named))
@@ -146,12 +146,12 @@ class Shape:
         return Shape({each["name"]: each["type"] for each in found["fields"]}, self.named)
 
     def field(self, name: str) -> Shape:
-        """The record that a field holds."""
+        """Returns the record that a field holds."""
         return self.inner(self.fields.get(name))
 
 
 def _named(schema: Any) -> Iterator[Schema]:
-    """The types with a name in a schema."""
+    """Yields the named types in a schema."""
     if isinstance(schema, list):
         for each in schema:
             yield from _named(each)
@@ -168,7 +168,7 @@ def _named(schema: Any) -> Iterator[Schema]:
 
 
 def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
-    """The value by its schema; NULL if it cannot be read, or has none."""
+    """Decodes the value by its schema; NULL if it is unreadable, or has none."""
     text = _text(spec.writers, "value")
     if text is None:
         return F.lit(None).cast(StructType().add("op", StringType()))
@@ -179,7 +179,7 @@ def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
 def envelope(
     document: Expression, spec: ReadSpec, placeholder: str, *, has_headers: bool
 ) -> Envelope:
-    """What a record says."""
+    """Returns the envelope of a record."""
     shape = Shape.of(_text(spec.writers, "value"))
     source = _source(document, shape, spec.order)
     op = _field(document, shape, "op", StringType())
@@ -192,7 +192,7 @@ def envelope(
         is_read=(told == "r") | snapshot,
         before=before,
         after=after,
-        # The schema of ``before`` is that of the row: what was not logged is NULL in it.
+        # The schema of ``before`` is that of the row: columns that were not logged are NULL in it.
         unchanged=lambda _: F.lit(False),
         left_out=lambda column: common.left_out(after.value(column), column, spec, placeholder),
         record_key=key,
@@ -213,7 +213,7 @@ def sources(
     has_headers: bool,
     has_key: bool,
 ) -> DataFrame:
-    """``partition offset timestamp source`` of the records of these schemas."""
+    """Returns ``partition offset timestamp source`` of the records of these schemas."""
     numbered = raw.withColumn("writer", writer(has_headers=has_headers, has_key=has_key))
     case = F.lit(None).cast(common.source_type(order))
     for number, texts in writers.items():
@@ -227,7 +227,7 @@ def sources(
 
 
 def _text(writers: Mapping[int, str], side: str) -> str | None:
-    """The schema of the one writer; None of records without."""
+    """Returns the schema of the one writer; None for records without."""
     texts = [json.loads(text)[side] for text in writers.values()]
     return texts[0] if texts else None
 
@@ -241,7 +241,7 @@ def _image(document: Expression, shape: Shape, name: str) -> Image:
 
 
 def _field(record: Expression, shape: Shape, name: str, kind: DataType) -> Expression:
-    """A field as it is wanted; NULL if its record has none of this name."""
+    """Returns a field in the wanted type; NULL if its record does not have it."""
     if name not in shape.fields:
         return F.lit(None).cast(kind)
     return record.getField(name).cast(kind)
@@ -265,7 +265,7 @@ def _ordinal(document: Expression, shape: Shape, spec: ReadSpec) -> Expression:
 
 
 def _record_key(spec: ReadSpec, *, has_headers: bool) -> Image:
-    """In Avro, if its bytes name a schema; else in JSON."""
+    """Reads Avro, if the key's bytes name a schema; else JSON."""
     text = _text(spec.writers, "key")
     if text is None:
         return json_key(spec)
@@ -275,7 +275,7 @@ def _record_key(spec: ReadSpec, *, has_headers: bool) -> Image:
 
 
 def _rejection(op: Expression, images: tuple[Image, Image, Image], spec: ReadSpec) -> Expression:
-    """Why a record cannot be merged; of the rows after and before the change, and its key."""
+    """Returns the reason to reject a record, from both row images and its key."""
     after, before, key = images
     framed = F.col("writer").isNotNull()
     reject = (
@@ -296,7 +296,7 @@ def _rejection(op: Expression, images: tuple[Image, Image, Image], spec: ReadSpe
 
 
 def _is_broken(image: Image, column: Column) -> Expression | None:
-    """Whether text is not UTF-8, which Spark takes and no reader can read; None of other values."""
+    """Returns whether text is not UTF-8, which Spark accepts; None for other types."""
     if (column.element_wire or column.wire) is not Wire.STRING:
         return None
     if column.wire is not Wire.LIST:

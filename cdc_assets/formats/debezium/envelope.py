@@ -1,4 +1,4 @@
-"""What JSON and Avro have in common: the struct of an envelope, and what it says."""
+"""Builds the struct of an envelope and reads it, for both JSON and Avro."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _SOURCE: Final = (
 
 
 RowType = Callable[[tuple[Column, ...]], StructType]
-"""How the columns of a row, or of a key, lie in a record."""
+"""A function from the columns of a row, or of a key, to their struct type in a record."""
 
 
 def source_type(order: Order) -> StructType:
-    """What is read of an envelope's ``source``."""
+    """Returns the fields that are read of an envelope's ``source``."""
     return StructType([*_SOURCE, *order.fields])
 
 
 def envelope_type(spec: ReadSpec, row: RowType = wire_struct) -> StructType:
-    """What is read of an envelope."""
+    """Returns the fields that are read of an envelope."""
     envelope = StructType(
         [
             StructField("before", row(spec.before_columns)),
@@ -46,14 +46,14 @@ def envelope_type(spec: ReadSpec, row: RowType = wire_struct) -> StructType:
 
 
 def is_read(envelope: Expression) -> Expression:
-    """A row of a snapshot. Some connectors send those as ``c`` and say so in ``snapshot``."""
+    """Returns whether it is a snapshot's row, which some connectors send as ``c``."""
     snapshot = envelope.getField("source").getField("snapshot")
     in_snapshot = F.coalesce(snapshot, F.lit("false")) != "false"
     return (envelope.getField("op") == "r") | in_snapshot
 
 
 def ordinal(envelope: Expression, spec: ReadSpec) -> Expression:
-    """``transaction.total_order``, where rows are counted."""
+    """Returns ``transaction.total_order``, where rows are counted."""
     if not spec.counts_rows:
         return F.lit(None).cast("bigint")
     return envelope.getField("transaction").getField("total_order")
@@ -62,9 +62,9 @@ def ordinal(envelope: Expression, spec: ReadSpec) -> Expression:
 def left_out(
     value: Expression, column: Column, spec: ReadSpec, placeholder: str
 ) -> Expression | None:
-    """Whether the value of a column after a change is the placeholder.
+    """Returns whether the value of a column after a change is the placeholder.
 
-    The columns of a configured key may be large, whatever is known of them.
+    The columns of a configured key may be large, whatever is known about them.
     """
     is_text_of_key = spec.layout.split_keys and column.name in spec.schema.key
     if not (column.unchanged_marker or (is_text_of_key and column.wire is Wire.STRING)):

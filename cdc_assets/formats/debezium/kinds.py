@@ -1,10 +1,10 @@
-"""Tells from its records what a topic of Debezium's holds, where its name cannot.
+"""Classifies a topic of Debezium's by its records, where its name is ambiguous.
 
 Beside the topics of tables Debezium writes transaction metadata (``<prefix>.transaction``),
 heartbeats (any prefix by ``topic.heartbeat.prefix``), logical decoding messages
 (``<prefix>.message``), schema changes and its schema history, and notifications
 (``notification.sink.topic.name``); it reads signals from a topic (``signal.kafka.topic``). Each of
-these may have a name that a table's topic could have, and the other way round.
+these may have a name that a table's topic could have, and vice versa.
 https://debezium.io/documentation/reference/3.6/configuration/notification.html
 https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 """
@@ -23,13 +23,13 @@ _SCHEMA_CHANGE: Final = frozenset({"ddl", "tableChanges"})
 _SIGNAL: Final = frozenset({"id", "type", "data"})
 _NOTIFICATION: Final = frozenset({"id", "type", "aggregate_type", "additional_data"})
 _LATER: Final = frozenset({"timestamp"})
-"""Fields of notifications that release 2.3 did not write yet."""
+"""Fields of notifications that release 2.3 did not write."""
 
 
 def kind_of_event(event: Mapping[str, Any]) -> TopicKind:
-    """Says what one record is.
+    """Classifies one record.
 
-    Whatever has an operation or a row image is a change event, however broken.
+    Any record with an operation or a row image is a change event, however broken.
 
     Args:
         event: without a schema around it.
@@ -52,10 +52,10 @@ def kind_of_event(event: Mapping[str, Any]) -> TopicKind:
 
 
 def kind_of_row(row: Mapping[str, Any]) -> TopicKind:
-    """Says what one record is where all rows are flattened: nearly any object may be one.
+    """Classifies one record where all rows are flattened: nearly any object may be a row.
 
-    What Debezium writes beside rows is not flattened. It is told by all of its fields. A signal in
-    a topic has an object as its data; in a row of the table of signals that is text.
+    Records that Debezium writes beside rows are not flattened, and are recognized by all of their
+    fields. A signal in a topic has an object as its data; in a row of the signal table it is text.
     """
     kind = kind_of_event(row)
     match kind:

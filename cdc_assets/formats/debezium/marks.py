@@ -1,8 +1,8 @@
-"""What a change event, or an ``END`` record, says about its source transaction.
+"""Reads the source transaction from a change event or an ``END`` record.
 
 Debezium's ``provide.transaction.metadata`` adds ``transaction: {id, total_order,
-data_collection_order}`` to change events and writes ``BEGIN`` and ``END`` records to a topic
-of their own.
+data_collection_order}`` to change events and writes ``BEGIN`` and ``END`` records to a topic of
+their own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _POSTGRES: Final = "postgresql"
 
 
 def mark_of(event: Mapping[str, Any], raw: RawRecord, *, only_partition: bool) -> LogRecord:
-    """What a change event says about its transaction.
+    """Returns the transaction of a change event, and its place there.
 
     Args:
-        event: the envelope; empty for what cannot be read: such records are rejected later, with
-            a reason, and count as rows outside of transactions.
+        event: the envelope; empty for an unreadable record, which is rejected later, with a reason,
+            and counts as a row outside of transactions.
         raw: the record.
-        only_partition: the topic has one, so that its offsets are an order.
+        only_partition: whether the topic has one partition, so that its offsets are an order.
     """
     source, block = mapping(event.get("source")), mapping(event.get("transaction"))
     offset = raw.coordinate.offset
@@ -39,7 +39,7 @@ def mark_of(event: Mapping[str, Any], raw: RawRecord, *, only_partition: bool) -
 
 
 def ended_of(event: Mapping[str, Any]) -> Ended | None:
-    """An ``END`` record of the transaction topic; None for any other, and for a malformed one."""
+    """Reads an ``END`` record of the transaction topic; None for any other, or a malformed one."""
     if event.get("status") != "END":
         return None
     id_, listed = event.get("id"), event.get("data_collections")
@@ -58,11 +58,11 @@ def _counts(listed: list[Any]) -> Iterator[tuple[str, int]]:
 
 
 def transaction_order(source: Mapping[str, Any]) -> tuple[int, ...]:
-    """Numbers whose order is the order of commit; () if the source gives none.
+    """Returns numbers whose order is the order of commit; () if the source gives none.
 
-    PostgreSQL: the last commit before the transaction (first of ``source.sequence``); the
-    change's own LSN where there is none, which lies below the commits that follow. MySQL and
-    MariaDB: number of the binlog file, and position in it; a binlog holds whole transactions.
+    PostgreSQL: the last commit before the transaction (first of ``source.sequence``); the change's
+    own LSN where there is none, which is below the commits that follow. MySQL and MariaDB: number
+    of the binlog file, and position in it; a binlog holds whole transactions.
     """
     if "lsn" in source:
         commit = _first_of_sequence(source.get("sequence"))
@@ -74,7 +74,7 @@ def transaction_order(source: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _transaction_id(text: str, source: Mapping[str, Any]) -> str:
-    """PostgreSQL's is ``<transaction>:<LSN of the change>``: it differs from record to record."""
+    """Cuts the LSN off PostgreSQL's ``<transaction>:<LSN of the change>``: it varies by record."""
     return _without_lsn(text) if source.get("connector") == _POSTGRES else text
 
 
@@ -83,7 +83,7 @@ def _without_lsn(text: str) -> str:
 
 
 def _commit_lsn(id_: str) -> int | None:
-    """Of ``<transaction>:<LSN>``, both numbers; a GTID begins with a UUID."""
+    """Reads the LSN of ``<transaction>:<LSN>``, both numbers; a GTID begins with a UUID."""
     transaction, _, lsn = id_.partition(":")
     return natural(lsn) if natural(transaction) is not None else None
 

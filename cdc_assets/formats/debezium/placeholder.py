@@ -1,4 +1,4 @@
-"""The "unchanged" placeholder of Debezium: which columns may hold it, and in what form."""
+"""The "unchanged" placeholder of Debezium: the columns that may hold it, and its forms."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cdc_assets.schema.types import Column, TableSchema, Wire
 
 
 def unset_able(target: TableSchema, others: Iterable[TableSchema] = ()) -> tuple[str, ...]:
-    """Columns of the target that a source's updates may leave out, by any of the schemas."""
+    """Returns the target's columns that updates may leave out, according to any of the schemas."""
     marked = {c.name for schema in (target, *others) for c in schema.columns if may_be_unset(c)}
     return tuple(name for name in target.names if name in marked)
 
 
 def may_be_unset(column: Column) -> bool:
-    """Whether the source may leave the column out of an update."""
+    """Returns whether the source may leave the column out of an update."""
     return column.unchanged_marker
 
 
 def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expression:
-    """Whether a wire value is the placeholder: a whole value, in the column's own form.
+    """Returns whether a wire value is the placeholder: a whole value, in the column's own form.
 
     https://debezium.io/documentation/reference/stable/connectors/postgresql.html
     (``unavailable.value.placeholder``). As observed: bytes hold its UTF-8 bytes; text arrays
@@ -56,10 +56,10 @@ def _is_list_placeholder(value: Expression, column: Column, placeholder: str) ->
 
 
 def map_text(placeholder: str) -> str:
-    """What the connector writes for an unchanged map, without spaces."""
+    """Returns the connector's text for an unchanged map, without spaces."""
     return json.dumps({placeholder: placeholder}, separators=(",", ":"))
 
 
 def name_uuid(name: bytes) -> uuid.UUID:
-    """Java's ``UUID.nameUUIDFromBytes``, which uuid arrays use: version 3 without a namespace."""
+    """Returns Java's ``UUID.nameUUIDFromBytes``, for uuid arrays: version 3 without a namespace."""
     return uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)

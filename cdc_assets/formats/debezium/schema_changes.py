@@ -1,8 +1,8 @@
 """Reads Debezium's schema change events: of MySQL, MariaDB, SQL Server and Oracle.
 
-They lie in a topic that is called as the connector's ``topic.prefix``. Each has the statement,
-its place in the source's log and, where Debezium could parse the statement, the tables as they
-are afterwards. https://debezium.io/documentation/reference/3.6/connectors/mysql.html
+They are in a topic named like the connector's ``topic.prefix``. Each has the statement, its
+position in the source's log and, where Debezium could parse the statement, the tables as they are
+afterwards. https://debezium.io/documentation/reference/3.6/connectors/mysql.html
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
-    """The statement of an event; None for another event.
+    """Returns the statement of an event; None for another event.
 
     Args:
         event: without a schema around it.
@@ -46,7 +46,7 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
     if not is_change:
         return None
     tables, is_of_snapshot = frozenset(_names(event)), source.get("snapshot") not in _NO_SNAPSHOT
-    if is_of_snapshot:  # thousands of tables are made there, and nobody asks how
+    if is_of_snapshot:  # thousands of CREATE statements, whose effects are not needed
         statement = Statement((), tables)
     elif not isinstance(text, str) or not text:
         statement = Statement((), tables, is_read=not tables)
@@ -76,7 +76,7 @@ def _tables(event: JsonObject) -> Iterator[JsonObject]:
 
 
 def _names(event: JsonObject) -> Iterator[str]:
-    """Of the tables, in lower case."""
+    """Yields the names of the tables, in lower case."""
     for change in _tables(event):
         for name in ("id", "previousId"):
             if found := _parts(change.get(name)):
@@ -84,7 +84,7 @@ def _names(event: JsonObject) -> Iterator[str]:
 
 
 def _after(event: JsonObject) -> Iterator[tuple[Relation, tuple[str, ...]]]:
-    """What tables are like afterwards, by what Debezium's own parser made of the statement."""
+    """Yields tables and their columns afterwards, from Debezium's own parser."""
     for change in _tables(event):
         parts = _parts(change.get("id"))
         columns = mapping(change.get("table")).get("columns")
@@ -96,13 +96,13 @@ def _after(event: JsonObject) -> Iterator[tuple[Relation, tuple[str, ...]]]:
 
 
 def _parts(told: object) -> list[str]:
-    """Of ``"db"."table"``, or ``"db"."schema"."table"``."""
+    """Splits ``"db"."table"``, or ``"db"."schema"."table"``."""
     text = told.strip('"') if isinstance(told, str) else ""
     return text.split('"."') if text else []
 
 
 def _place(source: JsonObject) -> tuple[int, int] | None:
-    """Number of a binlog's file, and position in it, as positions of changes have them."""
+    """Returns number and position of a binlog's file, as in positions of changes."""
     file, position = source.get("file"), natural(source.get("pos"))
     found = _FILE.fullmatch(file) if isinstance(file, str) else None
     if source.get("connector") not in _OF_BINLOGS or found is None or not position:

@@ -1,9 +1,9 @@
-"""How Debezium names topics.
+"""Derives tables and side topics from Debezium's names of topics.
 
 A table's is ``<topic.prefix>.<schema>.<table>``. Beside these Debezium writes ``<prefix>`` (schema
 changes), ``<prefix>.transaction``, ``<prefix>.message``, heartbeats and notifications, and reads
-signals from ``<prefix>-signal`` or another topic. Their names may look alike: records tell them
-apart (`cdc_assets.formats.debezium.kinds`). Names decide only where there are no records yet.
+signals from ``<prefix>-signal`` or another topic. Their names may look alike: they are classified
+by their records (`cdc_assets.formats.debezium.kinds`), and by name only where there are none yet.
 https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 """
 
@@ -30,16 +30,16 @@ class DebeziumTopics(PlainTopics):
         self._schema_changes = topics.schema_changes
 
     def looks_like_side_topic(self, topic: str) -> bool:
-        """Whether it has a name that Debezium reserves."""
+        """Returns whether it has a name that Debezium reserves."""
         return topic.endswith(_SIDE_TOPICS) or _HEARTBEAT.match(topic) is not None
 
     def transaction_topics(
         self, topic: str, qualified: str, topics: Iterable[str]
     ) -> tuple[str, ...]:
-        """Finds the topics that may hold the transaction metadata of a table's topic, best first.
+        """Finds the topics that may hold a table topic's transaction metadata, best first.
 
-        It is ``<prefix>.transaction``. Without a configured prefix that is whatever precedes the
-        table's name, or less of it: SQL Server's topics have the database between the two.
+        It is ``<prefix>.transaction``. Without a configured prefix, all that precedes the table's
+        name is tried, then less of it: SQL Server's topics have the database between the two.
 
         Args:
             topic: of the table.
@@ -51,7 +51,7 @@ class DebeziumTopics(PlainTopics):
         return tuple(prefix + suffix for prefix in prefixes if prefix + suffix in present)
 
     def schema_change_topics(self, topic: str, qualified: str) -> tuple[str, ...]:
-        """The configured one, or else the connector's ``topic.prefix``, as above."""
+        """Returns the configured one, else the candidates for ``topic.prefix``, as above."""
         if self._schema_changes is not None:
             return (self._schema_changes,)
         return tuple(each for each in self._prefixes(topic, qualified) if each != topic)

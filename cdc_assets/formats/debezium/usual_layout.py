@@ -1,4 +1,4 @@
-"""A regular expression that nearly all records of a table match, and none with unknown fields."""
+"""Builds a regular expression that matches most records of a table, none with unknown fields."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Collection
 from typing import Final
 
 _TOGETHER: Final = 50
-"""Fields in one atomic group. Java matches what follows an element by a call within that
-element's: 1,500 fields one after the other overflowed a thread's stack, and took the server along.
-"""
+"""Fields in one atomic group. Java matches the rest of a pattern by a call within the match of the
+element before it: 1,500 fields in sequence overflowed a thread's stack and crashed the server."""
 
 
 _TEXT: Final = r'"(?:[^"\\]++|\\.)*+"'
@@ -20,23 +19,23 @@ _FLAT: Final = rf'\{{(?:{_TEXT}|[^"{{}}]++)*+\}}'
 _NESTED: Final = rf'\{{(?:{_TEXT}|{_FLAT}|[^"{{}}]++)*+\}}'
 _VALUE: Final = f"(?:{_TEXT}|{_SCALAR}|{_ARRAY}|{_FLAT})"
 _MOST_BESIDE: Final = 200
-"""Fields beside the row's; with more of them a record is not usual: matching stays shallow."""
+"""Limit of fields beside the row's, which keeps matching shallow; records with more are unusual."""
 
 
 def usual_layout(names: tuple[str, ...], expected: Collection[str] | None = None) -> str:
-    """What a record starts with whose ``after`` has these fields, in this order, and no other.
+    """Matches the start of a record whose ``after`` has these fields, in order, and no other.
 
     Possessive throughout: it neither backtracks nor recurses, however long a value is.
 
     Args:
-        names: the fields that may be there.
+        names: the fields that may be present.
         expected: those of them that must be; None for all.
     """
     return rf"^\{{{_images(names, expected)}"
 
 
 def usual_cloud_event(names: tuple[str, ...], expected: Collection[str] | None = None) -> str:
-    """The same of a cloud event, whose attributes come before its data."""
+    """Does the same for a cloud event, whose attributes precede its data."""
     attribute = rf'"[A-Za-z0-9]++":(?:{_TEXT}|{_SCALAR}),'
     beside = rf"(?:{attribute}){{0,{_MOST_BESIDE}}}+"
     return rf'^\{{{beside}"data":\{{{_images(names, expected)}'
@@ -45,7 +44,7 @@ def usual_cloud_event(names: tuple[str, ...], expected: Collection[str] | None =
 def usual_row(
     names: tuple[str, ...], expected: Collection[str] | None, added: Collection[str]
 ) -> str:
-    """A whole record that is a row, with any of the ``added`` fields after it."""
+    """Matches a whole record that is a row, with any of the ``added`` fields after it."""
     names_added = "|".join(_named(each) for each in sorted(added))
     beside = rf"(?>(?:{names_added}):{_VALUE},?+){{0,{_MOST_BESIDE}}}+"
     return rf"^\{{{_row(names, expected)}{beside}\}}$"

@@ -1,1 +1,1 @@
-"""Oracle GoldenGate's operations in JSON, typed by JSON alone; updates may leave columns out."""
+"""Reads GoldenGate's JSON operations, typed by JSON alone; updates may leave columns out."""

@@ -1,7 +1,7 @@
 """``ogg-json``: Oracle GoldenGate's operations, as its JSON formatter writes them.
 
-Values are typed by JSON alone: what it does not tell has to be configured. A topic may hold many
-tables. An update may leave out columns that it did not change.
+Values are typed by JSON alone: further types have to be configured. A topic may hold many tables.
+An update may leave out columns that it did not change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KEYLESS: Final = Refusal(
 
 
 class OggJson(Format):
-    """One dialect; flat rows (``json_row``) are told and refused."""
+    """A format with one dialect; flat rows (``json_row``) are recognized and refused."""
 
     name = "ogg-json"
     has_many_tables = True
@@ -50,22 +50,22 @@ class OggJson(Format):
 
     @property
     def leaves_out(self) -> bool:
-        """Compressed updates do."""
+        """Whether updates may leave columns out: compressed updates do."""
         return True
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def kind(self, record: RawRecord) -> TopicKind:
-        """By ``op_type`` and ``table``."""
+        """Classifies by ``op_type`` and ``table``."""
         return messages.kind_of(read_object(record.value))
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
-        """By ``table``."""
+        """Finds tables by ``table``."""
         found = (messages.table_of(read_object(each.value), source) for each in records)
         return frozenset(table for table in found if table is not None)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """Values tell as little as JSON does, see `cdc_assets.formats.guessed`."""
+        """Samples the table; its types are guessed, see `cdc_assets.formats.guessed`."""
         read = (read_object(record.value) for record in records)
         mine = [each for each in read if messages.table_of(each, table.source) == table]
         rows = tuple(row for each in mine if (row := messages.row_of(each)))
@@ -86,49 +86,49 @@ class OggJson(Format):
         )
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Whether it is of the table, and has a whole row."""
+        """Returns whether it is of the table, and has a whole row."""
         message = read_object(record.value)
         is_mine = messages.table_of(message, table.source) == table
         return is_mine and (messages.holds_row(message) or messages.is_flat(message))
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
-        """Tables without a key."""
+        """Refuses tables without a key."""
         return None if key else _KEYLESS
 
     @property
     def _zone(self) -> str | None:
-        """In which GoldenGate writes times; None if nobody has said."""
+        """The time zone in which GoldenGate writes times; None if not configured."""
         return self.source.connector.time_zone
 
     # ── what a table is like ─────────────────────────────────────────────────────────────
 
     def of_catalog(self, table: SourceTable) -> Described:
-        """None is asked: GoldenGate writes values by its own rules, not the database's."""
+        """Refuses a catalog: GoldenGate writes values by its own rules, not the database's."""
         what = "ogg-json takes no types from a database's catalog"
         remedy = "leave database: out, and give types under tables.<schema.table>.columns"
         raise TerminalError(what, where="sources.*.database", remedy=remedy)
 
     def unseen(self, name: str) -> Described:
-        """Text, unless somebody says otherwise."""
+        """Describes text, unless configured otherwise."""
         return guessed.unseen(name, self._zone)
 
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """The operation as a struct."""
+        """Returns the operation as a struct."""
         from cdc_assets.formats.goldengate import json_records
 
         return json_records.document(spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Of the parsed struct, and the names of its fields."""
+        """Returns the envelope of the parsed struct, and of the names of its fields."""
         from cdc_assets.formats.goldengate import json_records
 
         return json_records.envelope(document, spec, self._zone)
 
 
 def _without_nulls(vanished: Sequence[str]) -> Refusal | None:
-    """Of updates that do not tell a column which becomes NULL from one that stays as it is."""
+    """Refuses updates in which a column set to NULL looks like one that stays as it is."""
     if not vanished:
         return None
     what = (

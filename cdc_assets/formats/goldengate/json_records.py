@@ -1,4 +1,4 @@
-"""GoldenGate's JSON on Spark: an operation to an envelope."""
+"""Converts GoldenGate's JSON on Spark, from operation to envelope."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEVERAL: Final = "several operations in one record (mode=tx)"
 
 
 def document(spec: ReadSpec) -> Expression:
-    """The operation as a struct."""
+    """Returns the operation as a struct."""
     return images.message_of(_columns(spec), _TEXTS, spec)
 
 
@@ -35,10 +35,10 @@ def _columns(spec: ReadSpec) -> dict[str, tuple[Column, ...]]:
 
 
 def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope:
-    """What an operation says.
+    """Returns the envelope of an operation.
 
     Args:
-        document: of `document`.
+        document: from `document`.
         spec: of the table.
         zone: of ``op_ts``; None for UTC.
     """
@@ -51,7 +51,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
     is_change, is_row = op.isin(*OPS.values()), op.isin(*ROW_OPS)
 
     def now(column: Column) -> Expression:
-        """A compressed update has its key at least before the change."""
+        """Returns the value; a compressed update has its key at least before the change."""
         value = after.value(column)
         if column.name not in spec.schema.key:
             return value
@@ -71,7 +71,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         is_read=F.lit(False),
         before=before,
         after=Image(after.is_there, now),
-        # Of its own key GoldenGate tells what it was before; of a configured one it may not.
+        # GoldenGate gives its own key's old value; of a configured key it may not.
         unchanged=lambda column: (
             F.lit(False) if spec.layout.split_keys else ~images.has_name(had, column.name)
         ),
@@ -101,7 +101,7 @@ def _op(message: Expression) -> Expression:
 
 
 def _source(message: Expression, spec: ReadSpec, zone: str | None) -> Expression:
-    """``op_ts`` is the commit's time, by the trail."""
+    """Returns the source, with ``op_ts``, the commit's time in the trail."""
     when = Column(
         "op_ts", Primitive.TIMESTAMPTZ, Wire.SCALAR, detail=WireDetail(zone=zone or "UTC")
     )
@@ -117,7 +117,7 @@ def _source(message: Expression, spec: ReadSpec, zone: str | None) -> Expression
 
 
 def _several(document: Expression) -> Expression:
-    """An array, or objects one after the other."""
+    """Rejects an array, or several objects in sequence."""
     text = F.ltrim(value_text())
     is_sequence = text.rlike(r'(?s)^\[\s*\{\s*"') | text.rlike(r'\}\s*\{\s*"table"\s*:')
     is_told = ~images.is_message(document) & is_sequence & text.contains('"op_type"')
@@ -125,7 +125,7 @@ def _several(document: Expression) -> Expression:
 
 
 def _rejection(message: Expression, op: Expression) -> Expression:
-    """Of a message that can be read."""
+    """Returns the reason to reject a readable message."""
     before, after = message.getField("before"), message.getField("after")
     is_flat = before.isNull() & after.isNull() & (op != "t")
     return (

@@ -1,4 +1,4 @@
-"""What single operations of GoldenGate say, as Python values.
+"""Interprets single operations of GoldenGate, as Python values.
 
 https://docs.oracle.com/en/middleware/goldengate/big-data/19.1/gadbd/pluggable-formatters.html
 ("Using the JSON Formatter")
@@ -16,13 +16,13 @@ from cdc_assets.log.kinds import TopicKind
 
 INSERT, UPDATE, DELETE, TRUNCATE = "I", "U", "D", "T"
 OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
-"""By default; GoldenGate can be told other words (``insertOpKey`` and the like)."""
+"""The default words; GoldenGate can be configured to write others (``insertOpKey`` etc.)."""
 
 Message = Mapping[str, Any]
 
 
 def kind_of(message: Message) -> TopicKind:
-    """Says what an operation is; flat rows count, so that somebody learns of them."""
+    """Classifies an operation; flat rows count as changes, so that they are reported."""
     if not message:
         return TopicKind.UNREADABLE
     is_change = _op(message) is not None and isinstance(message.get("table"), str)
@@ -30,7 +30,7 @@ def kind_of(message: Message) -> TopicKind:
 
 
 def table_of(message: Message, source: str) -> TableName | None:
-    """The table whose row it changes; None if it changes none, or does not name it."""
+    """Returns the table whose row it changes; None if it changes none, or does not name it."""
     name = message.get("table")
     if not isinstance(name, str) or _op(message) in {None, TRUNCATE}:
         return None
@@ -39,17 +39,17 @@ def table_of(message: Message, source: str) -> TableName | None:
 
 
 def row_of(message: Message) -> JsonObject:
-    """What it holds of the row after the change, or before a delete; empty for flat rows."""
+    """Returns its image of the row after the change, or before a delete; empty for flat rows."""
     return mapping(message.get("after")) or mapping(message.get("before"))
 
 
 def holds_row(message: Message) -> bool:
-    """Whether it holds a row that exists, with all its columns: an insert does."""
+    """Returns whether it holds an existing row with all its columns: an insert does."""
     return _op(message) == INSERT and bool(mapping(message.get("after")))
 
 
 def vanished(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Columns that an insert lacks though one before has them, where no value is ever null."""
+    """Returns columns that an insert lacks though an earlier one has them, if no value is null."""
     images = [mapping(each.get(name)) for each in messages for name in ("before", "after")]
     if any(value is None for image in images for value in image.values()):
         return ()
@@ -62,19 +62,19 @@ def vanished(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def is_flat(message: Message) -> bool:
-    """Whether the row's columns stand beside the metadata (``format=json_row``)."""
+    """Returns whether the row's columns are beside the metadata (``format=json_row``)."""
     return _op(message) not in {None, TRUNCATE} and not {"before", "after"} & message.keys()
 
 
 def keys_of(message: Message) -> tuple[str, ...]:
-    """The names of the key's columns, if the operation tells them; () if not."""
+    """Returns the names of the key's columns, if the operation has them; () if not."""
     names = message.get("primary_keys")
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     return tuple(names) if is_list else ()  # type: ignore[arg-type]
 
 
 def source_of(message: Message) -> JsonObject:
-    """Where it comes from, as `cdc_assets.changes.position.scheme_of` asks it."""
+    """Returns its origin, for `cdc_assets.changes.position.scheme_of`."""
     return {"connector": "goldengate", "pos": message.get("pos")}
 
 

@@ -1,1 +1,1 @@
-"""Maxwell's messages: a row of MySQL or MariaDB in each, typed by JSON alone."""
+"""Reads Maxwell's messages: one row of MySQL or MariaDB each, typed by JSON alone."""

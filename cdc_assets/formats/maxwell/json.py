@@ -1,8 +1,8 @@
-"""``maxwell-json``: what Maxwell's daemon writes, one row in each message.
+"""``maxwell-json``: the messages of Maxwell's daemon, one row in each.
 
-Values are typed by JSON alone: their types are those of the database's catalog, or configured. A
+Values are typed by JSON alone: their types come from the database's catalog, or are configured. A
 topic may hold many tables. Changes are ordered by Kafka's offsets: see docs/formats/maxwell-json.md
-for why the place in the binlog (``position``) is not used.
+for why the position in the binlog (``position``) is not used.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KEYLESS: Final = Refusal(
 
 
 class MaxwellJson(Format):
-    """One dialect."""
+    """A format with one dialect."""
 
     name = "maxwell-json"
     has_many_tables = True
@@ -54,16 +54,16 @@ class MaxwellJson(Format):
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def kind(self, record: RawRecord) -> TopicKind:
-        """By ``type``."""
+        """Classifies by ``type``."""
         return messages.kind_of(read_object(record.value))
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
-        """By ``database`` and ``table``."""
+        """Finds tables by ``database`` and ``table``."""
         found = (messages.table_of(read_object(each.value), source) for each in records)
         return frozenset(table for table in found if table is not None)
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """Values tell as little as JSON does, see `cdc_assets.formats.guessed`."""
+        """Samples the table; its types are guessed, see `cdc_assets.formats.guessed`."""
         read = ((read_object(record.value), record.key) for record in records)
         mine = [each for each in read if messages.table_of(each[0], table.source) == table]
         rows = tuple(row for message, _ in mine if (row := messages.row_of(message)))
@@ -82,35 +82,35 @@ class MaxwellJson(Format):
         )
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Whether it is of the table, and has a row that exists."""
+        """Returns whether it is of the table, and has a row that exists."""
         message = read_object(record.value)
         is_mine = messages.table_of(message, table.source) == table
         return is_mine and (messages.holds_row(message) or messages.is_encrypted(message))
 
     def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
-        """By ``type``, ``def`` and ``sql``."""
+        """Reads statements from ``type``, ``def`` and ``sql``."""
         found = statement_of(read_object(record.value), record.coordinate, scheme)
         return () if found is None else (found,)
 
     def may_tell(self, raw: DataFrame) -> DataFrame:
-        """Those that have the text of such a type, in a value perhaps."""
+        """Keeps records that contain such a type as text, possibly within a value."""
         from cdc_assets.formats.record_json import value_text
 
         return raw.where(value_text().rlike(r'"type"\s*:\s*"(?:table|database)-'))
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
-        """Tables without a key."""
+        """Refuses tables without a key."""
         return None if key else _KEYLESS
 
     @property
     def _zone(self) -> str | None:
-        """That Maxwell's Java runs in, as far as anybody has said."""
+        """The time zone of Maxwell's Java process, if configured."""
         return self.source.connector.time_zone
 
     # ── what a table is like ─────────────────────────────────────────────────────────────
 
     def of_catalog(self, table: SourceTable) -> Described:
-        """MySQL's and MariaDB's, by the types that Maxwell writes."""
+        """Describes tables of MySQL and MariaDB, by the types that Maxwell writes."""
         from cdc_assets.databases.mysql.catalog import CatalogTable
         from cdc_assets.databases.mysql.maxwell_types import describe_maxwell_table
 
@@ -121,19 +121,19 @@ class MaxwellJson(Format):
         return describe_maxwell_table(table.columns, key, zone=self._zone, comment=comment)
 
     def unseen(self, name: str) -> Described:
-        """Text, unless somebody says otherwise."""
+        """Describes text, unless configured otherwise."""
         return guessed.unseen(name, self._zone)
 
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """The message as a struct."""
+        """Returns the message as a struct."""
         from cdc_assets.formats.maxwell import json_records
 
         return json_records.document(spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Of the parsed struct, and the names of its fields."""
+        """Returns the envelope of the parsed struct, and of the names of its fields."""
         from cdc_assets.formats.maxwell import json_records
 
         return json_records.envelope(document, spec)

@@ -1,4 +1,4 @@
-"""Maxwell's JSON on Spark: a message to an envelope."""
+"""Converts Maxwell's JSON on Spark, from message to envelope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXTS: Final = ("database", "table", "type", "ts", "encrypted", "reason", "sql"
 
 
 def document(spec: ReadSpec) -> Expression:
-    """The message as a struct."""
+    """Returns the message as a struct."""
     return images.message_of(_columns(spec), _TEXTS, spec)
 
 
@@ -27,7 +27,7 @@ def _columns(spec: ReadSpec) -> dict[str, tuple[Column, ...]]:
 
 
 def envelope(document: Expression, spec: ReadSpec) -> Envelope:
-    """What a message says."""
+    """Returns the envelope of a message."""
     message = images.body_of(document)
     data, old = (images.image_of(document, name) for name in ("data", "old"))
     names, old_names = (images.names_in(document, each) for each in ("data", "old"))
@@ -71,7 +71,7 @@ def _op(message: Expression, table: TableName) -> Expression:
 
 
 def _is_statement(message: Expression, table: TableName) -> Expression:
-    """Whether it tells of a statement on the table, its database, or one that gets its name."""
+    """Returns whether it is a statement on the table, its database, or one that takes its name."""
     database, name, text = (message.getField(each) for each in ("database", "table", "sql"))
     is_named = (database == table.schema) & F.coalesce(name == table.name, F.lit(True))
     is_about = F.contains(F.lower(text), F.lit(table.name.lower()))
@@ -80,7 +80,7 @@ def _is_statement(message: Expression, table: TableName) -> Expression:
 
 
 def _source(seconds: Expression, spec: ReadSpec) -> Expression:
-    """The time of the binlog event; that of DDL is in milliseconds, and none is asked for."""
+    """Returns the binlog event's time; DDL has milliseconds, which are not needed."""
     none = F.lit(None)
     own = (none.cast(each.dataType).alias(each.name) for each in spec.order.fields)
     return F.struct(
@@ -92,7 +92,7 @@ def _source(seconds: Expression, spec: ReadSpec) -> Expression:
 
 
 def _rejection(message: Expression, op: Expression, is_change: Expression) -> Expression:
-    """Of a message that can be read."""
+    """Returns the reason to reject a readable message."""
     nameless = message.getField("database").isNull() | message.getField("table").isNull()
     is_alone = message.getField("reason").isNotNull()
     return (

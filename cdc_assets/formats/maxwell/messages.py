@@ -1,6 +1,6 @@
-"""What single messages of Maxwell say, as Python values.
+"""Interprets single messages of Maxwell, as Python values.
 
-https://maxwells-daemon.io/dataformat/ and, for what it does not say, zendesk/maxwell
+https://maxwells-daemon.io/dataformat/ and, where it is silent, zendesk/maxwell
 (``row/RowMap.toJSON``, ``row/RowIdentity.toKeyJson``, ``schema/ddl``).
 """
 
@@ -15,7 +15,7 @@ from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
 
 OPS: Final = {"insert": "c", "update": "u", "delete": "d", "bootstrap-insert": "r"}
-"""Messages of rows, and what they are here."""
+"""Messages of rows, and their operations here."""
 
 MARKS: Final = frozenset({"bootstrap-start", "bootstrap-complete"})
 DDL: Final = frozenset({
@@ -28,7 +28,7 @@ Message = Mapping[str, Any]
 
 
 def kind_of(message: Message) -> TopicKind:
-    """Says what a message is."""
+    """Classifies a message."""
     if not message:
         return TopicKind.UNREADABLE
     if _type(message) in DDL:
@@ -37,7 +37,7 @@ def kind_of(message: Message) -> TopicKind:
 
 
 def table_of(message: Message, source: str) -> TableName | None:
-    """The table whose row it holds; None if it holds none, or does not name it."""
+    """Returns the table whose row it holds; None if it holds none, or does not name it."""
     database, table = message.get("database"), message.get("table")
     if not (isinstance(database, str) and isinstance(table, str) and database and table):
         return None
@@ -45,24 +45,24 @@ def table_of(message: Message, source: str) -> TableName | None:
 
 
 def row_of(message: Message) -> JsonObject:
-    """The row after inserts and updates, and before deletes; empty without one."""
+    """Returns the row after inserts and updates, and before deletes; empty without one."""
     data = message.get("data")
     return data if isinstance(data, dict) else {}
 
 
 def holds_row(message: Message) -> bool:
-    """Whether it holds a row that exists, and nothing of it is missing."""
+    """Returns whether it holds a complete row that exists."""
     is_there = _type(message) in OPS and _type(message) != "delete"
     return is_there and bool(row_of(message))
 
 
 def is_encrypted(message: Message) -> bool:
-    """Whether the row, or all of the message, is (``encrypt``)."""
+    """Returns whether the row, or the whole message, is encrypted (``encrypt``)."""
     return isinstance(message.get("encrypted"), dict)
 
 
 def keys_of(message: Message, key: bytes | None) -> tuple[str, ...]:
-    """The names of the key's columns: as the message tells them, or the record's key.
+    """Returns the names of the key's columns, from the message or from the record's key.
 
     The record's key has them in lower case (``RowIdentity``), the row as the table has them.
     """
@@ -81,7 +81,7 @@ def _type(message: Message) -> str:
 
 
 def _lower_names(key: object) -> tuple[str, ...]:
-    """Of ``{"database": …, "table": …, "pk.id": 1}`` and ``["database", "table", [{"id": 1}]]``."""
+    """Reads ``{"database": …, "pk.id": 1}`` and ``["database", "table", [{"id": 1}]]``."""
     if isinstance(key, dict):
         return tuple(name[len(_KEY) :] for name in key if name.startswith(_KEY))
     match key:

@@ -1,7 +1,7 @@
-"""Statements in Maxwell's messages: each tells of one table, with its columns before and after.
+"""Reads statements in Maxwell's messages: one table each, with its columns before and after.
 
-A statement on several tables comes as several messages of the same text. What the text does to
-other tables is left to theirs. https://maxwells-daemon.io/dataformat/ (``output_ddl``) and
+A statement on several tables comes as several messages of the same text; the text's effect on other
+tables is left to their messages. https://maxwells-daemon.io/dataformat/ (``output_ddl``) and
 zendesk/maxwell (``schema/ddl/Resolved*``).
 """
 
@@ -20,15 +20,15 @@ _BY_TYPE = {
     "table-drop": TableChangeKind.DROPPED,
     "database-drop": TableChangeKind.DROPPED,
 }
-"""Known without the text."""
+"""Effects that are known without the text."""
 
 
 def statement_of(message: Message, coordinate: Coordinate, scheme: Scheme) -> Ddl | None:
-    """The statement of a message; None of another message.
+    """Returns the statement of a message; None for another message.
 
     Args:
         message: of a record.
-        coordinate: of it.
+        coordinate: the record's.
         scheme: of the table's positions.
     """
     if str(message.get("type")) not in DDL:
@@ -62,7 +62,7 @@ def _statement(message: Message) -> Statement:
 
 
 def _table(message: Message) -> Relation | None:
-    """By its former name; of a database all tables."""
+    """Returns the table by its former name; for a database, all its tables."""
     database, table = message.get("database"), message.get("table")
     if not isinstance(database, str) or not database:
         return None

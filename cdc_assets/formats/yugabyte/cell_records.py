@@ -1,7 +1,7 @@
-"""Cells on Spark: Debezium's envelope, with each column taken out of its cell.
+"""Reads cells on Spark: Debezium's envelope, with each column taken out of its cell.
 
-What an update does not hold has no cell and is unchanged; a create and a row of a snapshot hold
-the whole row, and what has no cell there is NULL.
+A column that an update does not hold has no cell and is unchanged; a create and a row of a snapshot
+hold the whole row, and a column without a cell is NULL there.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _TOO_LATE: Final = (
 
 
 def document(spec: ReadSpec, *, is_inline: bool) -> Expression:
-    """As an envelope without cells is parsed."""
+    """Parses as an envelope without cells is parsed."""
     schemas = AroundValue() if is_inline else None
     return EnvelopedRecords("", schemas, _cells).document(spec)
 
 
 def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: bool) -> Envelope:
-    """What a record says.
+    """Returns the envelope of a record.
 
     Args:
-        plain: the same, as if columns had no cells.
+        plain: the envelope as if columns had no cells.
         document: the parsed record.
-        spec: how it is read.
+        spec: the parameters for reading it.
         is_full: whether updates hold the whole row.
     """
     payload = document.getField("payload")
@@ -90,13 +90,13 @@ def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: 
 
 
 def of_cassandra(plain: Envelope) -> Envelope:
-    """A record of Cassandra, which cannot be applied exactly."""
+    """Rejects a record of Cassandra, which cannot be applied exactly."""
     reject = F.when(F.col("value").isNotNull(), _CASSANDRA)
     return replace(plain, left_out=lambda _: None, reject=F.coalesce(reject, plain.reject))
 
 
 def refused(plain: Envelope) -> Envelope:
-    """A record whose columns have no cells, of which nobody says that it holds the whole row."""
+    """Rejects a change without cells that is not known to hold the whole row."""
     is_change = plain.op.isin(*ROW_OPS, "d")
     return replace(
         plain,
@@ -128,7 +128,7 @@ def _value(image: Expression, column: Column) -> Expression:
 
 
 def _record_key(spec: ReadSpec) -> Image:
-    """A key without cells is read as well: transformations may have taken them out of it."""
+    """Reads the key, also without cells: a transformation may have taken its values out of them."""
     cells, plain = record_key(spec, _cells), record_key(spec)
 
     def value(column: Column) -> Expression:
@@ -146,7 +146,7 @@ def _unplaced(plain: Envelope, spec: ReadSpec) -> list[Expression]:
 
 
 def _lacking(after: Expression, is_update: Expression, spec: ReadSpec) -> list[Expression]:
-    """Columns of an update without a cell, though updates are said to hold the whole row."""
+    """Rejects updates with a column without a cell, though updates should hold the whole row."""
     return [
         F.when(
             is_update & ~_is_set(after.getField(column.name)),

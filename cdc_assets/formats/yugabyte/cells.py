@@ -1,4 +1,4 @@
-"""Cells in Python: a record as Debezium would write it without them.
+"""Converts cells in Python: to the record that Debezium would write without them.
 
 Each column is ``{"value": …, "set": true}``, in the row's images and in the key. A column that the
 record does not hold is null, or a cell with ``"set": false``.
@@ -21,17 +21,17 @@ _IMAGES: Final = ("before", "after")
 
 
 def has_cells(event: JsonObject) -> bool | None:
-    """Whether the columns of an envelope are cells; None if it holds no column."""
+    """Returns whether the columns of an envelope are cells; None if it holds no column."""
     images = (mapping(event.get(name)) for name in _IMAGES)
     held = [column for image in images for column in image.values() if column is not None]
     return all(map(_is_cell, held)) if held else None
 
 
 def without_cells(record: RawRecord) -> RawRecord:
-    """The record with plain columns, and NULL for those that it does not hold.
+    """Returns the record with plain columns, and NULL for those that it does not hold.
 
-    A row of a snapshot says so in ``source`` too: YugabyteDB's connector tells it by ``op`` alone.
-    What is no JSON object, or has no cells, stays as it is.
+    A row of a snapshot is also marked in ``source``: YugabyteDB's connector marks it only by
+    ``op``. A key or value that is no JSON object, or has no cells, keeps its content.
     """
     return replace(record, key=_changed(record.key, _row), value=_changed(record.value, _event))
 
@@ -76,7 +76,7 @@ def _is_cell(column: Any) -> bool:
 
 
 def _plain_schema(schema: JsonObject) -> JsonObject:
-    """Of an envelope, or of a key."""
+    """Returns the schema of an envelope or key, without cells."""
     fields = schema.get("fields")
     if not isinstance(fields, list):
         return schema
@@ -84,7 +84,7 @@ def _plain_schema(schema: JsonObject) -> JsonObject:
 
 
 def _plain_field(field: Any) -> Any:
-    """An image of the row, or a column of the key."""
+    """Returns the schema of an image of the row, or of a column of the key."""
     if mapping(field).get("field") not in _IMAGES:
         return _plain_column(field)
     columns = field.get("fields")
@@ -94,7 +94,7 @@ def _plain_field(field: Any) -> Any:
 
 
 def _plain_column(field: Any) -> Any:
-    """The schema of the column's value, under the column's name."""
+    """Returns the schema of the column's value, under the column's name."""
     parts = mapping(field).get("fields")
     if not isinstance(parts, list):
         return field

@@ -1,4 +1,4 @@
-"""``yugabyte-debezium``: what YugabyteDB's connectors write, gRPC and logical replication.
+"""``yugabyte-debezium``: records of YugabyteDB's connectors, gRPC and logical replication.
 
 https://docs.yugabyte.com/stable/additional-features/change-data-capture/
 """
@@ -56,13 +56,13 @@ class YugabyteDebezium(DebeziumJson):
 
     @property
     def leaves_out(self) -> bool:
-        """As long as nobody says otherwise."""
+        """Whether updates may leave columns out: true unless the configuration excludes it."""
         return not self.is_full
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """The dialect is that of the first event with a row image."""
+        """Takes the dialect from the first event with a row image."""
         found = super().look([without_cells(record) for record in records], table)
         if any(source.get("connector") == CASSANDRA for source in found.sources):
             return replace(found, dialect=CASSANDRA)
@@ -72,7 +72,7 @@ class YugabyteDebezium(DebeziumJson):
         return found
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
-        """Of the gRPC connector without its transactions: each tablet counts its own part."""
+        """Reads a mark, without the gRPC connector's transactions, which are counted by tablet."""
         if raw.value is None:
             return None
         event = unwrapped(raw.value)
@@ -81,27 +81,27 @@ class YugabyteDebezium(DebeziumJson):
         return mark_of(event, raw, only_partition=only_partition)
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
-        """As without cells."""
+        """Refuses as for records without cells."""
         return super().refuses(_plain(layout), key)
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
     def schema_carrier(self, layout: Layout) -> Expression:
-        """The schema alone, in an object of its own."""
+        """Returns the schema alone, in an object of its own."""
         return super().schema_carrier(_plain(layout))
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
-        """A hash of the inline schema."""
+        """Returns a hash of the inline schema."""
         return super().writer(_plain(layout), table)
 
     def numbered(
         self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
     ) -> DataFrame:
-        """Of a known schema without it."""
+        """Numbers the records; of a known schema they lose its text."""
         return super().numbered(raw, _plain(layout), table, writers)
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
-        """By the inline schema of the value, told by its text as it is."""
+        """Reads the value's inline schema, identified by its unchanged text."""
         if layout.dialect != INLINE_CELLS:
             return super().written(record, _plain(layout))
         found = super().written(without_cells(record), _plain(layout))
@@ -113,7 +113,7 @@ class YugabyteDebezium(DebeziumJson):
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """The envelope as a struct, each column a struct in it."""
+        """Returns the envelope as a struct, in which each column is a struct."""
         from cdc_assets.formats.yugabyte import cell_records
 
         if spec.layout.dialect not in _WITH_CELLS.values():
@@ -121,7 +121,7 @@ class YugabyteDebezium(DebeziumJson):
         return cell_records.document(spec, is_inline=spec.layout.dialect == INLINE_CELLS)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """As Debezium's, with the columns taken out of their cells."""
+        """Returns Debezium's envelope, with the columns taken out of their cells."""
         from cdc_assets.formats.yugabyte import cell_records
 
         plain = super().envelope(document, replace(spec, layout=_plain(spec.layout)))
@@ -134,12 +134,12 @@ class YugabyteDebezium(DebeziumJson):
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
-        """``source`` alone is parsed."""
+        """Parses ``source`` alone."""
         return super().sources(raw, _plain(layout), order, writers)
 
 
 def _plain(layout: Layout) -> Layout:
-    """The layout of the same records without cells."""
+    """Returns the layout of the same records without cells."""
     dialects = {cells: plain for plain, cells in _WITH_CELLS.items()}
     dialects[CASSANDRA] = Enveloped.bare
     return replace(layout, dialect=dialects.get(layout.dialect, layout.dialect))

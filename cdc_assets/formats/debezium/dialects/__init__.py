@@ -1,4 +1,4 @@
-"""What the records of each dialect of ``debezium-json`` say, in Python: few records are read so."""
+"""Interprets the records of each dialect of ``debezium-json``, in Python, for a few records."""
 
 from cdc_assets.formats.debezium.dialects.cloudevents import CloudEvents
 from cdc_assets.formats.debezium.dialects.dialect import Dialect, Opened

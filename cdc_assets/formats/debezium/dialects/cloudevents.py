@@ -1,9 +1,9 @@
-"""``cloudevents``: what Debezium's ``CloudEventsConverter`` writes, attributes and data as JSON.
+"""``cloudevents``: the output of Debezium's ``CloudEventsConverter``, attributes and data as JSON.
 
-The fields of ``source`` are attributes: ``iodebezium`` and the field's name without whatever is
-neither letter nor digit (``iodebeziumtsms``, ``iodebeziumtxSeq``); numbers of 64 bits are texts.
-``data`` holds ``before`` and ``after``, or a schema and these. Read in
-``io.debezium.converters.CloudEventsConverter`` of 3.6, and observed.
+The fields of ``source`` are attributes: ``iodebezium`` and the field's name, letters and digits
+only (``iodebeziumtsms``, ``iodebeziumtxSeq``); numbers of 64 bits are text. ``data`` holds
+``before`` and ``after``, or a schema and these. Sources:
+``io.debezium.converters.CloudEventsConverter`` of 3.6, and observation.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class CloudEvents(Dialect):
     inline = "cloudevents-inline"
 
     def event(self, body: JsonObject) -> JsonObject | None:
-        """By its attributes. Not of MongoDB, whose images are texts.
+        """Reads the event from its attributes. MongoDB's, whose images are text, are excluded.
 
-        It tells no transaction: the converter writes the ends of these without a value.
+        It holds no transaction: the converter writes transactions' ends without a value.
         """
         op, data = body.get(f"{PREFIX}op"), opened(mapping(body.get("data"))).body
         if not (is_cloud_event(body) and isinstance(op, str) and op in OPS):
@@ -48,32 +48,32 @@ class CloudEvents(Dialect):
         return {"op": op, **images, "source": _source(body)}
 
     def is_schema(self, schema: object) -> bool:
-        """That of ``data``, with columns in ``after``."""
+        """Returns whether it is the schema of ``data``, with columns in ``after``."""
         return is_envelope_schema(schema)
 
     def described(self, schema: ConnectSchema, key: ConnectSchema | None = None) -> Described:
-        """By ``after``."""
+        """Describes the table by ``after``."""
         return describe_envelope(schema, key)
 
     def opened(self, document: JsonObject) -> Opened:
-        """The whole, and the schema in ``data``."""
+        """Returns the whole document, and the schema in ``data``."""
         data = opened(mapping(document.get("data")))
         return Opened(document, data.is_wrapped, data.schema)
 
     def schema_text(self, value: bytes | None) -> bytes | None:
-        """Between ``"data":{"schema":`` and ``,"payload":``."""
+        """Returns the text between ``"data":{"schema":`` and ``,"payload":``."""
         head, marker, rest = (value or b"").partition(DATA.encode())
         is_plain = marker and head.startswith(b"{") and rest.rstrip().endswith(b"}}")
         return schema_text(b'{"schema":' + rest) if is_plain else None
 
 
 def attribute(field: str) -> str:
-    """The attribute that a field of ``source`` becomes; ``tx…`` of one of ``transaction``."""
+    """Returns the attribute of a field of ``source``; fields of ``transaction`` begin with ``tx``."""
     return PREFIX + _ODD.sub("", field)
 
 
 def is_cloud_event(body: JsonObject) -> bool:
-    """Whether a record is one of Debezium's."""
+    """Returns whether a record is one of Debezium's cloud events."""
     return isinstance(body.get("specversion"), str) and f"{PREFIX}op" in body
 
 

@@ -1,8 +1,8 @@
-"""The contract of a dialect: how a record's JSON is a change event, and where its schema is.
+"""The contract of a dialect: the change event in a record's JSON, and its schema.
 
-Each dialect comes in two: records that carry the schema of their table, and those that do not.
-Whatever an event looks like, it is given as Debezium's envelope (``op before after source
-transaction``), so that nothing else has to tell dialects apart.
+Each dialect has two forms: records that carry the schema of their table, and those that do not.
+Events of every dialect are returned as Debezium's envelope (``op before after source
+transaction``), so that no other code depends on the dialect.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Opened:
     """A record's JSON without the schema around it.
 
     Attributes:
-        body: what the schema is of; of a dialect whose schema stands elsewhere, the whole.
+        body: the part that the schema describes; in a dialect with the schema elsewhere, the whole.
         is_wrapped: whether there is a schema.
-        schema: anything, if there is one.
+        schema: the schema, unchecked, if there is one.
     """
 
     body: JsonObject
@@ -50,46 +50,46 @@ class Dialect(ABC):
 
     @abstractmethod
     def event(self, body: JsonObject) -> JsonObject | None:
-        """The change event as an envelope, its operation known; None if it is none of these."""
+        """Returns the change event as an envelope with a known operation; None if it is none."""
 
     @abstractmethod
     def is_schema(self, schema: object) -> bool:
-        """Whether a schema is that of this dialect's events."""
+        """Returns whether a schema is that of this dialect's events."""
 
     @abstractmethod
     def described(self, schema: ConnectSchema, key: ConnectSchema | None = None) -> Described:
-        """The table, by the schemas of its records and of their keys."""
+        """Describes the table by the schemas of its records and of their keys."""
 
     def opened(self, document: JsonObject) -> Opened:
-        """A record's JSON taken apart."""
+        """Takes a record's JSON apart."""
         return opened(document)
 
     def key(self, key: JsonObject, columns: Collection[str]) -> JsonObject:
-        """A record's key, without its schema, as columns of the table, which has these."""
+        """Returns a record's key, without its schema, as columns of a table with these columns."""
         return key
 
     def schema_text(self, value: bytes | None) -> bytes | None:
-        """The schema in a record as the converter writes it; None for any other."""
+        """Returns the schema in a record with the converter's layout; None for any other."""
         return schema_text(value)
 
     def schema_in(self, document: JsonObject) -> object:
-        """The schema of a record, or of what is left of one that stands for its schema."""
+        """Returns the schema of a record, or of the reduced record that carries only its schema."""
         found = self.opened(document)
         return found.schema if found.is_wrapped else document.get("schema")
 
     def named(self, *, is_inline: bool) -> str:
-        """The name that tables store."""
+        """Returns the name that tables store."""
         return self.inline if is_inline else self.bare
 
     def table(self, schema: object, keys: Sequence[JsonObject]) -> Described:
-        """The table, by the schema of an event and the keys of some records."""
+        """Describes the table by the schema of an event and the keys of some records."""
         of_keys = (each.get("schema") for each in keys)
         key = next((each for each in of_keys if is_key_schema(each)), None)
         return self.described(cast("ConnectSchema", schema), cast("ConnectSchema | None", key))
 
 
 def opened(document: JsonObject) -> Opened:
-    """``{"schema": …, "payload": …}``, or what is not wrapped; a payload that is none is empty."""
+    """Unwraps ``{"schema": …, "payload": …}``, if wrapped; a payload that is no object is empty."""
     if not {"schema", "payload"} <= document.keys():
         return Opened(document)
     payload = document["payload"]
@@ -98,12 +98,12 @@ def opened(document: JsonObject) -> Opened:
 
 
 def unwrapped(text: bytes | None) -> JsonObject:
-    """An object without the schema around it; empty for what cannot be read."""
+    """Returns an object without the schema around it; empty if it is unreadable."""
     return opened(read_object(text)).body
 
 
 def is_object(key: bytes | None) -> bool:
-    """Whether a key is a JSON object, or has a schema of one around it."""
+    """Returns whether a key is a JSON object, with or without a schema around it."""
     document = read_object(key)
     return bool(document) and (
         not {"schema", "payload"} <= document.keys() or isinstance(document["payload"], dict)

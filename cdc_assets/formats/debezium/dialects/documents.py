@@ -1,8 +1,7 @@
 """``mongodb``: the envelope of MongoDB's connector, whose images are the text of a document.
 
-A document is not taken apart: the table has its ``_id``, which is the text that the record's key
-holds, and its text as it was sent.
-https://debezium.io/documentation/reference/stable/connectors/mongodb.html
+A document is not taken apart: the table has its ``_id``, as the text in the record's key, and its
+text as it was sent. https://debezium.io/documentation/reference/stable/connectors/mongodb.html
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ class Documents(Dialect):
     fixed = TABLE
 
     def event(self, body: JsonObject) -> JsonObject | None:
-        """Images hold only the column ``document``; the key tells the other."""
+        """Returns images with the column ``document`` alone; the key holds ``_id``."""
         if not (has_operation(body) and _is_of_documents(body)):
             return None
         return {**body, "before": _image(body, "before"), "after": _image(body, "after")}
 
     def is_schema(self, schema: object) -> bool:
-        """With a text of JSON as ``after``."""
+        """Returns whether ``after`` is JSON text."""
         return is_documents_schema(schema)
 
     def described(self, schema: ConnectSchema, key: ConnectSchema | None = None) -> Described:
-        """The same for all collections."""
+        """Returns the same table for all collections."""
         return TABLE
 
     def key(self, key: JsonObject, columns: Collection[str]) -> JsonObject:
-        """``{"id": "…"}``."""
+        """Reads ``{"id": "…"}``."""
         return {ID: key["id"]} if set(key) == {"id"} else key
 
 

@@ -19,19 +19,19 @@ class Enveloped(Dialect):
     inline = "inline"
 
     def event(self, body: JsonObject) -> JsonObject | None:
-        """By its operation."""
+        """Recognizes an event by its operation."""
         return body if has_operation(body) else None
 
     def is_schema(self, schema: object) -> bool:
-        """With columns in ``after``."""
+        """Returns whether ``after`` has columns."""
         return is_envelope_schema(schema)
 
     def described(self, schema: ConnectSchema, key: ConnectSchema | None = None) -> Described:
-        """By ``after``."""
+        """Describes the table by ``after``."""
         return describe_envelope(schema, key)
 
 
 def has_operation(body: JsonObject) -> bool:
-    """Whether ``op`` is one of Debezium's."""
+    """Returns whether ``op`` is one of Debezium's."""
     op = body.get("op")
     return isinstance(op, str) and op in OPS

@@ -1,8 +1,8 @@
 """``flat``: rows as Debezium's ``ExtractNewRecordState`` leaves them, with fields that it added.
 
-MongoDB's ``ExtractNewDocumentState`` writes the same. A record says no more than these fields do:
-without them it is a row that is there now, like any other JSON, which the configuration has to
-say (``connector.flattened``).
+MongoDB's ``ExtractNewDocumentState`` writes the same. Only these fields identify such a record:
+without them it is a row that exists now, like any other JSON, and the dialect has to be configured
+(``connector.flattened``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Flat(Dialect):
 
     Args:
         added: names of the fields that are no columns.
-        is_declared: any object is a row, whatever it has.
+        is_declared: whether any object is a row, whatever fields it has.
     """
 
     bare = "flat"
@@ -39,7 +39,7 @@ class Flat(Dialect):
         self._is_declared = is_declared
 
     def event(self, body: JsonObject) -> JsonObject | None:
-        """A deleted row is ``before``, any other ``after``."""
+        """Returns a deleted row as ``before``, any other as ``after``."""
         if not (self.is_marked(body) or (self._is_declared and body)):
             return None
         op = self._op(body)
@@ -48,27 +48,27 @@ class Flat(Dialect):
         return {"op": op, image: row, "source": self._added.source_in(body)}
 
     def key(self, key: JsonObject, columns: Collection[str]) -> JsonObject:
-        """MongoDB's is ``{"id": …}`` beside rows that have ``_id``."""
+        """Converts MongoDB's ``{"id": …}`` for rows that have ``_id``."""
         is_of_document = set(key) == {"id"} and is_document(columns)
         return {DOCUMENT_ID: key["id"]} if is_of_document else key
 
     def is_marked(self, body: JsonObject) -> bool:
-        """Whether a record shows by itself that it was flattened."""
+        """Returns whether a record shows by itself that it was flattened."""
         op = body.get(self._added.op)
         return (isinstance(op, str) and op in _OPS) or _is_deleted(body) is not None
 
     def is_schema(self, schema: object) -> bool:
-        """Of a row."""
+        """Returns whether it is the schema of a row."""
         return is_row_schema(schema)
 
     def described(self, schema: ConnectSchema, key: ConnectSchema | None = None) -> Described:
-        """By all fields that were not added."""
+        """Describes the table by all fields that were not added."""
         found = describe_row(schema, key)
         columns = (each for each in found.columns if each.name not in self._added.names)
         return replace(found, columns=tuple(columns))
 
     def _op(self, body: JsonObject) -> str:
-        """An upsert if nothing says otherwise."""
+        """Returns the operation; an upsert if none is given."""
         op = body.get(self._added.op)
         if isinstance(op, str) and op in _OPS:
             return op
@@ -76,12 +76,12 @@ class Flat(Dialect):
 
 
 def is_document(columns: Collection[str]) -> bool:
-    """Whether rows are flattened documents of MongoDB."""
+    """Returns whether rows are flattened documents of MongoDB."""
     return DOCUMENT_ID in columns and "id" not in columns
 
 
 def _is_deleted(body: JsonObject) -> bool | None:
-    """A text; of MongoDB's flattening a boolean. None if it is not told."""
+    """Reads text, or a boolean from MongoDB's flattening; None if there is neither."""
     said = body.get(DELETED)
     if isinstance(said, bool):
         return said

@@ -1,4 +1,4 @@
-"""How the records of each dialect of ``debezium-json`` are read on Spark."""
+"""Reads the records of each dialect of ``debezium-json`` on Spark."""
 
 from cdc_assets.formats.debezium.records.dialects import records_of
 from cdc_assets.formats.debezium.records.records import Records

@@ -1,4 +1,4 @@
-"""``cloudevents`` on Spark: attributes and data, put together as an envelope."""
+"""Reads ``cloudevents`` on Spark: assembles attributes and data into an envelope."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CloudEventRecords(EnvelopedRecords):
     """``{…, "iodebeziumop": …, …, "data": {"before": {…}, "after": {…}}}``."""
 
     def document(self, spec: ReadSpec) -> Expression:
-        """Attributes as text, whatever they are: numbers of 64 bits come as that."""
+        """Parses all attributes as text: numbers of 64 bits arrive as text."""
         images = StructType(
             [
                 StructField("before", wire_struct(spec.before_columns)),
@@ -41,7 +41,7 @@ class CloudEventRecords(EnvelopedRecords):
         return parsed(self._text(), kind, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Of the data, by the attributes."""
+        """Returns the envelope of the data, with values from the attributes."""
         event = document.getField(PAYLOAD)
         data = event.getField("data")
         images = data.getField(PAYLOAD) if self.is_inline else data
@@ -58,7 +58,7 @@ class CloudEventRecords(EnvelopedRecords):
         return self.of_payload(document, F.struct(*fields), Paths(path, "$.data.after"), spec)
 
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
-        """Of the attributes alone."""
+        """Reads the attributes alone."""
         names = map(attribute, common.source_type(order).names)
         kind = StructType([StructField(name, StringType()) for name in names])
         found = F.from_json(self._text(), StructType([StructField(PAYLOAD, kind)]))

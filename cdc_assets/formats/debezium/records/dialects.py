@@ -1,4 +1,4 @@
-"""Which dialect is read how."""
+"""Chooses the reader of a dialect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc_assets.formats.debezium.records.schemas import AroundValue, InData
 
 
 def records_of(dialect: str, placeholder: str, added: AddedFields) -> Records:
-    """How records of a table's dialect are read.
+    """Returns the reader for records of a table's dialect.
 
     Args:
         dialect: its name.

@@ -1,4 +1,4 @@
-"""``mongodb`` on Spark: documents as text, told by the record's key."""
+"""Reads ``mongodb`` on Spark: documents as text, identified by the record's key."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class DocumentRecords(EnvelopedRecords):
     """``{"before": "{…}", "after": "{…}", "source": {…}, "op": …}``."""
 
     def document(self, spec: ReadSpec) -> Expression:
-        """``{"payload": envelope}``."""
+        """Parses ``{"payload": envelope}``."""
         texts = [StructField(name, StringType()) for name in _TEXTS]
         kind = StructType([*texts, StructField("source", common.source_type(spec.order))])
         text = within_object(value_text()) if self._schemas is None else self._schemas.rest()
         return parsed(text, kind, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Of documents whose ``_id`` is the record's key."""
+        """Returns the envelope of documents whose ``_id`` is the record's key."""
         payload = document.getField(PAYLOAD)
         op = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(payload.getField("op"))
         id_ = json_object(StructType([StructField("id", StringType())])).getField("id")

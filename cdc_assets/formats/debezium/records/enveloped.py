@@ -1,4 +1,4 @@
-"""``bare`` and ``inline`` on Spark: Debezium's own envelope."""
+"""Reads ``bare`` and ``inline`` on Spark: Debezium's own envelope."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_OP = "not a Debezium envelope: it has no op"
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Where the images are in a record's JSON."""
+    """The paths of the images in a record's JSON."""
 
     before: str
     after: str
@@ -37,8 +37,8 @@ class EnvelopedRecords(Records):
 
     Args:
         placeholder: the connector's ``unavailable.value.placeholder``.
-        schemas: where their schema is; None if they have none.
-        row_type: how the columns of a row lie in a record.
+        schemas: the reader of their schemas; None if they have none.
+        row_type: the struct type of a row's columns in a record.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class EnvelopedRecords(Records):
         self._row_type = row_type
 
     def document(self, spec: ReadSpec) -> Expression:
-        """``{"payload": envelope}``."""
+        """Parses ``{"payload": envelope}``."""
         text = within_object(value_text()) if self._schemas is None else self._schemas.rest()
         return parsed(text, common.envelope_type(spec, self._row_type), spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """By the envelope's fields."""
+        """Reads the envelope's fields."""
         before = "$.payload.before" if self.is_inline else "$.before"
         payload, paths = document.getField(PAYLOAD), Paths(before, "$.after")
         return self.of_payload(document, payload, paths, spec)
@@ -61,11 +61,11 @@ class EnvelopedRecords(Records):
     def of_payload(
         self, document: Expression, payload: Expression, paths: Paths, spec: ReadSpec
     ) -> Envelope:
-        """What a record says.
+        """Returns the envelope of a record.
 
         Args:
-            document: what was parsed.
-            payload: the envelope in it, as `common.envelope_type` has it.
+            document: the parsed document.
+            payload: the envelope in it, as from `common.envelope_type`.
             paths: of its images; ``after`` only of records without a schema.
             spec: of the table.
         """
@@ -92,7 +92,7 @@ class EnvelopedRecords(Records):
         )
 
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
-        """Of ``source`` alone."""
+        """Parses ``source`` alone."""
         kind = StructType([StructField("source", common.source_type(order))])
         if self._schemas is not None:
             kind = StructType([StructField(PAYLOAD, kind)])
@@ -104,12 +104,12 @@ class EnvelopedRecords(Records):
     def _unlike(
         self, after: Expression, op: Expression, paths: Paths, spec: ReadSpec
     ) -> tuple[Expression, Expression]:
-        """``unknown`` and ``absent``: how a row image's fields differ from the table's columns.
+        """Returns ``unknown`` and ``absent``: how a row's fields differ from the table's columns.
 
-        With a schema in the record, only that is looked at. Without, its field names are the only
-        sign, and reading each record's would cost as much as parsing it. Nearly all records match
-        `usual_layout`, which is cheap to test and leaves no room for another name or a missing
-        one.
+        With a schema in the record, only the schema is compared. Without one, the field names are
+        the only sign, and extracting them from each record would cost as much as parsing it. Nearly
+        all records match `usual_layout`, which is cheap to test and admits neither an unknown name
+        nor a missing one.
         """
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
@@ -124,5 +124,5 @@ class EnvelopedRecords(Records):
         return F.when(unusual, strange), absent
 
     def _usual(self, names: tuple[str, ...], must: tuple[str, ...]) -> str:
-        """What nearly all records look like."""
+        """Returns the pattern that nearly all records match."""
         return usual_layout(names, must)

@@ -1,4 +1,4 @@
-"""``flat`` on Spark: a row, and the fields that were added to it."""
+"""Reads ``flat`` on Spark: a row, and the fields that were added to it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class FlatRecords(Records):
         self._added = added
 
     def document(self, spec: ReadSpec) -> Expression:
-        """``{"payload": row}``."""
+        """Parses ``{"payload": row}``."""
         fields = [*wire_struct(spec.schema.columns), *self._fields(spec)]
         return parsed(self._text(), StructType(fields), spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """By the fields that were added; the row is that after the change, or the deleted one."""
+        """Reads the added fields; the row is the one after the change, or the deleted one."""
         row = document.getField(PAYLOAD)
         op = self._op(document, spec)
         is_read = (op == "r") | (F.coalesce(self._of_source(row, "snapshot", spec), F.lit("false"))
@@ -72,7 +72,7 @@ class FlatRecords(Records):
         )
 
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
-        """Of the added fields alone."""
+        """Reads the added fields alone."""
         fields = common.source_type(order)
         names = {each.name: self._added.of_source(each.name) for each in fields}
         added = [StructField(n, each.dataType) for each in fields for n in names[each.name]]
@@ -90,7 +90,7 @@ class FlatRecords(Records):
     # ── added fields ─────────────────────────────────────────────────────────────────────
 
     def _fields(self, spec: ReadSpec) -> list[StructField]:
-        """Those that are read; a column of the same name is a column."""
+        """Returns the added fields that are read; a column of the same name takes precedence."""
         taken = set(spec.schema.names)
         wanted = [StructField(name, StringType()) for name in (self._added.op, DELETED)]
         for each in common.source_type(spec.order):
@@ -105,10 +105,10 @@ class FlatRecords(Records):
         return F.coalesce(*(self._field(row, n, spec) for n in self._added.of_source(field)))
 
     def _op(self, document: Expression, spec: ReadSpec) -> Expression:
-        """An upsert if nothing says otherwise.
+        """Returns the operation; an upsert if none is given.
 
-        Where the transformation makes records without a value of deletes, the converter has a
-        schema for them, and writes ``null``. A truncate it never lets through.
+        Where the transformation turns records without a value into deletes, the converter has a
+        schema for them, and writes ``null``. The transformation never passes a truncate.
         """
         row = document.getField(PAYLOAD)
         op, deleted = self._field(row, self._added.op, spec), self._field(row, DELETED, spec)
@@ -128,7 +128,7 @@ class FlatRecords(Records):
         return self._schemas.rest() == f'{{"{PAYLOAD}":{_NOTHING}}}'
 
     def _source(self, row: Expression, is_read: Expression, spec: ReadSpec) -> Expression:
-        """Without a place in the source's order where not all of it is told."""
+        """Returns the source; without a position in its order if a part of that is missing."""
         names = [each.name for each in common.source_type(spec.order)]
         found = {name: self._of_source(row, name, spec) for name in names}
         op = self._field(row, self._added.op, spec)
@@ -148,7 +148,7 @@ class FlatRecords(Records):
     def _unlike(
         self, row: Expression, op: Expression, spec: ReadSpec
     ) -> tuple[Expression, Expression]:
-        """As of `cdc_assets.formats.debezium.records.enveloped`."""
+        """Compares as `cdc_assets.formats.debezium.records.enveloped` does."""
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
             return no_names(), F.when(is_row, lacks(spec))
@@ -164,7 +164,7 @@ class FlatRecords(Records):
 
 
 def _record_key(spec: ReadSpec) -> Image:
-    """Of a document of MongoDB its ``id``."""
+    """Returns the key; for a document of MongoDB, its ``id``."""
     if spec.schema.key != (DOCUMENT_ID,) or not is_document(spec.schema.names):
         return record_key(spec)
     mine = StructType([StructField("id", wire_type(spec.schema.column(DOCUMENT_ID)))])

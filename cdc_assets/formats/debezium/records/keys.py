@@ -1,6 +1,6 @@
-"""The record's own key on Spark.
+"""Reads the record's own key on Spark.
 
-Nothing here raises on any bytes, and what is not written as the table's keys are is NULL.
+Nothing here raises on any bytes; a key in another form than the table's is NULL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHOLE: Final = r"^(?:0|-?[1-9][0-9]{0,18})\z"
 
 
 def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
-    """The Kafka key, with or without a schema around it."""
+    """Returns the Kafka key, with or without a schema around it."""
     match spec.layout.key_form:
         case KeyForm.JSON if len(spec.target.key) != 1 or row is not wire_struct:
             return fields_of(json_object(row(spec.key_columns)))
@@ -39,7 +39,7 @@ def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
 
 
 def json_object(bare: StructType) -> Expression:
-    """The key as an object of these fields, with or without a schema around it."""
+    """Reads the key as an object of these fields, with or without a schema around it."""
     wrapped = StructType([StructField("payload", bare)])
     text = key_text()
     is_wrapped = text.startswith(SCHEMA)
@@ -49,7 +49,7 @@ def json_object(bare: StructType) -> Expression:
 
 
 def _json(column: Column) -> Expression:
-    """A field of an object, or the scalar that the key is."""
+    """Returns a field of an object, or the scalar that the key is."""
     from_object = json_object(wire_struct((column,))).getField(column.name)
     alone = StructType([StructField("it", wire_type(column))])
     text = _without_schema()
@@ -59,7 +59,7 @@ def _json(column: Column) -> Expression:
 
 
 def _without_schema() -> Expression:
-    """What follows ``"payload":`` in a key as the converter writes it."""
+    """Returns the text after ``"payload":`` in a key with the converter's layout."""
     text = key_text()
     front = F.substring_index(text, PAYLOAD, 1)
     is_plain = text.startswith(SCHEMA) & text.contains(PAYLOAD) & text.endswith("}")
@@ -80,7 +80,7 @@ def _text(column: Column) -> Expression:
 
 
 def _number(column: Column, form: KeyForm) -> Expression:
-    """Big-endian two's complement."""
+    """Decodes big-endian two's complement."""
     if column.wire not in (Wire.INT, Wire.LONG):
         return F.lit(None).cast(wire_type(column))
     digits = F.hex("key")

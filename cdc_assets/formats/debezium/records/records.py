@@ -20,7 +20,7 @@ class Records(ABC):
 
     Args:
         placeholder: the connector's ``unavailable.value.placeholder``.
-        schemas: where their schema is; None if they have none.
+        schemas: the reader of their schemas; None if they have none.
     """
 
     def __init__(self, placeholder: str, schemas: Schemas | None) -> None:
@@ -34,24 +34,24 @@ class Records(ABC):
 
     @abstractmethod
     def document(self, spec: ReadSpec) -> Expression:
-        """What is parsed of a record."""
+        """Returns the parsed part of a record."""
 
     @abstractmethod
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """What it says."""
+        """Returns its envelope."""
 
     @abstractmethod
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
-        """``partition offset timestamp source`` of records."""
+        """Returns ``partition offset timestamp source`` of records."""
 
     def writer(self) -> Expression | None:
-        """The number of the schema; None for a dialect without."""
+        """Returns the number of the schema; None in a dialect without schemas."""
         return None if self._schemas is None else self._schemas.writer()
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
-        """Records with the number of their schema; the same ones in a dialect without."""
+        """Adds the number of the records' schema; in a dialect without, returns them unchanged."""
         return raw if self._schemas is None else self._schemas.numbered(raw, writers)
 
     def schema_alone(self) -> Expression:
-        """As much of a value as tells its schema."""
+        """Returns the part of a value that identifies its schema."""
         return F.col("value") if self._schemas is None else self._schemas.alone()

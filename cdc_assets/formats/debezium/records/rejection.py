@@ -1,4 +1,4 @@
-"""Why a record of Debezium's JSON cannot be read."""
+"""Rejects records of Debezium's JSON that cannot be read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NO_KEY_TEXT: Final = "its key is not UTF-8"
 
 
 def rejection(document: Expression, op: Expression, spec: ReadSpec, no_op: str) -> Expression:
-    """Why a record is no change; NULL if it is one.
+    """Returns the reason why a record is no change; NULL if it is one.
 
     Args:
-        document: of `cdc_assets.formats.record_json.parsed`.
-        op: what it says.
+        document: from `cdc_assets.formats.record_json.parsed`.
+        op: its operation.
         spec: of the table.
-        no_op: the reason where it says nothing.
+        no_op: the reason where it has no operation.
     """
     key, nothing = key_text(), F.lit("neither key nor value") if spec.schema.key else no_text()
     is_no_text = key.isNotNull() & ~F.is_valid_utf8(key)

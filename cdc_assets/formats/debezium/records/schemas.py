@@ -1,4 +1,4 @@
-"""The schema in a record's text: which one it is, and the record without it."""
+"""Finds the schema in a record's text, and the record without it."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from cdc_assets.formats.record_json import value_text
 _LONGEST_SCHEMA: Final = 8 << 20
 _LONGEST_FRONT: Final = 1 << 18
 _MOST_FRONTS: Final = 8
-"""Each goes with every statement, and each record is compared with one after the other."""
+"""Each is sent with every statement, and each record is compared with one after another."""
 _LONGEST: Final = 2**31 - 1
 
 
 class Schemas(ABC):
-    """Where the records of a dialect carry their schema."""
+    """The location of the schema in the records of a dialect."""
 
     @abstractmethod
     def text(self) -> Expression:
-        """The schema; NULL for records without one."""
+        """Returns the schema; NULL for records without one."""
 
     @abstractmethod
     def rest(self) -> Expression:
-        """The record without its schema, which would take longer to read than all else of it."""
+        """Returns the record without its schema, which would take longest to read."""
 
     def writer(self) -> Expression:
-        """A hash of the record's schema; NULL for records without one."""
+        """Returns a hash of the record's schema; NULL for records without one."""
         return F.when(self.text().isNotNull(), F.xxhash64(self.text()))
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
-        """Records with the number of their schema in ``writer``, see `Format.numbered`."""
+        """Adds the number of the records' schema in ``writer``, see `Format.numbered`."""
         return raw.withColumn("writer", self.writer())
 
     def alone(self) -> Expression:
-        """The record without its payload; NULL if the schema is longer than any table's."""
+        """Returns the record without its payload; NULL if the schema is longer than any table's."""
         text = F.when(F.octet_length(self.text()) <= _LONGEST_SCHEMA, self.text())
         return F.concat(F.lit(SCHEMA), text, F.lit("}")).cast("binary")
 
@@ -50,20 +50,20 @@ class AroundValue(Schemas):
     """``{"schema": …, "payload": …}``."""
 
     def text(self) -> Expression:
-        """By the converter's layout, else parsed."""
+        """Cuts the schema out of the converter's layout; parses any other."""
         cut = F.substring(_front(), len(SCHEMA) + 1, _LONGEST)
         return F.when(self.is_plain(), cut).otherwise(F.get_json_object(value_text(), "$.schema"))
 
     def rest(self) -> Expression:
-        """``{"payload": …}``, perhaps with more beside it."""
+        """Returns ``{"payload": …}``, possibly with more fields."""
         rest = F.substring(value_text(), F.length(_front()) + 2, F.lit(_LONGEST))
         return F.when(self.is_plain(), F.concat(F.lit("{"), rest)).otherwise(value_text())
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
-        """Those of the known schemas are told by what they begin with, which is taken off.
+        """Recognizes known schemas by the records' first bytes, which it removes.
 
-        To look for the payload, to hash what is before it, and to look at all of that again for
-        what may be wrong with the text takes longer than to read the rest.
+        Finding the payload, hashing the text before it, and checking all of that text again for
+        defects takes longer than reading the rest.
         """
         fronts = _fronts(writers)
         if not fronts:
@@ -81,23 +81,23 @@ class AroundValue(Schemas):
         return told.withColumns({"writer": writer, "value": F.coalesce(rest, value)})
 
     def is_plain(self) -> Expression:
-        """Whether it is laid out as `cdc_assets.formats.debezium.inline` says."""
+        """Returns whether it has the layout of `cdc_assets.formats.debezium.inline`."""
         text = value_text()
         return text.startswith(SCHEMA) & text.contains(PAYLOAD) & _front().endswith("}")
 
 
 class InData(Schemas):
-    """``{…, "data": {"schema": …, "payload": …}}``, whose other fields are no objects."""
+    """``{…, "data": {"schema": …, "payload": …}}``, whose other fields are not objects."""
 
     def text(self) -> Expression:
-        """By the converter's layout, else parsed."""
+        """Cuts the schema out of the converter's layout; parses any other."""
         front = _front()
         cut = F.substring(front, F.length(_head()) + len(DATA) + 1, F.lit(_LONGEST))
         parsed = F.get_json_object(value_text(), "$.data.schema")
         return F.when(self._is_plain(), cut).otherwise(parsed)
 
     def rest(self) -> Expression:
-        """``{…, "data": {"payload": …}}``."""
+        """Returns ``{…, "data": {"payload": …}}``."""
         payload = F.substring(value_text(), F.length(_front()) + 2, F.lit(_LONGEST))
         cut = F.concat(_head(), F.lit(',"data":{'), payload)
         return F.when(self._is_plain(), cut).otherwise(value_text())
@@ -113,14 +113,14 @@ class InData(Schemas):
 
 
 def _fronts(writers: Mapping[int, str]) -> dict[int, bytes]:
-    """What the records of a few schemas begin with, by their numbers."""
+    """Returns the first bytes of the records of a few schemas, by schema number."""
     found = ((number, front_of(text, number)) for number, text in writers.items())
     told = ((number, front) for number, front in found if front and len(front) <= _LONGEST_FRONT)
     return dict(islice(told, _MOST_FRONTS))
 
 
 def _by_number(cases: Iterable[tuple[Expression, Expression]]) -> Expression:
-    """The value of the first that is given; NULL without one."""
+    """Returns the value of the first condition that holds; NULL without one."""
     (condition, value), *others = cases
     found = F.when(condition, value)
     for condition, value in others:
