@@ -1,14 +1,14 @@
-"""Avro writer schemas as Connect schemas, for `cdc_assets.schema.connect`.
+"""Converts Avro writer schemas to Connect schemas, for `cdc_assets.schema.connect`.
 
-Kafka Connect's converters write what Avro cannot say as properties: ``connect.name``,
-``connect.parameters``, ``connect.type`` (int8, int16), ``connect.doc``. Where these are, the
-schema that comes back is the one that Connect had, so that a table is described alike by Avro and
-by an inline JSON schema. Read in confluentinc/schema-registry (``AvroData``, 5.x to 8.x) and
+Kafka Connect's converters write as properties what Avro cannot express: ``connect.name``,
+``connect.parameters``, ``connect.type`` (int8, int16), ``connect.doc``. Where these exist, the
+result is the schema that Connect had, so that Avro describes a table like an inline JSON schema
+does. Read in confluentinc/schema-registry (``AvroData``, 5.x to 8.x) and
 Apicurio/apicurio-registry (``utils/converter``, 2.x and 3.x), which differ in two points: Apicurio
 writes neither ``precision`` nor ``scale`` beside a decimal whose scale exceeds its precision, and
-lets one configure the namespace of structs without a name.
+makes the namespace of structs without a name configurable.
 
-Logical types count where Connect's name is missing. A column that holds itself is refused.
+Logical types count where Connect's name is missing. A column that contains itself is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENUM: Final = "io.debezium.data.Enum"
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _PRECISION: Final = "connect.decimal.precision"
 _UNKNOWN_PRECISION: Final = 64
-"""What both converters write of a decimal whose precision Connect does not know."""
+"""Written by both converters for a decimal whose precision Connect does not know."""
 
 _NAMELESS: Final = re.compile(r"(.*\.)?ConnectDefault[0-9]*")
 _SMALL_INTEGER: Final = re.compile(r"-?[0-9]{1,9}")
@@ -59,7 +59,7 @@ _LOGICAL: Final[dict[tuple[str, str], str]] = {
     ("bytes", "big-decimal"): "big-decimal",
     ("fixed", "duration"): "duration",
 }
-"""The last two are refused by these names."""
+"""The last two are refused under these names."""
 
 _OF_TYPE: Final[dict[str, frozenset[str]]] = {
     "int": frozenset({
@@ -79,7 +79,7 @@ _OF_TYPE: Final[dict[str, frozenset[str]]] = {
     }),
     "record": frozenset({"io.debezium.data.VariableScaleDecimal"}),
 }  # fmt: skip
-"""Which Avro type has the values of which Connect name."""
+"""The Connect names that values of each Avro type may have."""
 
 _KEYS: Final = {"type": "string", "optional": False}
 _LITERALS: Final = {"int": "int32", "long": "int64"}
@@ -87,23 +87,23 @@ _SMALL_INTEGERS: Final = frozenset({"int8", "int16"})
 
 
 def connect_schema(avro: object) -> ConnectSchema:
-    """The Connect schema that an Avro writer schema, read as JSON, was made from.
+    """Returns the Connect schema that an Avro writer schema, read as JSON, was made from.
 
-    What has no counterpart has a type of its own, which `map_field` refuses by that word:
+    A type without counterpart gets a type of its own, which `map_field` refuses by that word:
     ``union`` (of several types), ``map``, ``null``, ``record that holds itself``, ``int that is
     called …`` (a name of other types).
 
     Raises:
-        AvroSchemaError: it is no Avro schema, or its Connect properties are malformed.
+        AvroSchemaError: if it is not an Avro schema, or its Connect properties are malformed.
     """
     schema = parse_avro(avro)
     return _Connect(schema).of(schema.root, "(top level)")
 
 
 def has_connect_names(avro: object) -> bool:
-    """Whether the converter wrote Connect's properties (``connect.meta.data``, by default true).
+    """Returns whether Connect's properties were written (``connect.meta.data``, by default true).
 
-    Without them a column of microseconds is told from a number by nothing: an envelope without a
+    Without them nothing distinguishes a column of microseconds from a number: an envelope without a
     ``connect.name`` of its own describes its columns only roughly.
 
     Raises:
@@ -115,13 +115,13 @@ def has_connect_names(avro: object) -> bool:
 
 
 class _Connect:
-    """Turns the types of one schema into Connect's."""
+    """Converts the types of one schema to Connect's."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
 
     def of(self, node: AvroType, place: str, *, optional: bool = False) -> dict[str, Any]:
-        """The Connect schema of a type at a place."""
+        """Returns the Connect schema of a type at a place."""
         match self._schema.resolved(node):
             case Union() as union:
                 return self._union(union, place)
@@ -144,7 +144,7 @@ class _Connect:
         return {**found, "optional": optional or found["type"] == "null"}
 
     def _union(self, union: Union, place: str) -> dict[str, Any]:
-        """Nearly always of one type and null, in either order."""
+        """Converts a union, nearly always of one type and null, in either order."""
         match union.values:
             case ():
                 return {"type": "null", "optional": True}
@@ -174,14 +174,14 @@ class _Connect:
 
 
 def _default(value: object, schema: ConnectSchema) -> object:
-    """As Connect's JSON has it: Avro writes bytes as the characters of their numbers."""
+    """Converts a default to Connect's JSON: Avro writes bytes as characters of their numbers."""
     if schema.get("type") != "bytes" or not isinstance(value, str):
         return value
     return b64encode(value.encode("latin-1", "replace")).decode()
 
 
 def _plain(avro_type: str, literal: str, props: Props, place: str) -> dict[str, Any]:
-    """A type without parts; its meaning by Connect's name, else by the logical type."""
+    """Converts a type without parts; Connect's name, else the logical type, gives its meaning."""
     annotations = _annotations(props, place)
     logical = props.get("logicalType")
     if logical == "decimal" and avro_type in {"bytes", "fixed"}:
@@ -190,12 +190,12 @@ def _plain(avro_type: str, literal: str, props: Props, place: str) -> dict[str, 
     elif isinstance(logical, str) and (avro_type, logical) in _LOGICAL:
         annotations.setdefault("name", _LOGICAL[avro_type, logical])
     if avro_type == "fixed" and annotations.get("name") == _DECIMAL:
-        return {"type": "decimal of fixed size"}  # its sign fills bytes that no decimal needs
+        return {"type": "decimal of fixed size"}  # its sign extends over more bytes than needed
     return {"type": literal, **annotations}
 
 
 def _enumeration(symbols: tuple[str, ...], props: Props, place: str) -> dict[str, Any]:
-    """Text; other than a string it never is the placeholder of an unchanged value."""
+    """Converts an enumeration to text; unlike a string it is never an unchanged value's marker."""
     annotations = {"name": _ENUM, **_annotations(props, place)}
     annotations["parameters"] = {"allowed": ",".join(symbols), **_parameters(props, place)}
     return {"type": "string", **annotations}
@@ -209,7 +209,7 @@ def _literal(avro_type: str, props: Props) -> str:
 
 
 def _annotations(props: Props, place: str) -> dict[str, Any]:
-    """``name``, ``parameters`` and ``doc`` as the converters write them."""
+    """Returns ``name``, ``parameters`` and ``doc`` as the converters write them."""
     name, doc = props.get("connect.name"), props.get("connect.doc")
     if not (name is None or isinstance(name, str)):
         raise fault(place, "has a connect.name that is no text")
@@ -222,7 +222,7 @@ def _annotations(props: Props, place: str) -> dict[str, Any]:
 
 
 def _parameters(props: Props, place: str) -> dict[str, str]:
-    """Texts; of a decimal, numbers of few digits."""
+    """Returns parameters as texts; a decimal's have to be short numbers."""
     given = props.get("connect.parameters")
     found = cast("Mapping[str, object]", given if isinstance(given, dict) else {})
     texts = {name: each for name, each in found.items() if isinstance(each, str)}
@@ -237,7 +237,7 @@ def _parameters(props: Props, place: str) -> dict[str, str]:
 
 
 def _digits(props: Props, place: str) -> dict[str, str]:
-    """A decimal's parameters; the converters' precision 64 stands for an unknown one."""
+    """Returns a decimal's parameters; the converters' precision 64 means an unknown one."""
     scale, precision = props.get("scale", 0), props.get("precision", _UNKNOWN_PRECISION)
     for each in (scale, precision):
         if not isinstance(each, int) or isinstance(each, bool) or abs(each) >= 10**9:
@@ -247,6 +247,6 @@ def _digits(props: Props, place: str) -> dict[str, str]:
 
 
 def _contradiction(avro_type: str, name: object) -> dict[str, Any] | None:
-    """A name decides how values are read: on another type it would decide wrongly."""
+    """Refuses a name on a type that it does not belong to: there it would misread the values."""
     wrong = any(name in names for type_, names in _OF_TYPE.items() if type_ != avro_type)
     return {"type": f"{avro_type} that is called {name}"} if wrong else None

@@ -1,11 +1,11 @@
-"""Parsing of Avro schemas that were read as JSON, with their names resolved.
+"""Parses Avro schemas that were read as JSON, and resolves their names.
 
-A registry may answer anything: what is not a schema of
-https://avro.apache.org/docs/1.12.0/specification/ ends as `AvroSchemaError`, and nothing is
-nested deeper, or stands for more, than Spark's client and server can take.
+A registry may answer anything: whatever is not a schema of
+https://avro.apache.org/docs/1.12.0/specification/ raises `AvroSchemaError`, and nothing is
+nested deeper, or expands to more, than Spark's client and server can take.
 
-Names follow Avro's Java parser: a name without a dot belongs to the namespace around it, else to
-none; what a schema refers to is parsed before it. A name may be defined again if that is alike.
+Names follow Avro's Java parser: a name without a dot belongs to the enclosing namespace, else to
+none; referenced schemas are parsed first. A name may be defined again if the definition is equal.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from cdc_assets.schema.avro_types import (
 )
 
 MAX_DEPTH: Final = 24
-"""Of records, arrays, maps and unions of several types in each other. Spark 4.1's Python client
+"""Levels of records, arrays, maps and unions of several types. Spark 4.1's Python client
 reads types of 28 levels and fails at 32."""
 
 MAX_NODES: Final = 100_000
-"""Of types, where each mention of a named type counts as much as the type itself."""
+"""Number of types, where each mention of a named type counts as much as the type itself."""
 
 JsonObject = Mapping[str, object]
 
@@ -55,10 +55,10 @@ _LAST_OF_BASIC_PLANE: Final = "\uffff"
 
 
 def read_avro(text: bytes | str) -> object:
-    """A schema's JSON; also if it was encoded as text of JSON once more.
+    """Reads a schema's JSON, also if it was encoded once more as a JSON string.
 
     Raises:
-        AvroSchemaError: it is no JSON, or JSON that nobody reads alike.
+        AvroSchemaError: if it is not JSON, or JSON that readers interpret differently.
     """
     found = read_json(text)
     if isinstance(found, str) and found.lstrip()[:1] in {"{", "[", '"'}:
@@ -69,14 +69,14 @@ def read_avro(text: bytes | str) -> object:
 
 
 def parse_avro(avro: object, references: Sequence[object] = ()) -> AvroSchema:
-    """The tree of a schema that was read as JSON.
+    """Returns the tree of a schema that was read as JSON.
 
     Args:
-        avro: what JSON gives: text, lists, mappings, ….
-        references: schemas that it refers to, each after those that itself refers to.
+        avro: parsed JSON: text, lists, mappings, ….
+        references: schemas that it refers to, each after those that it refers to itself.
 
     Raises:
-        AvroSchemaError: whatever else it is.
+        AvroSchemaError: if it is anything else.
     """
     parser = _Parser()
     for each in references:
@@ -93,7 +93,7 @@ class _Measure:
 
 
 class _Parser:
-    """One pass through schemas that share their names."""
+    """One pass over schemas that share their names."""
 
     def __init__(self) -> None:
         self.named: dict[str, Named] = {}
@@ -102,7 +102,7 @@ class _Parser:
         self._measures: dict[str, _Measure] = {}
 
     def type_of(self, avro: object, space: str, place: str, depth: int) -> AvroType:
-        """The type at a place, in the namespace around it."""
+        """Returns the type at a place, within the enclosing namespace."""
         if depth > MAX_DEPTH:
             raise fault(place, f"is nested deeper than {MAX_DEPTH} levels")
         if isinstance(avro, str):
@@ -114,7 +114,7 @@ class _Parser:
         raise fault(place, "is neither a name nor a list nor an object")
 
     def require_bounded(self, root: AvroType) -> None:
-        """Mentions multiply: a short text can stand for millions of fields."""
+        """Limits the expanded size: by mentions, a short text can expand to millions of fields."""
         found = self._measure(root)
         if found.depth > MAX_DEPTH:
             raise fault(_TOP, f"is nested deeper than {MAX_DEPTH} levels")
@@ -208,7 +208,7 @@ class _Parser:
         return Mention(node.name)
 
     def _measure(self, node: AvroType) -> _Measure:
-        """Definitions are measured when they end: a type that is still open counts as nothing."""
+        """Measures a type; definitions are measured at their end, so an open one counts as 0."""
         match node:
             case Mention():
                 return self._measures.get(node.name, _Measure(1, 0))
@@ -226,9 +226,10 @@ class _Parser:
 
 
 def is_name(text: str) -> bool:
-    """Whether Avro's Java library takes it for a field or symbol: letters, digits, underscores.
+    """Returns whether Avro's Java library accepts it as the name of a field or symbol.
 
-    Letters and digits of every script, none of them first a digit, none beyond U+FFFF.
+    Letters, digits and underscores: of every script, not beginning with a digit, none beyond
+    U+FFFF.
     """
     return bool(text) and all(
         char == "_"
@@ -245,7 +246,7 @@ def _is_letter(char: str) -> bool:
 
 
 def _kind(node: AvroType) -> str:
-    """What a union may hold once."""
+    """Returns the kind of which a union may contain only one."""
     match node:
         case Scalar():
             return node.type
@@ -261,7 +262,7 @@ def _enclosing(found: Sequence[_Measure]) -> _Measure:
 
 
 def _full_name(avro: JsonObject, space: str, place: str) -> tuple[str, str]:
-    """The full name of a definition, and the namespace of what it holds."""
+    """Returns the full name of a definition, and the namespace of its contents."""
     name, given = avro.get("name"), avro.get("namespace")
     if not isinstance(name, str) or not name.strip("."):
         raise fault(place, "is a named type without a name")

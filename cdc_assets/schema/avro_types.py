@@ -1,4 +1,4 @@
-"""Avro's types as trees: what `cdc_assets.schema.avro_parse` makes of a schema's JSON."""
+"""Avro's types as trees, as `cdc_assets.schema.avro_parse` builds them from a schema's JSON."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from cdc_assets.errors import TerminalError
 
 Props = Mapping[str, object]
-"""What a schema says beside its structure: ``logicalType``, ``connect.name``, ``doc``, …."""
+"""A schema's attributes beside its structure: ``logicalType``, ``connect.name``, ``doc``, …."""
 
 
 class AvroSchemaError(TerminalError):
-    """A schema that is none of Avro's, or one whose records are not read; names the place in it."""
+    """A schema is not Avro's, or its records are not read; names the place in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Mention:
 
 Named = Record | Enumeration | Fixed
 AvroType = Scalar | Array | MapOf | Union | Mention
-"""As it stands in a tree; named types are in `AvroSchema.named` only."""
+"""A type within a tree; named types are in `AvroSchema.named` only."""
 
 Resolved = Scalar | Array | MapOf | Union | Named
 
@@ -112,8 +112,8 @@ class AvroSchema:
 
     Attributes:
         root: the type of a record's bytes.
-        named: each named type by its full name, those of referenced schemas included.
-        recursive: names of the records that hold themselves.
+        named: each named type by its full name, including those of referenced schemas.
+        recursive: names of the records that contain themselves.
     """
 
     root: AvroType
@@ -121,23 +121,23 @@ class AvroSchema:
     recursive: frozenset[str]
 
     def resolved(self, node: AvroType) -> Resolved:
-        """The type, or the one that it mentions."""
+        """Returns the type, or the one that it mentions."""
         return self.named[node.name] if isinstance(node, Mention) else node
 
 
 def is_null(node: AvroType) -> bool:
-    """Whether it is the type of nothing."""
+    """Returns whether it is the null type."""
     return isinstance(node, Scalar) and node.type == "null"
 
 
 def fault(place: str, what: str, remedy: str = "") -> AvroSchemaError:
-    """The error of a schema, at a place within it; ``what`` goes on after "the Avro type"."""
+    """Returns the error for a place in a schema; ``what`` continues after "the Avro type"."""
     default = "look at the schema in the registry: did Kafka Connect write it?"
     where = f"field={shortened(place)}"
     return AvroSchemaError(f"the Avro type {what}", where=where, remedy=remedy or default)
 
 
 def shortened(text: object) -> str:
-    """What a schema says may be long: its beginning; of what is no text its type."""
+    """Returns the beginning of a text, which may be long; of a non-text its type."""
     shown = text if isinstance(text, str) else type(text).__name__
     return shown if len(shown) <= 80 else f"{shown[:79]}…"

@@ -1,17 +1,17 @@
-"""Avro schemas for Spark: the same bytes, without what would change or stop their reading.
+"""Rewrites Avro schemas for Spark: same bytes, without what would change or stop their reading.
 
-`from_avro` parses the schema with Avro's Java library, makes a type of it, and reads each record
-by it. Tried with Spark 4.1.1, it would otherwise turn ``long`` into timestamps and ``bytes`` into
-decimals, and these shapes would end more than their own record:
+`from_avro` parses the schema with Avro's Java library, derives a type from it, and reads each
+record by it. Tried with Spark 4.1.1, it would otherwise turn ``long`` into timestamps and ``bytes``
+into decimals, and these shapes would affect more than their own record:
 
 - two fields whose names differ by case only: every record is unreadable;
-- a record that holds itself: refused by Spark; with ``recursiveFieldMaxDepth`` a value that is
+- a record that contains itself: refused by Spark; with ``recursiveFieldMaxDepth`` a value that is
   nested 10,000 times overflows the stack, and the query with it;
-- a list whose items take no bytes: ten bytes can say that there are two billions;
+- a list whose items take no bytes: ten bytes can announce two billion items;
 - a fixed type of many megabytes;
 - more than 28 levels, see `cdc_assets.schema.avro_parse.MAX_DEPTH`.
 
-A record that is cut off, or of another schema, may still announce a text of two gigabytes: the
+A truncated record, or one of another schema, may still announce a text of two gigabytes: the
 server's JVM has to be started with ``-Dorg.apache.avro.limits.*`` (docs/formats/debezium-avro.md).
 """
 
@@ -37,17 +37,17 @@ from cdc_assets.schema.avro_types import (
 )
 
 MAX_FIXED_BYTES: Final = 1 << 24
-"""Of one value; no record is as large."""
+"""Size of one value; no record is as large."""
 
 _LEAVE_OUT: Final = "leave the column out at the connector (column.exclude.list)"
 
 
 def wire_schema(avro: object) -> str:
-    """JSON text of a schema with the same binary layout, as Spark may have it.
+    """Returns the JSON text of a schema with the same binary layout, safe for Spark.
 
-    Without logical types, defaults, aliases, documentation and Connect's properties, and with
-    names of our own for records, enums and fixed types. Fields and symbols keep their names, which
-    are letters, digits and underscores. Schemas that differ in nothing else have the same text.
+    It has no logical types, defaults, aliases, documentation or Connect's properties, and names of
+    our own for records, enums and fixed types. Fields and symbols keep their names, which consist
+    of letters, digits and underscores. Schemas that differ in nothing else have the same text.
 
     Spark then gives: ``int``, ``bigint``, ``float``, ``double``, ``boolean``, ``string`` (also of
     enums, and not always UTF-8), ``binary`` (also of fixed types), arrays, maps, structs. A union
@@ -55,7 +55,7 @@ def wire_schema(avro: object) -> str:
     wider one; of several others a struct ``member0``, ``member1``, …; ``null`` alone is ``void``.
 
     Raises:
-        AvroSchemaError: it is no Avro schema, or one of a shape that Spark must not be given.
+        AvroSchemaError: if it is not an Avro schema, or has a shape that Spark must not be given.
     """
     schema = parse_avro(avro)
     _require_readable(schema)
@@ -65,14 +65,14 @@ def wire_schema(avro: object) -> str:
 
 
 def self_contained(avro: object, references: Sequence[object]) -> object:
-    """The schema with what it refers to written into it, each where it is first mentioned.
+    """Returns the schema with its references written into it, each at its first mention.
 
     Args:
         avro: a schema, read as JSON.
-        references: the schemas that it refers to, each after those that itself refers to.
+        references: the schemas that it refers to, each after those that it refers to itself.
 
     Raises:
-        AvroSchemaError: one of them is no Avro schema, or something is still missing.
+        AvroSchemaError: if one of them is not an Avro schema, or something is still missing.
     """
     schema = parse_avro(avro, references)
     _require_unambiguous(schema)
@@ -80,7 +80,7 @@ def self_contained(avro: object, references: Sequence[object]) -> object:
 
 
 class _Writer:
-    """Writes a schema as JSON: a named type whole where it comes first, then by its name."""
+    """Writes a schema as JSON: a named type in full at its first mention, then by its name."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Writer:
         self._written: set[str] = set()
 
     def of(self, node: AvroType) -> Any:
-        """The JSON of a type."""
+        """Returns the JSON of a type."""
         match self._schema.resolved(node):
             case Union(branches):
                 return [self.of(each) for each in branches]
@@ -130,7 +130,7 @@ class _Writer:
 
 
 def _require_unambiguous(schema: AvroSchema) -> None:
-    """A name without a namespace may mean another one within a namespace."""
+    """Refuses ambiguity: a name without a namespace may mean another one within a namespace."""
     last_parts = {name.rpartition(".")[2] for name in schema.named if "." in name}
     for name in schema.named:
         if name in last_parts:
@@ -151,7 +151,7 @@ def _require_readable(schema: AvroSchema) -> None:
 
 
 def _require_distinct(record: Record) -> None:
-    """As Spark compares names."""
+    """Requires distinct names of fields, as Spark compares names."""
     seen: dict[str, str] = {}
     for field in record.fields:
         other = seen.setdefault(field.name.lower(), field.name)
@@ -161,7 +161,7 @@ def _require_distinct(record: Record) -> None:
 
 
 def _require_bytes(schema: AvroSchema, node: AvroType, place: str) -> None:
-    """A list's items need bytes of their own; looks no further than into unnamed types."""
+    """Requires that a list's items take bytes; checks unnamed types within, and no others."""
     match node:
         case Array(items, _):
             if _takes_none(schema, items):
@@ -177,7 +177,7 @@ def _require_bytes(schema: AvroSchema, node: AvroType, place: str) -> None:
 
 
 def _takes_none(schema: AvroSchema, node: AvroType) -> bool:
-    """Whether a value may be no bytes at all. Not asked of records that hold themselves."""
+    """Returns whether a value may take no bytes. Not for records that contain themselves."""
     match schema.resolved(node):
         case Scalar(type_, _):
             return type_ == "null"

@@ -1,8 +1,8 @@
-"""How values of a column are written so that source and lake can be compared exactly, as text.
+"""Defines canonical texts of values, by which source and lake are compared exactly.
 
-A *canonical text* is the same for equal values on both sides, and another one for others. NULL has
-none. Each database writes it by SQL (`cdc_assets.databases`), the lake by Spark
-(`cdc_assets.merge.verifying.canonical`), and what cannot be written so is named, never passed over.
+A *canonical text* is the same for equal values on both sides, and differs for different ones. NULL
+has none. Each database writes it by SQL (`cdc_assets.databases`), the lake by Spark
+(`cdc_assets.merge.verifying.canonical`). A value that has no such text is named, never skipped.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from cdc_assets.schema.types import Column, ListOf
 
 
 class Form(StrEnum):
-    """What the canonical text of a value is."""
+    """The form of a value's canonical text."""
 
     BOOLEAN = "boolean"  # true, false
     INTEGER = "integer"  # decimal digits
-    DECIMAL = "decimal"  # digits, as many after the point as the lake's type has
-    NUMBER = "number"  # digits, without zeros at the end of a fraction
+    DECIMAL = "decimal"  # digits, with as many after the point as the lake's type has
+    NUMBER = "number"  # digits, without trailing zeros of a fraction
     FLOATING = "floating"  # 16 hexadecimal digits: the bits of a double
-    TEXT = "text"  # itself
-    PADDED = "padded"  # without the blanks at its end, which do not count
+    TEXT = "text"  # the text itself
+    PADDED = "padded"  # without trailing blanks, which do not count
     BYTES = "bytes"  # two hexadecimal digits each
     DAYS = "days"  # since 1970-01-01
-    MICROS = "micros"  # since 1970-01-01 00:00, in UTC where there is a zone
-    INSTANT = "instant"  # the same; nothing for 1970-01-01 00:00 itself, which is a zero date
-    DIGEST = "digest"  # SHA-256 of the text that the value arrives as, where it is masked
+    MICROS = "micros"  # since 1970-01-01 00:00, in UTC if there is a zone
+    INSTANT = "instant"  # like micros; none for 1970-01-01 00:00 itself, which is a zero date
+    DIGEST = "digest"  # SHA-256 of the text that the value arrives as, if it is masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Compared:
 
     Attributes:
         column: as the lake has it.
-        form: of its values, or of those of a list's elements.
+        form: of its values, or of a list's elements.
     """
 
     column: Column
@@ -45,22 +45,22 @@ class Compared:
 
     @property
     def name(self) -> str:
-        """In the lake."""
+        """The column's name in the lake."""
         return self.column.name
 
     @property
     def is_list(self) -> bool:
-        """Whether values are lists of such."""
+        """Whether values are lists of this form."""
         return isinstance(self.column.type, ListOf)
 
 
 @dataclass(frozen=True, slots=True)
 class Uncompared:
-    """A column that is not, and why.
+    """A column that is not compared, with the reason.
 
     Attributes:
         name: in the lake, or in the source if the lake does not have it.
-        why: for people.
+        why: the reason, for people.
         is_at_source: whether the source has values of it that are not read.
     """
 
@@ -75,12 +75,12 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Which columns of a table are compared.
+    """The columns of a table that are compared.
 
     Attributes:
-        columns: in the lake's order, those of the key included.
-        key: those of the key, in its order; empty for a table without one.
-        left_out: the others.
+        columns: in the lake's order, key columns included.
+        key: the key columns, in key order; empty for a table without a key.
+        left_out: the columns that are not compared.
         is_keyed: whether the table has a key.
     """
 
@@ -91,13 +91,13 @@ class Comparison:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Columns of the lake whose values the source has and does not tell exactly."""
+        """Columns of the lake whose values the source has but does not give exactly."""
         return tuple(each.name for each in self.left_out if each.is_at_source)
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A number of rows, and a checksum of them in which their order plays no part."""
+    """A number of rows, and a checksum of them that does not depend on their order."""
 
     count: int = 0
     first: int = 0
@@ -105,11 +105,11 @@ class Sum:
 
 
 def tree(bounds: Sequence[Key], first: int = 0) -> BucketTree:
-    """A balanced tree of comparisons that finds a key's bucket.
+    """Builds a balanced tree of comparisons that finds a key's bucket.
 
     Args:
-        bounds: rising; bucket n + 1 begins with the n-th.
-        first: number of the bucket below all of them.
+        bounds: ascending; bucket n + 1 begins with the n-th.
+        first: number of the bucket below all bounds.
     """
     if not bounds:
         return first
@@ -121,7 +121,7 @@ def tree(bounds: Sequence[Key], first: int = 0) -> BucketTree:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Below a bound, or at or above it."""
+    """A comparison with a bound: one subtree for keys below it, one for all others."""
 
     bound: Key
     below: BucketTree

@@ -1,6 +1,6 @@
-"""Kafka Connect's inline schemas (``{"schema": …, "payload": …}``) as table schemas.
+"""Maps Kafka Connect's inline schemas (``{"schema": …, "payload": …}``) to table schemas.
 
-Semantic types go by the schema's *name*, never by a value's magnitude: milli-, micro- and
+The schema's *name* decides the semantic type, never a value's magnitude: milli-, micro- and
 nanoseconds share one literal type. Names were read in debezium/debezium 3.x
 (``io.debezium.data``, ``io.debezium.time``) and Kafka's ``org.apache.kafka.connect.data``.
 """
@@ -85,7 +85,7 @@ _STRUCTURED: Final = frozenset({"struct", "map", "array"})
 
 
 def describe_envelope(value: ConnectSchema, key: ConnectSchema | None = None) -> Described:
-    """The table of a Debezium envelope's schema and of its record key's schema.
+    """Describes the table of a Debezium envelope's schema and of its record key's schema.
 
     A value schema without an ``after`` struct describes no table: no columns.
     """
@@ -96,10 +96,10 @@ def describe_envelope(value: ConnectSchema, key: ConnectSchema | None = None) ->
 
 
 def is_envelope_schema(value: object) -> bool:
-    """Whether a parsed value is the schema of an envelope: well-formed, with columns in ``after``.
+    """Returns whether a parsed value is an envelope's schema: well-formed, with ``after`` columns.
 
-    What a record carries under ``schema`` may be anything. Nothing else here looks at types of
-    what it is given.
+    A record's ``schema`` may contain anything. The other functions here do not check the types of
+    their arguments.
     """
     if not _is_well_formed(value):
         return False
@@ -108,7 +108,7 @@ def is_envelope_schema(value: object) -> bool:
 
 
 def is_row_schema(value: object) -> bool:
-    """Whether a parsed value is the schema of a row: well-formed, with columns."""
+    """Returns whether a parsed value is the schema of a row: well-formed, with columns."""
     if not _is_well_formed(value):
         return False
     row = cast("ConnectSchema", value)
@@ -116,7 +116,7 @@ def is_row_schema(value: object) -> bool:
 
 
 def is_documents_schema(value: object) -> bool:
-    """Whether a parsed value is the schema of an envelope whose ``after`` is a document's text."""
+    """Returns whether a parsed value is an envelope's schema with a document in ``after``."""
     if not _is_well_formed(value):
         return False
     row = _after(cast("ConnectSchema", value))
@@ -124,19 +124,19 @@ def is_documents_schema(value: object) -> bool:
 
 
 def is_key_schema(value: object) -> bool:
-    """Whether a parsed value is the schema of a record's key."""
+    """Returns whether a parsed value is the schema of a record's key."""
     return _is_well_formed(value) and bool(_fields(cast("ConnectSchema", value)))
 
 
 def describe_row(row: ConnectSchema, key: ConnectSchema | None = None) -> Described:
-    """The table of a row's struct schema (the envelope's ``after``) and of the key's schema."""
+    """Describes the table of a row's struct schema (the envelope's ``after``) and a key schema."""
     columns = tuple(map_field(each) for each in _fields(row))
     names = tuple(str(each["field"]) for each in _fields(key)) if key else ()
     return Described(columns, names, origin="record schema")
 
 
 def map_field(field: ConnectSchema) -> Column | UnmappedColumn:
-    """The lake column of a field, or why there is none."""
+    """Returns the lake column of a field, or the reason why there is none."""
     name = str(field["field"])
     required = not field.get("optional", False)
     comment, marker = str(field.get("doc") or ""), _may_be_placeholder(field)
@@ -179,7 +179,7 @@ def _scalar(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
             return stand_ins.decimal(None if told is None else int(told), scale)
         case _ if name == _BITS:
             return _bits(schema)
-        case _ if literal in _LITERAL:  # also of names that say no more than the value does
+        case _ if literal in _LITERAL:  # also names that add nothing to the literal type
             return StoredAs(*_LITERAL[literal])
         case _ if literal in _STRUCTURED:
             return stand_ins.DOCUMENT
@@ -206,9 +206,9 @@ def _list(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
 
 
 def _may_be_placeholder(schema: ConnectSchema) -> bool:
-    """Whether PostgreSQL may have stored the value out of line (TOAST).
+    """Returns whether PostgreSQL may have stored the value out of line (TOAST).
 
-    A schema does not tell ``char(1)`` from ``text``, so every unnamed string counts.
+    A schema does not distinguish ``char(1)`` from ``text``, so every unnamed string counts.
     """
     name, literal = _semantic_name(schema), schema["type"]
     if name in _FIXED_SIZE or name.startswith(("io.debezium.time.", "org.apache.kafka.connect.")):
@@ -249,7 +249,7 @@ def _is_well_formed(value: object) -> bool:
 
 
 def _are_fields(fields: object) -> bool:
-    """A struct's fields: well-formed, each with a name of its own."""
+    """Returns whether a struct's fields are well-formed, with distinct names."""
     if not isinstance(fields, list | tuple):
         return False
     found = cast("Sequence[object]", fields)
@@ -260,7 +260,7 @@ def _are_fields(fields: object) -> bool:
 
 
 def _are_parameters(parameters: object) -> bool:
-    """Texts; of a decimal, numbers."""
+    """Returns whether parameters are texts; a decimal's have to be numbers."""
     if not isinstance(parameters, dict):
         return False
     found = cast("Mapping[str, object]", parameters)

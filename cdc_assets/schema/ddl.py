@@ -1,4 +1,4 @@
-"""What statements of a database do to its tables."""
+"""Describes what a database's statements do to its tables."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from cdc_assets.changes.offsets import Coordinate
 
 
 class TableChangeKind(StrEnum):
-    """What happens to a table."""
+    """The effect of a statement on a table."""
 
     CREATED = "created"
     ALTERED = "altered"
     RENAMED = "renamed"
     TRUNCATED = "truncated"
     DROPPED = "dropped"
-    THINNED = "thinned"  # rows of whole partitions go or come, of which no event tells
-    UNREAD = "unread"  # the statement names it, and cannot be parsed
+    THINNED = "thinned"  # rows of whole partitions go or come, without events
+    UNREAD = "unread"  # the statement names the table, and cannot be parsed
 
 
 class ColumnChangeKind(StrEnum):
-    """What happens to a column of a table that stays."""
+    """The effect of a statement on a column of a table that stays."""
 
     ADDED = "add"
     DROPPED = "drop"
@@ -34,14 +34,14 @@ class ColumnChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """One column of a table that is altered; ``name`` is the former one if it is renamed."""
+    """The change of one column of an altered table; ``name`` is the old one if it is renamed."""
 
     kind: ColumnChangeKind
     name: str
     renamed_to: str | None = None
 
     def describe(self) -> str:
-        """For people: a verb, and names."""
+        """Describes the change for people: a verb, and names."""
         return f"{self.kind} {self.name}" + (f" to {self.renamed_to}" if self.renamed_to else "")
 
 
@@ -49,14 +49,14 @@ class ColumnChange:
 class Relation:
     """A table by its schema (MySQL: its database) and name, as a statement writes them.
 
-    Without a name all tables of the schema are meant.
+    An empty name means all tables of the schema.
     """
 
     schema: str
     name: str
 
     def includes(self, other: Relation) -> bool:
-        """But for case: whether that counts depends on a server's files and settings."""
+        """Compares without case: whether case counts depends on a server's files and settings."""
         is_of_schema = self.schema.casefold() == other.schema.casefold()
         return is_of_schema and (not self.name or self.name.casefold() == other.name.casefold())
 
@@ -66,15 +66,15 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a statement does to one table.
+    """The effect of a statement on one table.
 
     Attributes:
-        kind: what it is.
-        table: by the name that it had before.
-        renamed_to: by which it is called afterwards.
-        columns: those that change, in the statement's order. What else is altered (keys, indexes,
-            defaults, comments) changes no rows.
-        is_conditional: a table that is there already is not made (``IF NOT EXISTS``).
+        kind: the kind of effect.
+        table: by its name before.
+        renamed_to: by its name afterwards, if that differs.
+        columns: the changed columns, in the statement's order. Other alterations (keys, indexes,
+            defaults, comments) change no rows.
+        is_conditional: whether an existing table is left alone (``IF NOT EXISTS``).
     """
 
     kind: TableChangeKind
@@ -84,7 +84,7 @@ class TableChange:
     is_conditional: bool = False
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describes the effect in one line for people."""
         columns = "; ".join(each.describe() for each in self.columns)
         match self.kind:
             case TableChangeKind.ALTERED:
@@ -103,12 +103,12 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is known of a statement.
+    """The parsed contents of a statement.
 
     Attributes:
-        changes: what it does to tables, in its order; none for one that touches none.
-        words: all names in it, without regard to case.
-        is_read: false if it may change tables, and what it does to them cannot be told.
+        changes: effects on tables, in the statement's order; none if it touches no table.
+        words: all names in it, case-folded.
+        is_read: false if it may change tables in a way that could not be parsed.
     """
 
     changes: tuple[TableChange, ...]
@@ -116,7 +116,7 @@ class Statement:
     is_read: bool = True
 
     def of(self, table: Relation) -> Iterator[TableChange]:
-        """What it does to a table, or to one that gets its name."""
+        """Yields the effects on a table, or on one that gets its name."""
         for each in self.changes:
             if each.table.includes(table) or (each.renamed_to and each.renamed_to.includes(table)):
                 yield each
@@ -126,20 +126,21 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """One statement, as an event tells of it.
+    """One statement, as reported by an event.
 
     Attributes:
         text: of the statement.
-        statement: what is known of it.
+        statement: the parsed contents.
         position: in the source's log, in the source's own terms.
-        at: when the source executed it, aware; None if it does not tell.
+        at: when the source executed it, aware; None if not reported.
         coordinate: of the record.
-        tells_tables: the event names the tables that the statement changes, whether it can be read
-            here or not.
-        after: the columns that tables have afterwards, in order, as far as the event tells; none of
-            a table that is dropped.
-        place: number of the binlog's file, and position in it; None of another log.
-        is_of_snapshot: nobody has executed it just then: the connector says how tables are made.
+        tells_tables: whether the event names the tables that the statement changes, even if it
+            cannot be parsed here.
+        after: the columns that tables have afterwards, in order, as far as the event lists them;
+            none for a dropped table.
+        place: number of the binlog's file, and position in it; None for another log.
+        is_of_snapshot: whether it was not executed just then: the connector reports how tables are
+            made.
     """
 
     text: str
@@ -155,5 +156,5 @@ class Ddl:
     is_of_snapshot: bool = False
 
     def columns_of(self, table: Relation) -> tuple[str, ...] | None:
-        """What a table has afterwards; None if the event does not tell."""
+        """Returns a table's columns afterwards; None if the event does not list them."""
         return next((names for each, names in self.after.items() if each.includes(table)), None)

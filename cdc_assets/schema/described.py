@@ -1,4 +1,4 @@
-"""What a source of types says about a table, before it is known to be complete."""
+"""A table's description by a source of types, before it is known to be complete."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Described:
     Attributes:
         columns: every column of the source table.
         key: names of the key columns, in key order; empty without a primary key.
-        origin: where the types come from, for people.
+        origin: source of the types, for people.
         comment: of the table.
-        inferred: the types are guesses from values, to be replaced by configured ones freely.
-        unseen: inferred columns whose values tell no type: none was seen, or they differ in kind.
-        warnings: what a person should know about the types.
-        left_out: columns of the source that the table is not to have, see `TableSchema`.
+        inferred: whether the types are guesses from values, which configured ones may replace.
+        unseen: inferred columns whose values show no type: none was seen, or they differ in kind.
+        warnings: notes on the types for people.
+        left_out: columns of the source that the table does not get, see `TableSchema`.
     """
 
     columns: tuple[Column | UnmappedColumn, ...]
@@ -52,7 +52,7 @@ class Described:
         return tuple(each for each in self.columns if isinstance(each, UnmappedColumn))
 
     def without(self, reasons: Mapping[str, str]) -> Described:
-        """Without columns whose changes the source does not publish; each is warned of."""
+        """Removes columns whose changes the source does not publish, with a warning for each."""
         gone = {name: why for name, why in reasons.items() if name in self.names}
         told = tuple(f"column {name} is left out: {why}" for name, why in gone.items())
         columns = tuple(each for each in self.columns if each.name not in gone)
@@ -61,16 +61,16 @@ class Described:
         return replace(self, columns=columns, left_out=left_out, warnings=warnings)
 
     def called(self, names: Mapping[str, str]) -> Described:
-        """With other names of columns, by those that they have."""
+        """Renames columns, given new names by old ones."""
         columns = (replace(each, name=names.get(each.name, each.name)) for each in self.columns)
         key = tuple(names.get(name, name) for name in self.key)
         return replace(self, columns=tuple(columns), key=key)
 
     def with_unsigned(self, types: Mapping[str, ColumnType]) -> Described:
-        """With integers of 64 bits as those without a sign: no schema tells these apart.
+        """Maps 64-bit integers to these unsigned types: no schema tells signed from unsigned.
 
         Args:
-            types: that they are stored as, by their names.
+            types: the types to store them as, by column name.
         """
         columns = (
             replace(each, type=types[each.name], wire=Wire.UNSIGNED_LONG)
@@ -81,7 +81,7 @@ class Described:
         return replace(self, columns=tuple(columns))
 
     def with_unsigned_as(self, types: Mapping[str, ColumnType]) -> Described:
-        """With integers that are known to have no sign as these types, by their names."""
+        """Stores integers known to be unsigned as these types, by column name."""
         columns = (
             replace(each, type=types[each.name])
             if isinstance(each, Column) and each.name in types and each.wire is Wire.UNSIGNED_LONG
@@ -91,19 +91,19 @@ class Described:
         return replace(self, columns=tuple(columns))
 
     def with_unseen(self, names: Iterable[str]) -> Described:
-        """With columns of which no value was seen: text, as long as nobody says otherwise."""
+        """Adds columns of which no value was seen, as text until configured otherwise."""
         unseen = tuple(Column(name, Primitive.STRING, Wire.STRING) for name in names)
         known = self.unseen | {each.name for each in unseen}
         return replace(self, columns=(*self.columns, *unseen), unseen=known)
 
     def exact(self, where: str = "") -> TableSchema:
-        """The schema, if every column is mapped.
+        """Returns the schema if every column is mapped.
 
         Args:
             where: coordinates for the error, such as ``table=shop.public.orders``.
 
         Raises:
-            TerminalError: if a column is refused, or there is none; names each and why.
+            TerminalError: if a column is refused, or there is none; names each with its reason.
         """
         if not self.columns:
             msg = "the table has no columns"

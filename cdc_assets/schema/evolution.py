@@ -1,7 +1,7 @@
-"""How a table must change to hold what the source now sends.
+"""Plans the changes that a table needs to hold the columns that the source now sends.
 
-An evolution is planned here and executed elsewhere. Only steps that lose nothing exist; whatever
-else differs is refused, and stops the table before anything is written.
+An evolution is planned here and executed elsewhere. Only lossless steps exist; every other
+difference is refused, and stops the table before anything is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cdc_assets.schema.types import Column, ColumnType, Identity, TableSchema
 
 
 class Reaction(StrEnum):
-    """What becomes of a change of the source's columns."""
+    """The reaction to a change of the source's columns."""
 
     EVOLVE = "evolve"  # the lake follows, if nothing is lost
     STRICT = "strict"  # the table stops
@@ -27,14 +27,14 @@ class Reaction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What becomes of each kind of change.
+    """The reaction to each kind of change.
 
     Attributes:
-        add, widen, rename, drop, incompatible: by kind. To evolve by an incompatible one means to
-            stop, as nothing else is without loss, or with ``new_column`` to go on in another.
-        new_column: values of a type that does not fit go into a new column, ``name__v2``.
-        drops_columns: a column that the source has dropped is dropped from the lake too.
-        names: that columns are to have in the lake, by those in records.
+        add, widen, rename, drop, incompatible: by kind. For an incompatible change, to evolve means
+            to stop, since nothing else is lossless; with ``new_column`` it means another column.
+        new_column: whether values of a type that does not fit go into a new column, ``name__v2``.
+        drops_columns: whether a column that the source has dropped is dropped from the lake too.
+        names: names of columns in the lake, by names in records.
     """
 
     add: Reaction = Reaction.EVOLVE
@@ -48,7 +48,7 @@ class Policy:
 
     @classmethod
     def of(cls, mode: Reaction) -> Policy:
-        """The same for all."""
+        """Returns a policy with the same reaction to all kinds."""
         return cls(mode, mode, mode, mode, mode)
 
 
@@ -57,21 +57,21 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A new column, optional, after the others."""
+    """A new column, optional, added after the others."""
 
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """A column, with its new type."""
+    """A column with its new type."""
 
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A column by its new name, and the one that it had in the lake."""
+    """A column under its new name, and its old name in the lake."""
 
     column: Column
     was: str
@@ -79,7 +79,7 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A new column for the values that no longer fit into another, which stays as it is."""
+    """A new column for values that no longer fit into an existing one, which stays unchanged."""
 
     column: Column
     was: str
@@ -87,14 +87,14 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A new column of the source that the lake is not to have."""
+    """A new column of the source that the lake does not get."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A column whose values are of another type now, and are stored as they were, or rejected."""
+    """A column whose values now have another type, and are stored in the old one or rejected."""
 
     name: str
     type: ColumnType
@@ -106,11 +106,11 @@ Change = Added | Widened | Renamed | Replaced | LeftOut | Kept
 
 @dataclass(frozen=True, slots=True)
 class EvolutionPlan:
-    """What a table goes through to hold what records have.
+    """The changes that a table needs to hold new records.
 
     Attributes:
         changes: in order.
-        refused: what cannot be done, or must not, in words.
+        refused: changes that are impossible or forbidden, in words.
     """
 
     changes: tuple[Change, ...] = ()
@@ -122,20 +122,20 @@ class EvolutionPlan:
         return not (self.changes or self.refused)
 
     def lines(self) -> tuple[str, ...]:
-        """What changes and what is refused, for people."""
+        """Returns the changes and refusals, for people."""
         return (*map(_described, self.changes), *(f"refused: {each}" for each in self.refused))
 
     def describe(self) -> str:
-        """One line for plans and errors."""
+        """Describes the plan in one line, for plans and errors."""
         return "; ".join([*map(_described, self.changes), *self.refused])
 
     def after(self, table: TableSchema) -> TableSchema:
-        """The table's columns once this is done."""
+        """Returns the table's columns after the changes."""
         return evolved(table, self.changes)
 
 
 def _with_value(column: Column) -> str:
-    """The value is the database's, and may be a secret: that there is one is said."""
+    """Mentions that there is a value; the value itself is the database's and may be a secret."""
     return ", with a value in older rows" if column.existing else ""
 
 
@@ -168,7 +168,7 @@ class _Planning:
     by_catalog: bool
 
     def of(self, column: Column) -> Change | str | None:
-        """What one column needs; why it cannot be; None if nothing."""
+        """Returns the change that a column needs, or why it cannot be; None if it needs none."""
         if column.name in self.lake.left_out:
             return None
         home = home_of(self.lake, column, self.seen.names)
@@ -193,7 +193,7 @@ class _Planning:
         return self._replaced(home, column)
 
     def _renamed(self, column: Column) -> Change | str | None:
-        """By the catalog's number, which a rename keeps."""
+        """Finds a rename by the catalog's number, which a rename keeps."""
         number = column.identity.number
         mine = (c for c in self.lake.columns if number and c.identity.number == number)
         was = next((c for c in mine if c.sent_as not in self.seen.names), None)
@@ -218,7 +218,7 @@ class _Planning:
 
     @property
     def _lacked(self) -> Iterable[Column]:
-        """Columns of the lake that the records should have, and have not by any name."""
+        """Columns of the lake that records should have, but have under no name."""
         numbers = {each.identity.number for each in self.seen.columns}
         found = map(self.lake.column, lacking(self.lake, self.seen))
         return (c for c in found if not c.identity.number or c.identity.number not in numbers)
@@ -252,7 +252,7 @@ class _Planning:
         return Added(self._new(column, name))
 
     def _new(self, column: Column, name: str) -> Column:
-        """Optional, and of a later turn than a column that had the name once."""
+        """Returns an optional column, of a later turn than columns that once had the name."""
         once = [c.identity.turn for c in self.lake.columns if name in c.identity.was]
         turn = 1 + max(once) if once else 0
         new = under(name, replace(column, required=False))
@@ -268,7 +268,7 @@ class _Planning:
                 return f"column {home.name}: {home.type} has become {column.type}"
 
     def _replaced(self, home: Column, column: Column) -> Change | str:
-        """Of a key, nothing but what it is: two columns would be two keys."""
+        """Plans another column; refuses a key column, since two columns would be two keys."""
         in_key = home.name in self.lake.key
         if self.policy.incompatible is Reaction.IGNORE and converts(column.type, home.type):
             return Kept(home.name, home.type, column.type)
@@ -285,20 +285,20 @@ def plan_evolution(
     *,
     by_catalog: bool = False,
 ) -> EvolutionPlan:
-    """What the lake's table must go through to hold records of a schema.
+    """Plans the changes that the lake's table needs to hold records of a schema.
 
-    A column that the records do not have stays; what becomes of its values is decided by
-    `cdc_assets.merge.intake.absent`. A column that is narrower in the records fits as it is, one
-    that the table leaves out stays out, and their order does not matter.
+    A column that the records lack stays; `cdc_assets.merge.intake.absent` decides what happens to
+    its values. A column that is narrower in the records fits as it is, one that the table leaves
+    out stays out, and their order does not matter.
 
     Args:
-        lake: the columns as they are.
-        seen: those of records, by their names in these. Where the catalog was asked, with their
-            numbers in it: that tells a renamed column from a new one.
-        policy: what is to be done about differences.
-        by_catalog: ``seen`` is what the database's catalog says of records that tell no schema.
-            What their values mean must not have changed then: which of them are from before the
-            change nothing tells.
+        lake: the present columns.
+        seen: the columns of records, by their names there. If the catalog was asked, with their
+            numbers in it, which distinguish a renamed column from a new one.
+        policy: the reactions to differences.
+        by_catalog: whether ``seen`` is what the database's catalog says of records without a
+            schema. The meaning of their values must not have changed then: nothing shows which
+            records are older than the change.
     """
     planning = _Planning(lake, seen, policy, by_catalog)
     changes: list[Change] = []
@@ -314,13 +314,13 @@ def plan_evolution(
             case change:
                 changes.append(change)
                 planning = replace(planning, lake=evolved(planning.lake, [change]))
-                if isinstance(change, Renamed):  # its type may be another one too
+                if isinstance(change, Renamed):  # its type may have changed too
                     waiting.append(column)
     return EvolutionPlan(tuple(changes), tuple(refused))
 
 
 def evolved(table: TableSchema, changes: Iterable[Change]) -> TableSchema:
-    """The schema after these changes; added columns come last."""
+    """Returns the schema after these changes; added columns come last."""
     for change in changes:
         match change:
             case Added(column) | Replaced(column):
@@ -340,9 +340,9 @@ def evolved(table: TableSchema, changes: Iterable[Change]) -> TableSchema:
 
 
 def lacking(table: TableSchema, record: TableSchema) -> tuple[str, ...]:
-    """Columns that the record should have by what is known of the table, and has not.
+    """Returns columns that a record should have, by the table's schema, but lacks.
 
-    Of those that are one column of the source (`Replaced`) it has all or none.
+    Of columns that are one column of the source (`Replaced`), it has all or none.
     """
     there = {table.column(name).sent_as for name in homes(table, record).values()}
     return tuple(name for name in table.expected if table.column(name).sent_as not in there)
@@ -354,9 +354,9 @@ def _is_another(home: Column, column: Column) -> bool:
 
 
 def _may_be_one(home: Column, column: Column) -> bool:
-    """Whether only one of them has a number: the other was renamed or dropped before it was read.
+    """Returns whether only one has a number: the other was renamed or dropped before it was read.
 
-    Without a catalog that numbers columns none has.
+    Without a catalog that numbers columns, none has.
     """
     return bool(home.identity.number) != bool(column.identity.number)
 
@@ -374,7 +374,7 @@ def _sent_as(column: Column, identity: Identity) -> Column:
 
 
 def _arriving_as(home: Column, column: Column) -> Column:
-    """With the type of a record's column, and how that arrives."""
+    """Returns the column with a record column's type and encoding."""
     return replace(
         home,
         type=column.type,
@@ -391,12 +391,12 @@ def _with(table: TableSchema, name: str, column: Column) -> TableSchema:
 
 
 def _taken(columns: Iterable[Column]) -> tuple[str, ...]:
-    """Names that columns have in the lake, or had: what is recorded of one is no other's."""
+    """Returns present and former names in the lake: what is recorded under one is not reused."""
     return tuple(name for each in columns for name in (each.name, *each.identity.was))
 
 
 def _next_version(name: str, columns: Iterable[Column]) -> str:
-    """``name__v2``, or the next that is free."""
+    """Returns ``name__v2``, or the next free name of this form."""
     taken, number = _taken(columns), 2
     while free_name(f"{name}__v{number}", taken) != f"{name}__v{number}":
         number += 1

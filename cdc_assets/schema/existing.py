@@ -1,7 +1,7 @@
-"""What rows have in a column that was added after them: read from a default, never guessed.
+"""Finds the value of an added column in older rows: read from a default, never guessed.
 
-``ADD COLUMN … DEFAULT`` changes rows without an event. The default's value is brought into the
-form that the lake's value has as text; what cannot be read exactly is told by nothing.
+``ADD COLUMN … DEFAULT`` changes rows without an event. The default's value is converted to the
+text form of the lake's value; a default that cannot be read exactly leaves the value unknown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TEXTS: Final = frozenset({
 
 
 def of_text(text: str, column: Column) -> Existing:
-    """Of a value as the database writes it: PostgreSQL in ISO style and UTC, or MySQL.
+    """Reads a value as the database writes it: PostgreSQL in ISO style and UTC, or MySQL.
 
     Args:
         text: the value.
@@ -59,7 +59,7 @@ def of_text(text: str, column: Column) -> Existing:
 
 
 def of_wire(value: object, column: Column) -> Existing:
-    """Of a value as a record would have it: the ``default`` of a Connect schema, parsed JSON."""
+    """Reads a value as in a record: the ``default`` of a Connect schema, parsed JSON."""
     if column.detail is not None and column.detail.mask:
         return UNTOLD
     reader = _WIRES.get(column.wire)
@@ -71,7 +71,7 @@ def of_wire(value: object, column: Column) -> Existing:
 
 
 def implied(column: Column) -> Existing:
-    """Of a column of MySQL or MariaDB that is NOT NULL and has no default; of no enumeration."""
+    """Returns the value of a MySQL or MariaDB column, NOT NULL without default; not of enums."""
     if column.detail is not None and column.detail.mask:
         return UNTOLD
     if column.type is Primitive.STRING and column.wire is Wire.STRING:
@@ -83,7 +83,7 @@ def implied(column: Column) -> Existing:
 
 
 def promoted(existing: Existing | None, was: ColumnType, now: ColumnType) -> Existing | None:
-    """Of a column of a wider type: the double that a float is has other digits."""
+    """Returns the value in a wider type: a float's double has other digits."""
     if existing is None or existing.text is None:
         return existing
     if (was, now) != (Primitive.FLOAT, Primitive.DOUBLE):
@@ -93,7 +93,7 @@ def promoted(existing: Existing | None, was: ColumnType, now: ColumnType) -> Exi
 
 
 def _as_float(number: float) -> float:
-    """The nearest float of 32 bits, as the double that it is."""
+    """Returns the nearest 32-bit float, as a double."""
     (found,) = struct.unpack("<f", struct.pack("<f", number))
     return found
 
@@ -132,7 +132,7 @@ def _of_text(text: str, column: Column) -> str | None:
 
 
 def _of_bits(text: str, column: Column) -> str | None:
-    """The number that a string of bits is; MySQL writes ``b'101'``."""
+    """Returns the number that a bit string stands for; MySQL writes ``b'101'``."""
     if not _BITS.fullmatch(text):
         return None
     number = str(int(text.strip("b'"), 2))
@@ -141,7 +141,7 @@ def _of_bits(text: str, column: Column) -> str | None:
 
 
 def _long(text: str, column: Column) -> str | None:
-    """A time of day is stored as microseconds."""
+    """Returns an integer; a time of day becomes microseconds."""
     if found := _OF_DAY.fullmatch(text):
         return str(_micros(found))
     return None if column.wire in _TIMES_OF_DAY else _integer(text, 64)
@@ -154,7 +154,7 @@ def _integer(text: str, bits: int) -> str | None:
 
 
 def _floating(text: str, column: Column) -> str | None:
-    """Not what only infinity or zero is near to."""
+    """Returns the text, unless the type would round it to infinity or to zero."""
     if not _NUMBER.fullmatch(text):
         return None
     number = float(text)
@@ -168,12 +168,12 @@ def _floating(text: str, column: Column) -> str | None:
 
 
 def _is_text(text: str) -> bool:
-    """Without halves of surrogate pairs, which no encoding holds."""
+    """Returns whether it has no halves of surrogate pairs, which no encoding can represent."""
     return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _is_day(text: str) -> bool:
-    """Of the calendar, in the years 1 to 9999."""
+    """Returns whether it is a calendar date in the years 1 to 9999."""
     if not _DAY.fullmatch(text):
         return False
     try:
@@ -189,7 +189,7 @@ def _moment_text(text: str) -> str | None:
 
 
 def _fitting(text: str, type_: Decimal) -> str | None:
-    """If the type has all of its digits; those that are zero at either end aside."""
+    """Returns the text if the type has all of its digits, zeros at either end aside."""
     if not _PLAIN.fullmatch(text):
         return None
     whole, _, fraction = text.removeprefix("-").partition(".")
@@ -221,7 +221,7 @@ def _text(value: object, column: Column) -> str | None:
 
 
 def _unscaled(value: object, column: Column) -> str | None:
-    """Base64 of big-endian two's complement, as JSON has it."""
+    """Reads base64 of big-endian two's complement, as in JSON."""
     if not isinstance(value, str):
         return None
     unscaled = base64.b64decode(value, validate=True)
@@ -256,14 +256,14 @@ def _moment(nanos_of_one: int) -> Callable[[object, Column], str | None]:
 
 
 def _zoned(value: object, column: Column) -> str | None:
-    """Spelled as `cdc_assets.formats.values` has it."""
+    """Reads a zoned time, with the spelling of `cdc_assets.formats.values`."""
     if not (isinstance(value, str) and _ZONED.fullmatch(value) and _is_day(value[:10])):
         return None
     return _text_of(datetime.fromisoformat(value).astimezone(UTC), column)
 
 
 def _text_of(at: datetime, column: Column) -> str | None:
-    """Of an instant; a time of day that is stored as a number is none."""
+    """Formats an instant; None for a time of day, which is stored as a number."""
     text = at.strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
     match column.type:
         case Primitive.TIMESTAMPTZ:
@@ -275,7 +275,7 @@ def _text_of(at: datetime, column: Column) -> str | None:
 
 
 def _micros_since(value: object, column: Column) -> str | None:
-    """Since midnight they are a number in the lake too."""
+    """Reads microseconds; those since midnight are a number in the lake too."""
     read = _scaled(1) if column.type is Primitive.LONG else _moment(1000)
     return read(value, column)
 

@@ -1,13 +1,13 @@
-"""What statements have made of one table, told in their order.
+"""Follows the columns and the name of one table through the statements that change it.
 
 A database that sends its statements (MySQL, MariaDB, SQL Server, Oracle) has no lasting numbers of
-columns in its catalog, as PostgreSQL has (``attnum``). They are given here: a column gets a number
-when it first appears, keeps it when it is renamed, and no other column of the table ever gets it.
-Which columns there are after a statement is what the event tells; the statement itself is asked
-which of them were renamed.
+columns in its catalog, as PostgreSQL has (``attnum``). They are assigned here: a column gets a
+number when it first appears, keeps it when it is renamed, and no other column of the table ever
+gets it. The event says which columns exist after a statement; the statement itself says which of
+them were renamed.
 
-Some statements change rows without an event for each. They are remembered as a `Break`: whoever
-merges on behind one without doing something about it has other rows than the source.
+Some statements change rows without an event for each. They are recorded as a `Break`: merging on
+after one without acting on it gives other rows than the source's.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from cdc_assets.schema.types import Column, TableSchema
 
 _NAMES: Final = ("was", "became")
 _COPIES: Final = re.compile(r"_(.+)_(?:gho|new)")
-"""What gh-ost and pt-online-schema-change call the copy that takes a table's name."""
+"""The names that gh-ost and pt-online-schema-change give to the copy that replaces a table."""
 
 
 class OnBreak(StrEnum):
-    """What becomes of a table whose rows are others than its changes make them."""
+    """The treatment of a table whose rows differ from what its changes make of them."""
 
     STOP = "stop"
-    TRUNCATE = "truncate"  # rows of the table that had the name before go, where that can be told
+    TRUNCATE = "truncate"  # remove rows of the table that had the name before, if identifiable
     KEEP = "keep"  # it is the same table, with the same rows
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Rows of the table are others than its changes make them.
+    """A point from which the table's rows differ from what its changes make of them.
 
     Attributes:
-        at: tells it from any other break of the table.
-        why: for people.
-        place: where the table was made anew, all older rows being of another one: number of the
-            binlog's file, and position. None if that is not known, or not all of them are.
+        at: identifies it among the breaks of the table.
+        why: the reason, for people.
+        place: where the table was recreated, so that all older rows belong to another table: number
+            of the binlog's file, and position. None if unknown, or if not all of them do.
     """
 
     at: str
@@ -60,17 +60,17 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Of one table, up to some record of the topic that tells statements.
+    """The history of one table, up to some record of the topic of statements.
 
     Attributes:
         topic: its identity; empty before anything was read.
-        next: by partition, the first offset that was not looked at.
-        numbers: of the columns that the table has, by name.
-        former: of names that columns had before, and of columns that were dropped.
-        last: the highest number given.
-        is_there: false once the table was dropped, or is called otherwise.
+        next: by partition, the first offset not examined yet.
+        numbers: of the table's present columns, by name.
+        former: of former names of columns, and of dropped columns.
+        last: the highest number assigned.
+        is_there: false once the table was dropped or renamed.
         was: the table that was given this name; None if none was.
-        became: what the table is called otherwise; None while it is there, and if it was dropped.
+        became: the table's new name; None while it is there, and if it was dropped.
         broken: the newest break; None without any.
     """
 
@@ -86,20 +86,20 @@ class History:
 
     @property
     def known(self) -> dict[str, int]:
-        """The numbers of all names, as they are used now."""
+        """The numbers of all names, in their latest use."""
         return {**self.former, **self.numbers}
 
     @property
     def told(self) -> History:
-        """Without how far the topic was looked at."""
+        """The history without the examined offsets."""
         return replace(self, next={})
 
     def after(self, ddl: Ddl, table: Relation) -> History:
-        """Once a statement was executed.
+        """Returns the history after a statement.
 
         Args:
             ddl: the next event of the topic.
-            table: whose history this is.
+            table: the table of this history.
         """
         names = ddl.columns_of(table)
         if ddl.is_of_snapshot:
@@ -111,17 +111,17 @@ class History:
 
     @property
     def by_its_new_name(self) -> History:
-        """What is known of it under the name that it became."""
+        """The history under the table's new name."""
         return replace(self, is_there=True, was=None, became=None)
 
     def with_numbers(self, table: TableSchema) -> History:
-        """With numbers for columns that the lake has, of which no statement has told yet.
+        """Assigns numbers to columns of the lake that no statement has mentioned yet.
 
         Without them two of its columns could get one number, where a name passes from one to the
         other.
 
         Args:
-            table: the lake's columns, in their order: the same ones get the same numbers again.
+            table: the lake's columns, in order: the same columns get the same numbers again.
         """
         numbers, last = dict(self.numbers), self.last
         known = {name.casefold() for name in self.known}
@@ -138,12 +138,12 @@ class History:
         return replace(self, numbers=numbers, last=last)
 
     def among_rows(self, ddl: Ddl, table: Relation, *, is_empty: bool) -> History:
-        """Once a statement was executed that lies among the rows.
+        """Returns the history after a statement that is among the rows.
 
         Args:
             ddl: the statement.
             table: the table.
-            is_empty: the lake has no rows of it: nothing told that it was there before.
+            is_empty: the lake has no rows of it: nothing shows that it existed before.
         """
         found, changes = self.after(ddl, table), tuple(ddl.statement.of(table))
         is_first = self.is_there and is_empty
@@ -155,7 +155,7 @@ class History:
         return found
 
     def taught(self, table: TableSchema) -> TableSchema:
-        """A lake table's columns with their numbers, and with all names that they had in records.
+        """Adds the numbers of a lake table's columns, and all names that they had in records.
 
         Args:
             table: its columns by the names that they have in records, whatever these are by now.
@@ -174,12 +174,12 @@ class History:
         return replace(table, columns=tuple(columns))
 
     def to_json(self) -> str:
-        """Canonical text."""
+        """Returns canonical text."""
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> History:
-        """Read what `to_json` wrote."""
+        """Reads what `to_json` wrote."""
         said: dict[str, Any] = json.loads(text)
         broken = said.pop("broken")
         offsets = {int(partition): offset for partition, offset in said.pop("next").items()}
@@ -197,14 +197,13 @@ class History:
         *,
         are_new: bool = False,
     ) -> History:
-        """With other columns.
+        """Returns the history with other columns.
 
         Args:
-            changes: what the statement says of them.
-            names: all that there are afterwards; None if the event does not tell.
-            are_new: columns that were not there before are new ones, even if others are gone.
-                Otherwise nothing tells whether they are these by another name, and they get no
-                number.
+            changes: the statement's changes of columns.
+            names: all columns afterwards; None if the event does not list them.
+            are_new: whether columns that did not exist before are new even if others are gone.
+                Otherwise they may be the gone ones under another name, and they get no number.
         """
         columns = _Columns(dict(self.numbers), dict(self.former), self.last)
         for change in changes:
@@ -215,7 +214,7 @@ class History:
         return replace(self, numbers=columns.numbers, former=former, last=columns.last)
 
     def with_break(self, ddl: Ddl, why: str, place: tuple[int, int] | None = None) -> History:
-        """With a statement that no change of a row tells of."""
+        """Records a break by a statement that no row's change reflects."""
         at = f"{self.topic}:{ddl.coordinate.partition}:{ddl.coordinate.offset}"
         return replace(self, broken=Break(at, f"{why} ({ddl.coordinate})", place))
 
@@ -247,7 +246,7 @@ def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> 
             return found.with_break(ddl, f"columns have exchanged their names ({name} and others)")
         case TableChangeKind.THINNED:
             return history.with_break(ddl, change.describe())
-        case TableChangeKind.TRUNCATED:  # an event of the table's own topic tells it
+        case TableChangeKind.TRUNCATED:  # an event of the table's own topic reports it
             return history
         case TableChangeKind.UNREAD:
             return _after_unread(history, ddl, names)
@@ -256,8 +255,8 @@ def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> 
 
 
 def _after_unread(history: History, ddl: Ddl, names: tuple[str, ...] | None) -> History:
-    """Behind a statement that only the database, and the connector, could read."""
-    if names is None and ddl.tells_tables:  # that it names the table is all that it has of it
+    """Returns the history after a statement that only the database and the connector could read."""
+    if names is None and ddl.tells_tables:  # it names the table, and that is all
         return history
     found = history.with_columns((), names)
     if names is not None and {*names} <= {*found.numbers}:
@@ -266,7 +265,7 @@ def _after_unread(history: History, ddl: Ddl, names: tuple[str, ...] | None) -> 
 
 
 def _swapped(changes: Iterable[ColumnChange]) -> str | None:
-    """One of columns that exchange their names: records from before it look like those after it.
+    """Returns one of the columns that exchange names: older records then look like newer ones.
 
     Renames of one statement happen at once.
     """
@@ -282,7 +281,7 @@ def _swapped(changes: Iterable[ColumnChange]) -> str | None:
 
 
 def _taken_name(history: History, change: TableChange) -> str | None:
-    """A name that a column gets while another one has it, by what is known."""
+    """Returns a name that a column gets while another one has it, as far as is known."""
     names = {name.casefold() for name in history.numbers}
     for each in change.columns:
         was, now = each.name.casefold(), (each.renamed_to or "").casefold()
@@ -300,21 +299,21 @@ def _is_known(history: History) -> bool:
 
 
 def _is_copy(other: Relation, table: Relation) -> bool:
-    """Whether it is by its name a copy of the table that a tool has made to alter it."""
+    """Returns whether its name is that of a copy that a tool made to alter the table."""
     found = _COPIES.fullmatch(other.name)
     return found is not None and found[1].casefold() == table.name.casefold()
 
 
 @dataclass
 class _Columns:
-    """Columns while a statement changes them; their names have no case."""
+    """Columns while a statement changes them; case does not matter in their names."""
 
     numbers: dict[str, int]
     former: dict[str, int]
     last: int
 
     def apply(self, change: ColumnChange) -> None:
-        """A column that is not known was there before anything was told."""
+        """Applies a change; an unknown column existed before the first statement."""
         match change.kind:
             case ColumnChangeKind.ADDED:
                 if self._taken(change.name) is None:
@@ -331,7 +330,7 @@ class _Columns:
                 assert_never(change.kind)
 
     def settle(self, names: tuple[str, ...], *, are_new: bool) -> None:
-        """These are all, and spelt like this."""
+        """Sets all columns, spelled like this."""
         spelt = {name.casefold(): name for name in names}
         self.numbers = {spelt.get(name.casefold(), name): n for name, n in self.numbers.items()}
         gone = [name for name in self.numbers if name not in names]
@@ -342,7 +341,7 @@ class _Columns:
                 self.numbers[name] = self._number()
 
     def _renamed_already(self, change: ColumnChange) -> str | None:
-        """The new name, if a column has it and none the former one: the columns are newer."""
+        """Returns the new name if a column has it already and none the old one: they are newer."""
         is_there = self._taken(change.name) is not None
         return None if is_there or not change.renamed_to else self._taken(change.renamed_to)
 

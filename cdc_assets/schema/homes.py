@@ -1,4 +1,4 @@
-"""Which column of the lake a column of a record is, and what new ones are called."""
+"""Finds the lake's column for a record's column, and names for new ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cdc_assets.schema.types import Column, TableSchema
 
 
 def home_of(table: TableSchema, column: Column, names: Collection[str]) -> Column | None:
-    """The lake's column that a record's column is; None if it has none.
+    """Returns the lake's column for a record's column; None if there is none.
 
     Args:
         table: the lake's columns.
@@ -29,15 +29,15 @@ def home_of(table: TableSchema, column: Column, names: Collection[str]) -> Colum
 
 
 def homes(table: TableSchema, record: TableSchema) -> dict[str, str]:
-    """By the name of each of a record's columns the lake's; without those that it has not."""
+    """Returns the lake's column names by the record's; columns without one are left out."""
     found = {c.name: home_of(table, c, record.names) for c in record.columns}
     return {name: home.name for name, home in found.items() if home is not None}
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, or the first of ``name__2``, ``name__3`` … that is free whatever the case.
+    """Returns the name, or the first free one of ``name__2``, ``name__3`` …, ignoring case.
 
-    Most readers of a lake do not tell ``Id`` from ``id``.
+    Most readers of a lake do not distinguish ``Id`` from ``id``.
     """
     names = {each.casefold() for each in taken}
     if name.casefold() not in names:
@@ -49,11 +49,11 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def apart(table: TableSchema, wanted: Mapping[str, str]) -> TableSchema:
-    """A new table's columns under the names that the lake is to have.
+    """Gives a new table's columns the names that the lake is to have.
 
     Args:
-        table: as records name its columns.
-        wanted: names in the lake by those in records.
+        table: with the columns' names in records.
+        wanted: names in the lake by names in records.
     """
     named: list[Column] = []
     for each in table.columns:
@@ -64,6 +64,6 @@ def apart(table: TableSchema, wanted: Mapping[str, str]) -> TableSchema:
 
 
 def under(name: str, column: Column) -> Column:
-    """A record's column under the lake's name."""
+    """Returns a record's column under the lake's name."""
     sent = "" if name == column.name else column.name
     return replace(column, name=name, identity=replace(column.identity, name=sent))

@@ -1,4 +1,4 @@
-"""Column types as Iceberg spells them.
+"""Maps column types to and from Iceberg's spelling.
 
 https://iceberg.apache.org/spec/#primitive-types
 """
@@ -29,12 +29,12 @@ _STRUCT: Final = re.compile(r"struct<(.+)>")
 _FIELD: Final = re.compile(r"\d+: (\w+): optional (\w+)")
 
 IDENTIFYING: Final = frozenset(set(Primitive) - {Primitive.FLOAT, Primitive.DOUBLE})
-"""Iceberg takes no floating-point column as an identifier field: NaN and -0.0 have no one
-meaning there. https://iceberg.apache.org/spec/#identifier-field-ids"""
+"""Iceberg accepts no floating-point column as an identifier field: the meaning of NaN and -0.0 is
+not unique there. https://iceberg.apache.org/spec/#identifier-field-ids"""
 
 
 def from_iceberg(text: str) -> ColumnType | None:
-    """The type of a lake column; None if it is one that this project never writes."""
+    """Returns the type of a lake column; None if this project never writes such a type."""
     if found := _LIST.fullmatch(text):
         element = from_iceberg(found[1])
         return ListOf(element) if isinstance(element, Primitive | Decimal) else None
@@ -56,5 +56,5 @@ def _struct(texts: Sequence[str]) -> StructOf | None:
 
 
 def may_identify(type_: ColumnType) -> bool:
-    """Whether a column of this type may be an identifier field."""
+    """Returns whether a column of this type may be an identifier field."""
     return isinstance(type_, Decimal) or type_ in IDENTIFYING

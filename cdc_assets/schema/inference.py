@@ -1,7 +1,7 @@
-"""A table schema guessed from sampled values: the last resort, always with warnings.
+"""Infers a table schema from sampled values: the last resort, always with warnings.
 
-JSON cannot tell a date from a number or a decimal from a string, so both stay what they
-are on the wire; nothing is converted by guess. Configured column types replace guesses.
+JSON cannot distinguish a date from a number or a decimal from a string, so both keep their type on
+the wire; nothing is converted by guess. Configured column types replace guesses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WIRES: Final = {
     Primitive.STRING: Wire.STRING,
 }
 _TO_ONE: Final = 20
-"""So many values of one kind outweigh one of another."""
+"""The number of values of one kind that outweighs one value of another."""
 
 _VARIABLE_SCALE_FIELDS: Final = {"scale", "value"}
 
@@ -34,12 +34,12 @@ def infer(
     *,
     placeholder: str = "",
 ) -> Described:
-    """Describe a table by sampled row images and record keys.
+    """Describes a table by sampled row images and record keys.
 
     Args:
         rows: parsed ``after`` (or ``before``) objects; numbers as int or float.
         key: names of the columns of the records' keys.
-        placeholder: the connector's ``unavailable.value.placeholder``: no value to learn from.
+        placeholder: the connector's ``unavailable.value.placeholder``, which shows no type.
     """
     samples = _by_column(rows, placeholder)
     columns = tuple(_column(name, values, name in key) for name, values in samples.items())
@@ -54,7 +54,7 @@ def infer(
 
 
 def _by_column(rows: Iterable[JsonObject], placeholder: str) -> dict[str, list[object]]:
-    """Non-null values of each column, columns in order of first appearance."""
+    """Returns the non-null values of each column, in order of first appearance."""
     samples: dict[str, list[object]] = {}
     for row in rows:
         for name, value in row.items():
@@ -94,7 +94,7 @@ def _guess(given: Sequence[object]) -> Primitive | ListOf | UnmappedColumn:
 
 
 def _without_odd(values: Sequence[object]) -> Sequence[object]:
-    """Without single values of another kind than nearly all: their records are rejected later."""
+    """Drops the few values of another kind than nearly all: their records are rejected later."""
     kinds = Counter(_json_kind(value) for value in values)
     kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
     if count < _TO_ONE * (len(values) - count):
@@ -103,7 +103,7 @@ def _without_odd(values: Sequence[object]) -> Sequence[object]:
 
 
 def _tell_nothing(values: Sequence[object]) -> bool:
-    """None was seen, or some of a kind and some of another."""
+    """Returns whether no value was seen, or values of more than one kind."""
     return len({_json_kind(value) for value in _without_odd(values)}) != 1
 
 

@@ -1,4 +1,4 @@
-"""How a Debezium connector writes values: the modes that events without a schema do not tell.
+"""Maps types to a Debezium connector's encodings, by modes that schemaless events do not show.
 
 Checked against debezium/debezium 3.x: ``io.debezium.jdbc.TemporalPrecisionMode``,
 ``JdbcValueConverters.DecimalMode`` and ``CommonConnectorConfig.BinaryHandlingMode``. Values
@@ -78,7 +78,7 @@ class ConnectorModes:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How values of a type arrive."""
+    """The encoding in which values of a type arrive."""
 
     wire: Wire
     element_wire: Wire | None = None
@@ -86,7 +86,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class Lossy:
-    """Values of a type arrive in a form that has lost something, or cannot be relied on."""
+    """An encoding in which values of a type arrive with a loss, or unreliably."""
 
     reason: str
     wire: Wire
@@ -104,10 +104,10 @@ _PLAIN = {
 
 
 def encoding_of(type_: ColumnType, modes: ConnectorModes, digits: int | None) -> Encoding | Lossy:
-    """How a connector with these modes writes a type.
+    """Returns the encoding of a type by a connector with these modes.
 
     Args:
-        type_: what is to be stored.
+        type_: the type to store.
         modes: the connector's.
         digits: after the second, for timestamps (None: not declared).
     """
@@ -132,7 +132,7 @@ def encoding_of(type_: ColumnType, modes: ConnectorModes, digits: int | None) ->
 
 
 def time_of_day(digits: int | None, mode: TimeMode) -> Encoding | Lossy:
-    """How SQL's ``time`` arrives; it is stored as microseconds since midnight.
+    """Returns the encoding of SQL's ``time``, which is stored as microseconds since midnight.
 
     ``adaptive``: ``Time`` (int32 milliseconds) up to 3 digits, else ``MicroTime`` (int64).
     """

@@ -1,4 +1,4 @@
-"""What the configuration says about a table, on top of what its types' source said."""
+"""Applies the configuration of a table to the description from its source of types."""
 
 from __future__ import annotations
 
@@ -86,19 +86,19 @@ def apply_overrides(
     masked: Collection[str] = (),
     where: str = "",
 ) -> Described:
-    """Replace column types and the key by configured ones.
+    """Replaces column types and the key by configured ones.
 
-    Of ``masked`` columns only a digest is stored, of the text that their values arrive as.
+    For ``masked`` columns only a digest is stored, of the text that their values arrive as.
 
-    A configured type must be able to hold what arrives: guesses are replaced freely as long
+    A configured type must be able to hold the arriving values: guesses are replaced freely as long
     as the JSON kinds agree; types from a record schema or the database only by types that
     hold the same values.
 
     A configured type of a column that inference has not seen waits until it is seen, unless
-    its name is nearly that of a column that was.
+    its name is nearly that of a column that was seen.
 
     Raises:
-        ConfigError: if a name or a type does not fit; names the nearest match.
+        ConfigError: if a name or a type does not fit; suggests the nearest match.
     """
     for name in (*types, *masked):
         require_column(name, described, where)
@@ -114,14 +114,14 @@ def apply_overrides(
 
 
 def with_bounds(described: Described, type_: Decimal | None) -> Described:
-    """With decimals without precision as decimals of a type; None keeps them as text."""
+    """Gives decimals without precision this type; None keeps them as text."""
     if type_ is None:
         return described
     return replace(described, columns=tuple(_bounded(each, type_) for each in described.columns))
 
 
 def require_column(name: str, described: Described, where: str = "") -> None:
-    """Refuse a name that the table does not have; of guessed columns, one that is nearly theirs.
+    """Refuses an unknown column; if columns are guessed, only one whose name is nearly theirs.
 
     Raises:
         ConfigError: with the nearest match.
@@ -131,7 +131,7 @@ def require_column(name: str, described: Described, where: str = "") -> None:
 
 
 def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | UnmappedColumn:
-    """A decimal without precision, or a list of such, as decimals of this type."""
+    """Gives a decimal without precision, or a list of such, this type."""
     if not isinstance(column, Column):
         return column
     comment = column.comment.removesuffix(UNBOUNDED.comment).removesuffix("; ")
@@ -146,7 +146,7 @@ def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | Unmapp
 
 
 def as_digest(column: Column) -> Column:
-    """A column of which the lake has only a digest of the values."""
+    """Returns a column of whose values the lake has only a digest."""
     detail = replace(column.detail or WireDetail(), mask=True)
     existing = UNTOLD if column.existing else None
     comment = "SHA-256 of the value"
@@ -201,7 +201,7 @@ def _wire(
     wire = column.wire
     if wire is None or not _holds(spec.type, wire):
         raise _unfit(column, spec, _arrival(column), where)
-    # Text that is not read as what it stands for stays the text that it is.
+    # Text with another meaning stays plain text if it is not to be interpreted.
     as_text = wire in _OTHER_TEXT and spec.type is Primitive.STRING
     return (Wire.STRING if as_text else wire), None
 
@@ -246,7 +246,7 @@ def _replacing_guess(
 
 
 def _agree(guessed: Wire, expected: Wire) -> bool:
-    """Whether values taken for one encoding may be of the other, by their JSON kind."""
+    """Returns whether values guessed as one encoding may be of the other, by their JSON kind."""
     if expected is Wire.DECIMAL_TEXT:
         return guessed in _NUMBER | _TEXT
     return guessed is expected or any(

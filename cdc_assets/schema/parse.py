@@ -1,4 +1,4 @@
-"""Type names as people write them in the configuration: ``decimal(12,2)``, ``timestamp(3)[]``.
+"""Parses type names as people write them in the configuration: ``decimal(12,2)``, ``text[]``.
 
 The words are SQL's and Iceberg's: ``timestamp`` has no zone and ``timestamptz`` has one.
 (Spark's DDL, which `Primitive` spells, says ``timestamp_ntz`` and ``timestamp``.)
@@ -42,26 +42,26 @@ _STRUCT = re.compile(r"struct *<(?P<fields>.*)>")
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """A type and, for timestamps, the digits after the second (None: not given)."""
+    """A type and, for timestamps, the digits after the second (None if not given)."""
 
     type: ColumnType
     precision: int | None = None
 
 
 def parse_type(text: str) -> ColumnType:
-    """The type that a text names.
+    """Returns the type that a text names.
 
     Raises:
-        TerminalError: if it names none; tells the nearest match.
+        TerminalError: if it names none; suggests the nearest match.
     """
     return parse_spec(text).type
 
 
 def parse_spec(text: str) -> TypeSpec:
-    """The type that a text names, with the precision of a timestamp.
+    """Returns the type that a text names, with the precision of a timestamp.
 
     Raises:
-        TerminalError: if it names none; tells the nearest match.
+        TerminalError: if it names none; suggests the nearest match.
     """
     wanted = " ".join(text.lower().split())
     if struct := _STRUCT.fullmatch(wanted):
@@ -76,7 +76,7 @@ def parse_spec(text: str) -> TypeSpec:
 
 
 def type_text(type_: ColumnType) -> str:
-    """The text that `parse_type` reads back as this type."""
+    """Returns the text that `parse_type` reads back as this type."""
     match type_:
         case Decimal(precision, scale):
             return f"decimal({precision},{scale})"

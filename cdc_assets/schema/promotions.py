@@ -1,4 +1,4 @@
-"""Which types hold the values of others, and what the same value on the wire may mean."""
+"""Decides which types hold the values of others, and whether a value on the wire reads the same."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _OF_CATALOGS: Final = frozenset({
     Wire.NANOS_OF_DAY, Wire.DECIMAL_BYTES, Wire.BITS, Wire.ENUM_ORDINAL, Wire.SET_BITS,
     Wire.UNSIGNED_LONG,
 })  # fmt: skip
-"""How values arrive that mean nothing without the column's type."""
+"""Encodings whose values mean nothing without the column's type."""
 
 
 def fits(narrow: ColumnType, wide: ColumnType) -> bool:
-    """Whether every value of ``narrow`` is a value of ``wide``, by a promotion Iceberg allows.
+    """Returns whether ``wide`` holds every value of ``narrow``, by a promotion Iceberg allows.
 
     https://iceberg.apache.org/spec/#schema-evolution
     """
@@ -44,7 +44,7 @@ def fits(narrow: ColumnType, wide: ColumnType) -> bool:
 
 
 def converts(arriving: ColumnType, stored: ColumnType) -> bool:
-    """Whether some values of one type are values of another: numbers, and whatever is text."""
+    """Returns whether some values of one type fit another: among numbers, or as text."""
     if stored is Primitive.STRING:
         return isinstance(arriving, Decimal) or (
             isinstance(arriving, Primitive) and arriving not in _NO_TEXT
@@ -57,11 +57,11 @@ def _is_number(type_: ColumnType) -> bool:
 
 
 def reads_otherwise(home: Column, column: Column) -> bool:
-    """Whether one and the same value on the wire would be two in the lake."""
+    """Returns whether the same value on the wire would be two different ones in the lake."""
     if isinstance(home.type, ListOf) and isinstance(column.type, ListOf):
         return reads_otherwise(_element(home, home.type), _element(column, column.type))
     if (home.type, column.type) == (Primitive.FLOAT, Primitive.DOUBLE):
-        return True  # 3.14 of a float is not that of a double
+        return True  # 3.14 as a float differs from 3.14 as a double
     was, now = home.detail or WireDetail(), column.detail or WireDetail()
     if (was.width, was.bits) != (now.width, now.bits):
         return True
@@ -75,7 +75,7 @@ def reads_otherwise(home: Column, column: Column) -> bool:
 
 
 def says_more(home: Column, column: Column) -> bool:
-    """Whether the labels of an enumeration, or of a set, are more than they were."""
+    """Returns whether an enumeration, or a set, has more labels than before."""
     labels = column.detail.labels if column.detail else ()
     return len(labels) > len(home.detail.labels if home.detail else ())
 

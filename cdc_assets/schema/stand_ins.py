@@ -1,7 +1,7 @@
-"""What the lake stores where Iceberg has no type of the source's.
+"""Defines what the lake stores where Iceberg lacks a type of the source's.
 
-Text, a number or a struct that gives the source's value back, the same whether a record's schema
-tells of the column or a database's catalog. What a column's comment says is for people.
+It is text, a number or a struct that preserves the source's value, the same whether a record's
+schema or a database's catalog describes the column. Comments of columns are for people.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONG_BITS: Final = 63
 
 @dataclass(frozen=True, slots=True)
 class StoredAs:
-    """What is stored, and how it arrives."""
+    """A stored type, and the encoding in which it arrives."""
 
     type: ColumnType
     wire: Wire
@@ -71,10 +71,10 @@ DOCUMENT: Final = StoredAs(Primitive.STRING, Wire.JSON, comment="JSON")
 
 
 def decimal(precision: int | None, scale: int) -> StoredAs:
-    """A decimal that arrives as bytes.
+    """Returns the type for a decimal that arrives as bytes.
 
     Args:
-        precision: None if it is not told; values of more than 38 digits are refused then.
+        precision: None if unknown; values of more than 38 digits are then refused.
         scale: digits after the point.
     """
     told = MAX_DECIMAL_DIGITS if precision is None else max(precision, scale)
@@ -89,7 +89,7 @@ def decimal(precision: int | None, scale: int) -> StoredAs:
 
 
 def bits(count: int) -> StoredAs:
-    """A string of more than one bit: the number that it is, of more than 64 zeros and ones."""
+    """Returns the type for a bit string: a number, or beyond 64 bits its zeros and ones."""
     if count <= _LONG_BITS:
         return StoredAs(Primitive.LONG, Wire.BITS, comment=f"the number that {count} bits are")
     if count == _LONG_BITS + 1:

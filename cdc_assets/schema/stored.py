@@ -1,7 +1,7 @@
-"""A table's schema as text.
+"""Serialises a table's schema as text.
 
-It is kept with the table, so that records without a schema of their own are decoded the same
-way for as long as the table lives.
+The text is stored with the table, so that records without a schema of their own are decoded the
+same way for as long as the table lives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cdc_assets.schema.types import Column, Existing, Identity, TableSchema, Wir
 
 
 def to_json(schema: TableSchema) -> str:
-    """Canonical text of columns, key and origin; comments live in the table itself."""
+    """Returns canonical text of columns, key and origin; comments are in the table itself."""
     columns = [_column_document(column) for column in schema.columns]
     document = {"columns": columns, "key": list(schema.key), "origin": schema.origin}
     if schema.left_out:
@@ -23,7 +23,7 @@ def to_json(schema: TableSchema) -> str:
 
 
 def from_json(text: str) -> TableSchema:
-    """Read what `to_json` wrote."""
+    """Reads what `to_json` wrote."""
     document = cast("dict[str, Any]", json.loads(text))
     columns = tuple(_column(each) for each in document["columns"])
     left_out = tuple(document.get("left_out", ()))
@@ -32,7 +32,7 @@ def from_json(text: str) -> TableSchema:
 
 
 def column_to_json(column: Column) -> str:
-    """Canonical text of one column."""
+    """Returns canonical text of one column."""
     return json.dumps(_column_document(column), separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,7 +1,7 @@
-"""Column types of the lake and how a value of each arrives on the wire.
+"""Column types of the lake, and the encodings in which their values arrive.
 
-A column has an Iceberg type (what is stored) and a wire encoding (what the change event
-holds). The pair decides the decoding; neither is ever guessed from a value's magnitude.
+A column has an Iceberg type (stored in the lake) and a wire encoding (used in the change event).
+The pair decides the decoding; neither is ever guessed from a value's magnitude.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_DECIMAL_DIGITS: Final = 38
 """Iceberg's limit: https://iceberg.apache.org/spec/#primitive-types."""
 
 MICROS_OF_DAY: Final = "microseconds since midnight"
-"""How a time of day is stored; the comment of such columns."""
+"""The stored form of a time of day; the comment of such columns."""
 
 
 class Primitive(StrEnum):
@@ -68,7 +68,7 @@ ColumnType = Primitive | Decimal | ListOf | StructOf
 
 
 class Wire(StrEnum):
-    """How a value is written in the event (names follow Kafka Connect and Debezium)."""
+    """The encoding of a value in the event (names follow Kafka Connect and Debezium)."""
 
     BOOLEAN = "boolean"
     INT = "int"
@@ -88,10 +88,10 @@ class Wire(StrEnum):
     ISO_ZONED = "iso_zoned"  # io.debezium.time.ZonedTimestamp
     ISO_DATE = "iso_date"  # io.debezium.time.IsoDate: yyyy-MM-ddZ
     ISO_TIME = "iso_time"  # io.debezium.time.IsoTime; stored as microseconds since midnight
-    ISO_TIMESTAMP = "iso_timestamp"  # io.debezium.time.IsoTimestamp: with Z, of no zone
+    ISO_TIMESTAMP = "iso_timestamp"  # io.debezium.time.IsoTimestamp: with Z, but without a zone
     MILLIS_OF_DAY = "millis_of_day"  # a time of day; stored as microseconds since midnight
-    NANOS_OF_DAY = "nanos_of_day"  # likewise
-    LIST = "list"  # of the element's own wire encoding, see `Column.element_wire`
+    NANOS_OF_DAY = "nanos_of_day"  # a time of day; stored as microseconds since midnight
+    LIST = "list"  # with the element's own encoding, see `Column.element_wire`
     # MySQL and MariaDB, by Debezium
     BOOLEAN_OR_INT = "boolean_or_int"  # tinyint(1): true and false count as 1 and 0
     UNSIGNED_LONG = "unsigned_long"  # 64 bits without a sign, written as a signed number
@@ -100,7 +100,7 @@ class Wire(StrEnum):
     GEOMETRY = "geometry"  # io.debezium.data.geometry.Geometry: struct {wkb, srid}
     # Formats in which every value is text
     INTEGER_TEXT = "integer_text"
-    FLOATING_TEXT = "floating_text"  # the shortest digits that are this float or double
+    FLOATING_TEXT = "floating_text"  # the shortest digits that identify this float or double
     BOOLEAN_TEXT = "boolean_text"  # 0 and 1, or false and true
     DATE_TEXT = "date_text"  # yyyy-MM-dd
     TIME_TEXT = "time_text"  # [-]hhh:mm:ss[.ffffff]; stored as microseconds
@@ -108,25 +108,25 @@ class Wire(StrEnum):
     BYTES_LATIN1 = "bytes_latin1"  # each byte as the character of its number (ISO-8859-1)
     ENUM_ORDINAL = "enum_ordinal"  # number of the label, from 1; 0 is the empty text
     SET_BITS = "set_bits"  # a number with a bit for each label, the first label's lowest
-    # Formats whose JSON alone tells of values
-    SCALAR = "scalar"  # text or a number: the column's type says how it is read
+    # Formats whose JSON alone describes values
+    SCALAR = "scalar"  # text or a number: the column's type decides how it is read
     LABELS = "labels"  # an array of a set's labels; stored with commas between them
     JSON = "json"  # any JSON; stored as its text
-    SHARD = "shard"  # in no record: of which table the row is, of those that are merged into one
+    SHARD = "shard"  # in no record: the row's source table, where several are merged into one
 
 
 @dataclass(frozen=True, slots=True)
 class WireDetail:
-    """What decoding must know beside the wire encoding.
+    """Facts beside the wire encoding that decoding needs.
 
     Attributes:
         labels: of an enumeration or a set, in the order of their declaration.
-        zone: that a text without an offset is local in: an IANA name or ``+hh:mm``.
+        zone: the zone of text without an offset: an IANA name or ``+hh:mm``.
         width: bytes of a value of fixed width, which arrives without its trailing zero bytes;
             0 if values arrive whole.
         scale: digits after the point of a decimal that is stored as text.
-        bits: how many a bit string has that is stored as text.
-        mask: the lake has only a digest of the values.
+        bits: number of bits of a bit string that is stored as text.
+        mask: whether the lake has only a digest of the values.
     """
 
     labels: tuple[str, ...] = ()
@@ -139,16 +139,16 @@ class WireDetail:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which column of the source a column of the lake is, whatever either calls it.
+    """The source column that a lake column belongs to, whatever either is called.
 
     Attributes:
         name: in records; empty if it is the lake's.
-        formerly: names that it had in records before.
-        was: names that it had in the lake before.
-        number: in the database's catalog (PostgreSQL's ``attnum``), which a rename keeps; 0 if it
-            is not known.
-        turn: how many columns of the table had been renamed when it got its name in the lake: of
-            two columns that one name has meant, the later one has it.
+        formerly: former names in records.
+        was: former names in the lake.
+        number: in the database's catalog (PostgreSQL's ``attnum``), which a rename keeps; 0 if
+            unknown.
+        turn: number of renames in the table before it got its name in the lake: of two columns
+            that have had one name, the one with the higher turn has it now.
     """
 
     name: str = ""
@@ -160,10 +160,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """The value of a column in the rows that are older than it, as ``ADD COLUMN … DEFAULT`` has it.
+    """A column's value in the rows older than the column, by ``ADD COLUMN … DEFAULT``.
 
     Attributes:
-        text: of the lake's value; None if nothing tells it.
+        text: of the lake's value; None if unknown.
         id: of this addition of a column: a publish names those whose older rows have the value.
     """
 
@@ -173,12 +173,12 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: what is stored, how it arrives, and whether it may be left out.
+    """One column: its stored type, its encoding, and whether it may be missing.
 
-    ``unchanged_marker`` says that the source may send a placeholder instead of the value
+    ``unchanged_marker`` means that the source may send a placeholder instead of the value
     when the column did not change (PostgreSQL's TOAST); see docs/ARCHITECTURE.md. ``absent``
-    says that records may lack the column: the source has dropped it, or a person says so.
-    ``existing`` is what rows have in it that are older than the column; None if that is NULL.
+    means that records may lack the column: the source has dropped it, or a person says so.
+    ``existing`` is its value in rows older than the column; None if that is NULL.
     """
 
     name: str
@@ -195,7 +195,7 @@ class Column:
 
     @property
     def sent_as(self) -> str:
-        """Its name in records."""
+        """The column's name in records."""
         return self.identity.name or self.name
 
 
@@ -204,7 +204,7 @@ class TableSchema:
     """Columns in source order and the names of the key columns (empty: no primary key).
 
     ``left_out`` are columns of the source that the table does not have, though records may:
-    the source publishes no changes of them.
+    the source does not publish their changes.
     """
 
     columns: tuple[Column, ...]
@@ -214,7 +214,7 @@ class TableSchema:
     left_out: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column:
-        """The column of this name; raises KeyError."""
+        """Returns the column of this name; raises KeyError."""
         for each in self.columns:
             if each.name == name:
                 return each
@@ -227,22 +227,22 @@ class TableSchema:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Columns that every row image is to hold, the key's aside."""
+        """Columns that every row image must contain, apart from the key's."""
         return tuple(c.name for c in self.columns if not c.absent and c.name not in self.key)
 
     @property
     def masked(self) -> frozenset[str]:
-        """Columns of which the lake has digests only."""
+        """Columns of which the lake has only digests."""
         return frozenset(c.name for c in self.columns if c.detail and c.detail.mask)
 
     @property
     def shard_column(self) -> str | None:
-        """The column that tells rows of several source tables apart; None if there is only one."""
+        """The column that separates rows of several source tables; None if there is only one."""
         return next((each.name for each in self.columns if each.wire is Wire.SHARD), None)
 
     @property
     def of_source(self) -> TableSchema:
-        """As the source has it: without that column."""
+        """The schema at the source: without the shard column."""
         column = self.shard_column
         if column is None:
             return self
@@ -251,24 +251,24 @@ class TableSchema:
 
     @property
     def as_sent(self) -> TableSchema:
-        """By the names that records have for its columns."""
+        """The schema with its columns' names in records."""
         columns = {each.sent_as: replace(each, name=each.sent_as) for each in self.columns}
         key = tuple(self.column(name).sent_as for name in self.key)
         return replace(self, columns=tuple(columns.values()), key=key)
 
     @property
     def by_any_name(self) -> dict[str, str]:
-        """The lake's names of columns by those that they have, or had, in records."""
+        """The lake's names of columns, by their present and former names in records."""
         former = {old: each.name for each in self.columns for old in each.identity.formerly}
         return former | {each.sent_as: each.name for each in self.columns}
 
     def with_shard(self, column: str) -> TableSchema:
-        """With such a column, the first of the table and of its key."""
+        """Adds a shard column, as the first of the table and of its key."""
         shard = Column(column, Primitive.STRING, Wire.SHARD, required=True)
         return replace(self, columns=(shard, *self.columns), key=(column, *self.key))
 
     def with_absent(self, names: Iterable[str]) -> TableSchema:
-        """With columns marked as those that records may lack."""
+        """Marks columns as ones that records may lack."""
         gone = set(names)
         columns = (replace(c, absent=c.absent or c.name in gone) for c in self.columns)
         return replace(self, columns=tuple(columns))
@@ -278,7 +278,7 @@ class TableSchema:
 class UnmappedColumn:
     """A source column whose type cannot be stored exactly, with the reason.
 
-    ``wire`` says how its values arrive, if a type given in the configuration could store
+    ``wire`` is the encoding of its values, if a type given in the configuration could store
     them; None if nothing can.
     """
 
@@ -292,5 +292,5 @@ class UnmappedColumn:
 
 
 def describe_unmapped(columns: Iterable[UnmappedColumn]) -> str:
-    """One line for an error message."""
+    """Describes the columns in one line, for an error message."""
     return "; ".join(f"{c.name} ({c.source_type}): {c.reason}" for c in columns)
