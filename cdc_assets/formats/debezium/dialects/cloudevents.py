@@ -68,7 +68,7 @@ class CloudEvents(Dialect):
 
 
 def attribute(field: str) -> str:
-    """Returns the attribute of a field of ``source``; fields of ``transaction`` begin with ``tx``."""
+    """Returns the attribute of a field of ``source``; ``tx…`` names one of ``transaction``."""
     return PREFIX + _ODD.sub("", field)
 
 
