@@ -1,1 +1,1 @@
-"""From the log and the lake to a complete plan and decoded changes."""
+"""Makes a complete plan and decoded changes from the log and the lake."""

@@ -1,15 +1,15 @@
-"""Columns that the lake has and records lack: never overwritten with NULL unnoticed.
+"""Decides about columns that records lack, so that none is silently overwritten with NULL.
 
 A record's row image holds every column that the source publishes, so an absent one was dropped,
-is not published (any more), or was added later than the record. Only the last does no harm, and
+is not published (any more), or was added later than the record. Only the last is harmless, and
 only the first is what the source did. In this order:
 
-1. dropped, by the database's catalog, or named under ``absent_columns``: marked with the table;
-   its values are emptied in the rows that change from now on;
-2. there but not published, by the catalog: the table stops;
-3. otherwise it is in doubt until the batch is folded: the table stops if a row would lose a value
-   to a newer record without the column (`cdc_assets.merge.fold.lost`). Records from before a
-   column was added overwrite none.
+1. dropped, according to the database's catalog, or named under ``absent_columns``: marked in the
+   table's schema; its values are emptied in the rows that change from now on;
+2. in the catalog, but not published: the table stops;
+3. otherwise in doubt until the batch is folded: the table stops if a row would lose a value to a
+   newer record without the column (`cdc_assets.merge.fold.lost`). Records from before a column
+   was added overwrite none.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ACCEPT: Final = "name it under tables.<schema.table>.absent_columns to have it e
 
 @dataclass(frozen=True, slots=True)
 class AbsentColumns:
-    """Decides about the absent columns of one table's batch."""
+    """The decision about the absent columns of one table's batch."""
 
     types: TypeSource
     tables: LakeTables
 
     def settled(self, plan: BatchPlan, names: Sequence[str]) -> tuple[TableSchema, Doubt | None]:
-        """The table's schema, with what is known of these columns from now on, and what is not.
+        """Returns the table's schema with what is now known of these columns, and the doubt left.
 
         Args:
             plan: of the batch whose records lack them.
@@ -63,7 +63,7 @@ class AbsentColumns:
                 "up: emptied in the rows that change", plan.entry.table, ", ".join(gone),
             )  # fmt: skip
         doubtful = tuple(schema.column(name) for name in names if name not in gone)
-        # Without a key, or in a changelog, no row is written twice: none has a value to lose.
+        # Without a key, or in a changelog, no row is written twice, so none can lose a value.
         is_in_doubt = bool(doubtful and schema.key and plan.mode is not Mode.CHANGELOG)
         doubt = Doubt(doubtful, verdict.is_known) if is_in_doubt else None
         return self.tables.with_absent(schema, dropped, given_up), doubt

@@ -1,4 +1,4 @@
-"""What is known of a table at its source beside its records: by its database, and by statements."""
+"""Answers questions about tables at their source, from the database and from statements."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cdc_assets.schema.history import History
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """What has become of columns that records lack.
+    """The reasons why records lack columns.
 
     Attributes:
-        given_up: by the configuration.
-        dropped: at the source.
-        unpublished: are there, but no event holds them; and why.
-        is_known: of the others that they are there and published.
+        given_up: columns given up by the configuration.
+        dropped: columns dropped at the source.
+        unpublished: columns that exist but no event holds, with the reason.
+        is_known: whether all other columns are known to exist and to be published.
     """
 
     given_up: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Absence:
 
 
 class Asked:
-    """Of tables of one source, whose database is asked once for each.
+    """The answers about tables of one source; its database is asked once for each table.
 
     Args:
         source: the configuration.
@@ -46,7 +46,7 @@ class Asked:
         self._silent: UnreachableError | None = None
 
     def table(self, entry: TableEntry) -> SourceTable | None:
-        """As its database has it; None without ``database:``, or if it has not.
+        """Returns the table as in its database; None if it has none, or without ``database:``.
 
         Raises:
             CdcError: if the database does not answer. It is not waited for twice.
@@ -67,17 +67,17 @@ class Asked:
         return self._read[name]
 
     def identity(self, entry: TableEntry) -> str | None:
-        """What another table of its name has not; None if nothing tells it."""
+        """Returns an identity that another table of its name would not have; None if unknown."""
         if self.history is not None:
             return self.history.broken.at if self.history.broken else ""
         table = self.table(entry)
         return (table.identity or None) if table is not None else None
 
     def facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
-        """What is known of columns, by their names; None if nothing is.
+        """Returns facts about columns by their names; None if there are none.
 
-        Where statements tell the numbers of columns, those of former names are among them. Tables
-        that are merged into one have numbers of their own each: these tell nothing there.
+        Where statements give the numbers of columns, former names are included. Tables that are
+        merged into one each have their own numbers, so all numbers are 0 there.
         """
         table = self.table(entry)
         numbers = self.history.known if self.history else {}
@@ -89,19 +89,19 @@ class Asked:
         return found
 
     def known_facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
-        """The same if nobody need be asked for it."""
+        """Returns `facts` if the database need not be asked for them; None otherwise."""
         is_asked = entry.at_source in self._read or self._source.database is None
         return self.facts(entry) if is_asked else None
 
     def names(self, entry: TableEntry) -> tuple[str, ...] | None:
-        """The columns that it has now; None if nothing tells it."""
+        """Returns the table's present columns; None if unknown."""
         if self.history is not None and self.history.numbers:
             return tuple(self.history.numbers)
         table = self.table(entry)
         return table.names if table is not None else None
 
     def names_now(self, names: Collection[str]) -> dict[str, str]:
-        """What columns of a record are called now, of those that statements have renamed since."""
+        """Returns the present names of a record's columns that statements have renamed since."""
         if self.history is None:
             return {}
         by_number = {number: name for name, number in self.history.numbers.items()}
@@ -109,7 +109,7 @@ class Asked:
         return {name: now for name, now in former.items() if now and now not in names}
 
     def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
-        """What has become of columns that records lack."""
+        """Returns why records lack these columns."""
         given_up = tuple(
             n for n in names if n in self._source.overrides(entry.table).absent_columns
         )
@@ -123,13 +123,13 @@ class Asked:
         return Absence(given_up, gone, unpublished, is_known=True)
 
     def unpublished(self, entry: TableEntry, names: Sequence[str]) -> dict[str, str]:
-        """Which of these columns no change holds, and why; {} without a database to ask."""
+        """Returns which of these columns no change holds, and why; {} without a database to ask."""
         table = self.table(entry) if names else None
         found = self._unpublished(table) if table is not None else {}
         return {name: why for name, why in found.items() if name in names}
 
     def _is_dropped(self, name: str) -> bool:
-        """By statements."""
+        """Returns whether statements dropped the column."""
         number = self.history.former.get(name) if self.history else None
         return number is not None and not self._is_renamed(name)
 
@@ -142,6 +142,6 @@ class Asked:
 
     @property
     def publication(self) -> str | None:
-        """The connector's, if it is configured."""
+        """The connector's publication, if it is configured."""
         database = self._source.database
         return database.publication if database is not None else None

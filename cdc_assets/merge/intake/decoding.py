@@ -25,7 +25,7 @@ from cdc_assets.schema.types import Column, TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Columns that records lack, though rows may have values of them that the source has too.
+    """Columns that records lack, though rows may hold values that the source still has.
 
     Attributes:
         columns: of the lake.
@@ -42,12 +42,12 @@ class BatchDecoder:
 
     Attributes:
         raw: the records.
-        plan: of the batch; its schema is what rows are decoded to.
+        plan: of the batch; rows are decoded to its schema.
         format: of the records.
-        writers: the schemas that are known of them, by number; empty if they carry none.
+        writers: the known schemas of the records, by number; empty if they carry none.
         may_lack: columns that these records may lack.
-        doubt: which of these may be lacked only where no value is lost by it, which is not known
-            yet; None if that was looked into.
+        doubt: those of them that records may lack only if no value is lost, which is not known
+            yet; None if none is in doubt.
     """
 
     raw: DataFrame
@@ -59,7 +59,7 @@ class BatchDecoder:
 
     @property
     def unset_able(self) -> tuple[str, ...]:
-        """Columns that updates may leave out, by any of the schemas, or by the format."""
+        """Columns that updates may leave out, according to any of the schemas or the format."""
         if self.format.leaves_out:
             return tuple(n for n in self.plan.schema.names if n not in self.plan.schema.key)
         marked = {c.name for c in self.plan.schema.columns if c.unchanged_marker}
@@ -70,7 +70,7 @@ class BatchDecoder:
 
     @property
     def doubtful(self) -> tuple[Column, ...]:
-        """The columns of its doubt."""
+        """Columns in doubt."""
         return self.doubt.columns if self.doubt else ()
 
     def decode(
@@ -81,13 +81,13 @@ class BatchDecoder:
         tombstone_keys: bool = False,
         parse_here: bool = True,
     ) -> DataFrame:
-        """All records, decoded; those of no known schema come with a rejection.
+        """Decodes all records; those without a known schema come with a rejection.
 
         Args:
             floors: see `cdc_assets.changes.position.floor_at`.
             raw: other records of the table; None for the batch's own.
-            tombstone_keys: decode the keys of records without a value too.
-            parse_here: see `ReadSpec`; where the changes are observed, that does the same.
+            tombstone_keys: whether to decode the keys of records without a value too.
+            parse_here: see `ReadSpec`; observing the changes has the same effect.
         """
         plan, table = self.plan, self.plan.schema.of_source
         spec = ReadSpec(
@@ -109,9 +109,10 @@ class BatchDecoder:
         return in_shard(decode(self.raw if raw is None else raw, reading), plan.entry.shard)
 
     def _specs(self, spec: ReadSpec) -> tuple[ReadSpec, ...]:
-        """One for each group of schemas, and for records without one.
+        """Returns one spec for each group of schemas, and one for records without a schema.
 
-        These are read along with a group that reads the table's own columns as the table does.
+        Records without a schema are read along with a group that reads the table's own columns
+        as the table does, if there is one.
         """
         if not self.format.reads_alike:
             groups = [self._of(group, spec) for group in read_apart(self.writers)]
@@ -124,7 +125,7 @@ class BatchDecoder:
         return (*groups, replace(spec, has_rows=not alone))
 
     def _of(self, group: Alike, spec: ReadSpec) -> ReadSpec:
-        """How the records of these schemas are read."""
+        """Returns the spec for the records of these schemas."""
         key = tuple(n for n in group.schema.names if group.homes.get(n, n) in spec.target.key)
         schema = replace(group.schema, key=key)
         lacks = self._lacks(group, spec)
@@ -139,7 +140,7 @@ class BatchDecoder:
         )
 
     def _lacks(self, group: Alike, spec: ReadSpec) -> dict[int, tuple[str, ...]]:
-        """By schema, what it has not of the expected columns; empty if none lacks any."""
+        """Returns, by schema, the expected columns that it lacks; empty if none lacks any."""
         found: dict[int, tuple[str, ...]] = {}
         for number in group.writers:
             writer = self.writers[number]
@@ -151,12 +152,12 @@ class BatchDecoder:
 
     @property
     def _firsts(self) -> Mapping[int, int]:
-        """The record before each range belongs to it, see `BatchPlan.context`."""
+        """First offsets by partition, with the record before each range (`BatchPlan.context`)."""
         return {each.partition: max(each.start - 1, 0) for each in self.plan.ranges}
 
 
 def _by_any_name(table: TableSchema) -> TableSchema:
-    """As records without a schema have it: a column that was renamed may come by either name."""
+    """Returns the table as in records without a schema, where renamed columns have either name."""
     sent = table.as_sent
     former = (
         replace(each, name=name, required=False)

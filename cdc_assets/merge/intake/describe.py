@@ -1,10 +1,10 @@
-"""Where a table's columns and types come from, best first.
+"""Finds a table's columns and types, from the best of three sources.
 
 1. the record's own (inline Connect) schema;
 2. the database's catalog, if ``database:`` is configured;
 3. inference from the first records, with a warning.
 
-What the configuration says about single columns and about the key is laid over each.
+The configuration of single columns and of the key is laid over each.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FirstSchema:
-    """A table's columns and key, and what its records are like."""
+    """A table's columns and key, and the layout of its records."""
 
     schema: TableSchema
     layout: Layout
 
 
 class TypeSource:
-    """Finds the schema of tables of one source.
+    """The source of schemas for tables of one source.
 
     Attributes:
-        asked: what else is known of them.
+        asked: answers about the tables from their database and from statements.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TypeSource:
         self._log = log
 
     def first_schema(self, entry: TableEntry) -> FirstSchema:
-        """The schema of a table that the lake does not have yet.
+        """Returns the schema of a table that the lake does not have yet.
 
         Raises:
             RejectedRecordError: if the topic has records, and none of them is a change event.
@@ -106,13 +106,13 @@ class TypeSource:
         return FirstSchema(_sharded(entry, named), layout)
 
     def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
-        """A new table's columns, with what the catalog knows for certain of older rows."""
+        """Adds to a new table's columns what the catalog knows for certain about older rows."""
         facts = self.asked.facts(entry) or {}
         columns = (self._with_facts(each, facts.get(each.name), entry) for each in schema.columns)
         return replace(schema, columns=tuple(columns))
 
     def _with_facts(self, column: Column, facts: Facts | None, entry: TableEntry) -> Column:
-        """Of a column that was there before the table: its default tells nothing of its rows."""
+        """Adds facts to a column older than the lake table, whose default says nothing of rows."""
         told = with_number(replace(column, existing=None), facts)
         is_certain = facts is not None and facts.number and not entry.shard
         if facts is None or not is_certain or facts.existing is None:
@@ -121,25 +121,25 @@ class TypeSource:
         return told if found.text is None else replace(told, existing=replace(found, id=told.name))
 
     def require_usable(self, entry: TableEntry, schema: TableSchema) -> None:
-        """Refuse names that the lake cannot have.
+        """Refuses names that the lake cannot have.
 
         Raises:
-            TerminalError: if there are such.
+            TerminalError: if there is one.
         """
         soft = self._source.overrides(entry.table).deletes == "soft"
         own = own_columns(self._source.mode_of(entry.table), soft=soft)
         _require_usable(schema, f"table={entry.table} topic={entry.topic}", own)
 
     def recreated(self, entry: TableEntry) -> OnBreak:
-        """What is to become of another table of its name."""
+        """Returns the policy for another table of its name."""
         return self._source.recreated(entry.table)
 
     def has_schemas(self, entry: TableEntry, layout: Layout) -> bool:
-        """Whether each record tells its own schema."""
+        """Returns whether each record carries its own schema."""
         return self._format.writer(layout, entry.table) is not None
 
     def _scheme(self, samples: Sample) -> Scheme:
-        """Of the records; of the database as long as none tells it."""
+        """Returns the scheme of the records, or of the database as long as no record shows it."""
         found = samples.scheme
         if found is not None:
             return found
@@ -147,20 +147,20 @@ class TypeSource:
         return Scheme.OFFSET if database is None else catalog_of(database).scheme
 
     def _require_told(self, entry: TableEntry, refusal: Refusal | None) -> None:
-        """Refuse a table whose records do not hold what it needs.
+        """Refuses a table whose records do not hold what it needs.
 
         Raises:
-            TerminalError: if there is something.
+            TerminalError: if something is missing.
         """
         if refusal is not None:
             where = f"table={entry.table} topic={entry.topic}"
             raise TerminalError(refusal.what, where=where, remedy=refusal.remedy)
 
     def _require_countable(self, entry: TableEntry, layout: Layout) -> None:
-        """Rows without a key are counted: a repeated event must be told from a new one.
+        """Checks that rows without a key can be counted, which needs repeated events recognized.
 
         Raises:
-            TerminalError: if it cannot be, or what counting needs is configured otherwise.
+            TerminalError: if they cannot be, or the configuration forbids counting.
         """
         where = f"table={entry.table} topic={entry.topic}"
         remedy = "name key columns under tables.<schema.table>.primary_key"
@@ -172,10 +172,10 @@ class TypeSource:
             raise TerminalError(what, where=where, remedy=remedy)
 
     def of_record(self, entry: TableEntry, said: Described, table: TableSchema) -> TableSchema:
-        """The schema that a record was written with, and the table's key.
+        """Returns the schema that a record was written with, with the table's key.
 
         Raises:
-            TerminalError: if it does not have the columns of the table's key.
+            TerminalError: if it lacks columns of the table's key.
         """
         described = self._corrected(entry, said.without(dict.fromkeys(table.left_out, "")), table)
         key = self.sent_key(entry, described.names, table.of_source)
@@ -184,10 +184,10 @@ class TypeSource:
     def sent_key(
         self, entry: TableEntry, names: Collection[str], table: TableSchema
     ) -> tuple[str, ...]:
-        """The columns of the key among those of a record, whatever they are called there.
+        """Returns the key's columns by the names that they have in a record.
 
         Raises:
-            TerminalError: if it does not have them.
+            TerminalError: if the record lacks one.
         """
         found: dict[str, str | None] = {}
         for column in map(table.column, table.key):
@@ -206,17 +206,17 @@ class TypeSource:
         return tuple(name for name in found.values() if name is not None)
 
     def _renamed(self, entry: TableEntry, column: Column, names: Collection[str]) -> str | None:
-        """Its new name, by its number in the catalog."""
+        """Returns the column's new name, by its number in the catalog."""
         number = column.identity.number
         facts = (self.asked.facts(entry) or {}) if number else {}
         return next((n for n, f in facts.items() if f.number == number and n in names), None)
 
     def told(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
-        """A new column, with its number and what older rows have in it.
+        """Adds to a new column its number and its value in older rows.
 
         Args:
             entry: the table.
-            column: by its name in records; its ``existing`` is what a record's schema tells.
+            column: by its name in records; its ``existing`` comes from a record's schema.
             scheme: of the table's positions.
         """
         return told(
@@ -228,11 +228,11 @@ class TypeSource:
         )
 
     def seen(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
-        """A table's columns as its database has them now, where that tells how they arrive.
+        """Returns a table's present columns in its database, if that tells their form on the wire.
 
         Returns:
-            None if it is another place that does. Columns that the table does not have are left
-            out, unless their number says that they are renamed ones.
+            None if another source does. Columns that the table does not have are left out,
+            unless their number shows that they are renamed ones.
         """
         found = self.asked.table(entry)
         described = self._format.of_catalog(found) if found is not None else None
@@ -250,7 +250,7 @@ class TypeSource:
         return replace(exact, columns=tuple(columns))
 
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
-        """With what its schema does not tell: of new columns the database knows it."""
+        """Adds what a record's schema does not tell; for new columns the database knows it."""
         new = set(said.names) - {each.sent_as for each in table.columns}
         catalog = self.asked.table(entry) if new else None
         said = said.with_unsigned(_unsigned(table, self.asked.history))
@@ -262,7 +262,7 @@ class TypeSource:
         return corrected.called({name: then for then, name in now.items()})
 
     def column(self, entry: TableEntry, name: str, table: TableSchema) -> Column | None:
-        """A column that the table does not have yet: from the database, or as configured.
+        """Returns a column that the table does not have yet, from the database or as configured.
 
         Returns:
             None if neither knows it.
@@ -284,7 +284,7 @@ class TypeSource:
     def _described(
         self, entry: TableEntry, samples: Sample, table: SourceTable | None
     ) -> Described:
-        """By the best source; what the database does not publish is left out."""
+        """Describes a table by the best source, without what the database does not publish."""
         unpublished = table.unpublished(self.asked.publication) if table is not None else {}
         if samples.described is not None:
             told = samples.described
@@ -297,7 +297,7 @@ class TypeSource:
         return self._inferred(entry, samples)
 
     def _inferred(self, entry: TableEntry, samples: Sample) -> Described:
-        """Guessed; without rows, of keys, images of deleted rows and the configuration.
+        """Infers the columns; without rows from keys, images of deleted rows and configuration.
 
         Raises:
             TransientError: if the records do not show any column beside the key yet.
@@ -322,10 +322,10 @@ class TypeSource:
         return self._source.overrides(entry.table).absent_columns
 
     def _require_sent(self, entry: TableEntry, table: SourceTable) -> None:
-        """Refuse a table whose topic does not hold all of its rows and their changes.
+        """Refuses a table whose topic does not hold all of its rows and their changes.
 
         Raises:
-            TerminalError: if it is one.
+            TerminalError: if it does not.
         """
         where = f"table={entry.table} topic={entry.topic}"
         if table.sent_by_partition(self.asked.publication):
@@ -355,7 +355,7 @@ class TypeSource:
     def _exact(
         self, entry: TableEntry, described: Described, *, of_record: bool = False
     ) -> TableSchema:
-        """With what is configured; a record need not have every column that is."""
+        """Applies the configuration; a record need not have every configured column."""
         where = f"table={entry.table} topic={entry.topic}"
         overrides = self._source.overrides(entry.table)
         if not of_record:
@@ -367,10 +367,10 @@ class TypeSource:
 
     @staticmethod
     def _require_excludable(described: Described, names: Sequence[str], where: str) -> None:
-        """Refuse to leave out what the table does not have, or cannot do without.
+        """Refuses to leave out columns that the table does not have, or cannot do without.
 
         Raises:
-            ConfigError: a mistyped name would let through what must not be seen.
+            ConfigError: if there is one; a mistyped name would let through what must not be seen.
         """
         for name in names:
             require_column(name, described, where)
@@ -381,7 +381,7 @@ class TypeSource:
 
 
 def _sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
-    """With the shard in the key, if the table is merged with others into one.
+    """Adds the shard to the key, if the table is merged with others into one.
 
     Raises:
         TerminalError: if it has no key, or a column of that name.
@@ -417,7 +417,7 @@ def _is_reserved(name: str, own: Collection[str]) -> bool:
 
 
 def _is_no_text(name: str) -> bool:
-    """With U+0000, which ends a name for many readers, or half of a surrogate pair."""
+    """Returns whether a name holds U+0000, which ends it for many readers, or half a surrogate."""
     return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
 
 
@@ -426,9 +426,9 @@ def _number(facts: Mapping[str, Facts], name: str) -> int:
 
 
 def _unsigned(table: TableSchema, history: History | None) -> dict[str, ColumnType]:
-    """How a table stores integers without a sign, by all names that they had in records.
+    """Returns the types of a table's unsigned integers, by all names that they had in records.
 
-    Tables from before these were decimals have them as ``bigint``, and keep that.
+    Tables of older releases have them as ``bigint`` instead of decimals, and keep that.
     """
     mine = [each for each in table.columns if each.wire is Wire.UNSIGNED_LONG]
     taken = {each.sent_as for each in table.columns}
@@ -441,7 +441,7 @@ def _unsigned(table: TableSchema, history: History | None) -> dict[str, ColumnTy
 
 
 def _keyed(described: Described, names: tuple[str, ...]) -> Described:
-    """With the record key's columns as the key: they decide which partition a row is in."""
+    """Makes the record key's columns the key, as they decide which partition a row is in."""
     known = set(described.names)
     key = names if names and all(name in known for name in names) else described.key
     return replace(described, key=key)

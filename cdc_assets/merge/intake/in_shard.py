@@ -1,4 +1,4 @@
-"""Puts a table's shard into its decoded changes: no record has it."""
+"""Adds a table's shard to its decoded changes, as records do not hold it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cdc_assets.changes.names import Shard
 
 
 def in_shard(decoded: DataFrame, shard: Shard | None) -> DataFrame:
-    """Decoded changes with their shard in key and row, as the lake table has it: first.
+    """Adds the shard to the keys and rows of changes, in first place, as in the lake table.
 
     Args:
         decoded: of `cdc_assets.formats.changes.decode`, of a table with a key.
-        shard: of the table; None if it has a lake table for itself.
+        shard: of the table; None if it has a lake table of its own.
     """
     if shard is None:
         return decoded

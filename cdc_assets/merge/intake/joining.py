@@ -1,4 +1,4 @@
-"""Whether a table may join those that are merged into one: all are read in one way."""
+"""Checks that a table may join those that are merged into one: all must be read in one way."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from cdc_assets.schema.types import Column, Wire
 def require_alike(
     table: FirstSchema, joining: FirstSchema, where: str, *, has_schemas: bool
 ) -> None:
-    """Refuses a table that is not like the one it joins; it may have more or fewer columns.
+    """Refuses a table that is unlike the one it joins; it may have more or fewer columns.
 
     Args:
-        table: what is there.
-        joining: of the one that is new.
+        table: schema of the existing table.
+        joining: schema of the new one.
         where: for the error.
-        has_schemas: whether each of its records tells its own: types are compared with each then.
+        has_schemas: whether each of its records carries a schema, with which types are compared
+            instead.
 
     Raises:
-        TerminalError: if its records are others, or its key is, or a column of both arrives in
-            another way and nothing in the records says so.
+        TerminalError: if its records or its key differ, or a column of both has another form on
+            the wire and the records do not say so.
     """
     known = {each.name: each for each in table.schema.columns}
     both = [(known[each.name], each) for each in joining.schema.columns if each.name in known]
@@ -39,6 +40,6 @@ def require_alike(
 
 
 def _arrives(column: Column) -> tuple[object, ...]:
-    """Integers without a sign are stored as the table has them."""
+    """Returns the column's form on the wire; unsigned integers are stored as the table has them."""
     type_ = None if column.wire is Wire.UNSIGNED_LONG else column.type
     return type_, column.wire, column.element_wire, column.detail

@@ -1,4 +1,4 @@
-"""What the lake's tables are to be: planned here as steps, and carried out."""
+"""Plans the steps that give the lake's tables their columns and properties, and runs them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from cdc_assets.schema.types import TableSchema
 _DIALECT: Final = "cdc-assets.dialect"
 _INLINE: Final = "cdc-assets.inline-schema"
 _BEFORE_DIALECTS: Final = {"true": "inline", "false": "bare"}
-"""Tables from before there was more than one format say whether records carry their schema."""
+"""Values in tables of older releases: whether records carry their schema."""
 _KEYED: Final = "cdc-assets.keyed-by-record"
 _SPLIT: Final = "cdc-assets.key-changes-in-updates"
 _SCHEME: Final = "cdc-assets.positions"
@@ -64,19 +64,19 @@ _WAYS_OUT: Final = (
     "anew (cdc-assets rebuild)"
 )
 _UNSORTED: Final = {"write.spark.fanout.enabled": "true"}
-"""Batches are not sorted by partition: of shards they have one, of a history the two there are."""
+"""Batches are not sorted by partition: they have one of shards, and the two of a history."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What a table's records are decoded to, and what the lake lacks for that."""
+    """The schema that a table's records are decoded to, and the steps that the lake lacks."""
 
     first: FirstSchema
     steps: tuple[TableStep, ...]
 
 
 class LakeTables:
-    """Plans the lake table of one source table. Changes nothing."""
+    """The planner of one source table's lake table. It changes nothing."""
 
     def __init__(
         self, config: ReplicationConfig, lake: Lake, types: TypeSource, entry: TableEntry
@@ -92,12 +92,12 @@ class LakeTables:
         self._entry = entry
 
     def plan(self, state: TableState | None) -> TablePlan:
-        """The table as it is to be, and the steps that are missing until it is.
+        """Plans the table's schema and the steps that it lacks.
 
         Raises:
             TerminalError: of `TypeSource.first_schema`; if the table does not say how its
-                records are to be decoded, or the configuration wants other deletes or another
-                mode than it was made with; if the side table that it needs is gone.
+                records are decoded, or the configuration wants other deletes or another mode
+                than it was created with; if the side table that it needs is gone.
         """
         if self._entry.shard and self._mode is not Mode.MIRROR:
             what = f"tables that are merged into one (merge_into) cannot have mode: {self._mode}"
@@ -109,9 +109,9 @@ class LakeTables:
             has_own = self._types.has_schemas(self._entry, joining.layout)
             require_alike(first, joining, self._where, has_schemas=has_own)
         steps = () if state else (CreateNamespace(), self._create(first))
-        if self._mode is Mode.CHANGELOG:  # a key comes in many rows, and nothing is looked up
+        if self._mode is Mode.CHANGELOG:  # a key has many rows, and nothing is looked up
             return TablePlan(first, steps)
-        if self._mode is Mode.HISTORY:  # a key comes in many rows
+        if self._mode is Mode.HISTORY:  # a key has many rows
             self._require_key(first.schema)
             return TablePlan(first, (*steps, *self._side(state, first.schema)))
         missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
@@ -132,13 +132,13 @@ class LakeTables:
         *,
         by_catalog: bool = False,
     ) -> ColumnPlan:
-        """What the table lacks to hold what these records have.
+        """Plans the steps that the table lacks to hold the columns of these records.
 
         Args:
             stored: of `plan`.
-            state: of the table; None if it is to be made with the stored columns.
+            state: of the table; None if it is to be created with the stored columns.
             records: schemas of the batch's records.
-            by_catalog: they are what the catalog says of records that tell none.
+            by_catalog: whether the schemas are the catalog's, as the records carry none.
 
         Raises:
             TerminalError: if that would lose something, or the configuration forbids changes.
@@ -160,7 +160,7 @@ class LakeTables:
     def with_absent(
         self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]
     ) -> TableSchema:
-        """The schema with columns that records may lack from now on, or without them.
+        """Returns the schema with columns that records may lack from now on, or without them.
 
         Raises:
             TerminalError: if the configuration forbids changes.
@@ -186,10 +186,10 @@ class LakeTables:
         return CreateTable(schema, own, self._properties(first))
 
     def _side(self, state: TableState | None, schema: TableSchema) -> tuple[CreateSide, ...]:
-        """The side table of deletes or events, if it is not there.
+        """Returns the step that creates the side table of deletes or events, if it is missing.
 
         Raises:
-            TerminalError: if the table needs what was in it.
+            TerminalError: if the table needs entries that were in it.
         """
         published = state.published if state else None
         mark = published.carried.side if published else None
@@ -204,7 +204,7 @@ class LakeTables:
         return (CreateSide(name, columns),)
 
     def _stored(self, state: TableState) -> FirstSchema:
-        """What was recorded when the table was made, and when it was changed."""
+        """Returns the schema and layout recorded when the table was created or changed."""
         said = state.properties
         columns = columns_of(state)
         if columns is None:
@@ -234,14 +234,15 @@ class LakeTables:
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Columns that the lake is not to have, or of which it is to have digests only."""
+        """Columns that the lake must not have, or only as digests."""
         return self._masked | {*self._excluded}
 
     def _withholding(self, stored: TableSchema) -> TableSchema:
-        """Without what is excluded, from now on too.
+        """Leaves out the excluded columns, also if they appear later.
 
         Raises:
-            TerminalError: if the lake has it already, or the configuration masks otherwise.
+            TerminalError: if the lake has one already, or has other columns masked than the
+                configuration.
         """
         remedy = "write these columns as they were, or build the table anew: cdc-assets rebuild"
         sent = {each.sent_as for each in stored.columns}
@@ -279,7 +280,7 @@ class LakeTables:
 
 
 def layout_of(said: Mapping[str, str]) -> Layout:
-    """What a table's records are like, of its properties."""
+    """Returns the layout of a table's records, from its properties."""
     return Layout(
         dialect=said[_DIALECT] if _DIALECT in said else _BEFORE_DIALECTS[said[_INLINE]],
         keyed=said[_KEYED] == "true",
@@ -290,7 +291,7 @@ def layout_of(said: Mapping[str, str]) -> Layout:
 
 
 def _with_ids(record: TableSchema, at: str) -> TableSchema:
-    """With an id of each addition of a column: of the name and the snapshot that it comes after."""
+    """Gives each column's addition an id, from its name and the snapshot that it follows."""
     columns = (
         replace(c, existing=replace(c.existing, id=f"{at}.{c.name}")) if c.existing else c
         for c in record.columns
@@ -301,7 +302,7 @@ def _with_ids(record: TableSchema, at: str) -> TableSchema:
 def execute_steps(
     spark: SparkSession, catalog: str, entry: TableEntry, steps: Sequence[TableStep]
 ) -> None:
-    """Carries out what the table lacks.
+    """Runs the steps that the table lacks.
 
     Raises:
         ConflictError: if another writer has just done so.

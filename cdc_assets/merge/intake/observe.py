@@ -1,7 +1,6 @@
-"""What one pass over a batch's records tells, besides the rows.
+"""Counts a batch's records in the same pass that folds them.
 
-The figures ride on the pass that folds the batch (Spark's observed metrics), so that they
-cost no second reading.
+The figures are Spark's observed metrics, so they cost no second read.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _COUNTED_AS: Final = {_IN_DOUBT: "c", _REKEYED: "u", _REKEYED_IN_DOUBT: "u"}
 _NO_CHANGES: Final = (TOMBSTONE, CONTROL, STATEMENT, OTHER)
 _TRACKED: Final = 1 << 16
 _STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
-"""Ages are rounded up to these steps, which every bound of the histogram is a multiple of."""
+"""Ages are rounded up to these steps; every bound of the histogram is a multiple of them."""
 _MOST_OTHERS: Final = 1000
 _AGES: Final = 100_000
 _UNTIMED: Final = _AGES - 1
@@ -49,27 +48,27 @@ class BatchFigures:
     """Counts of one batch's records.
 
     Attributes:
-        records: with a value; tombstones are counted apart.
+        records: with a value; tombstones are counted separately.
         by_op: changes per operation.
-        rejected: how many cannot be merged.
-        unknown_columns: of the record that differs most from the table.
-        absent_columns: likewise, which it lacks.
-        ages: latencies at ``asked_at``; shift them by the time until the publish.
-        in_doubt: changes with a placeholder that may be another row's value, see
+        rejected: number of records that cannot be merged.
+        unknown_columns: of the record that differs most from the table, those the table lacks.
+        absent_columns: of the same record, those that it lacks.
+        ages: latencies at ``asked_at``; to be shifted by the time until the publish.
+        in_doubt: changes with a placeholder that may stand for another row's value, see
             `cdc_assets.merge.fold.moved`.
         rekeyed: updates that changed the key, see `cdc_assets.merge.fold.rekeyed`.
         lone_tombstones: whether a record without a value may follow no delete event.
-        has_unwritten: whether a record is of a schema that the plan does not know.
+        has_unwritten: whether a record has a schema that the plan does not know.
         controls: records that are no changes and were passed over; ``statements`` of them may have
-            changed the table otherwise than row by row.
+            changed the table other than row by row.
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
         suspicious: whether a record may be of a numbering that began again, see
-            `cdc_assets.merge.fold.restarts`; asked, like the next three, only where that is
+            `cdc_assets.merge.fold.restarts`; measured, like the next three, only where that is
             possible.
-        newest_told_ms, oldest_told_ms: the highest and the lowest time that the source told of a
-            row; None if it told none.
+        newest_told_ms, oldest_told_ms: the highest and the lowest time that the source gave for a
+            row, in milliseconds; None if it gave none.
         lowest_commit: the lowest first number of a position; None if there is none.
-        max_read, min_floating: see `cdc_assets.changes.position`, None if there are none.
+        max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
     """
 
     records: int
@@ -96,7 +95,7 @@ class BatchFigures:
     min_floating: int | None
 
     def with_others(self, left_out: Mapping[str, int]) -> BatchFigures:
-        """With changes of other tables that the batch was not given, by table."""
+        """Adds the numbers, by table, of other tables' changes that the batch was not given."""
         frequent = sorted(left_out, key=lambda name: (-left_out[name], name))[:_MOST_OTHERS]
         names = sorted({*self.other_tables, *frequent})
         others = self.others + sum(left_out.values())
@@ -104,7 +103,7 @@ class BatchFigures:
 
 
 class BatchObserver:
-    """Attaches the figures to a decoded batch and gives them after an action."""
+    """An observer that attaches figures to a decoded batch and returns them after an action."""
 
     def __init__(
         self,
@@ -116,15 +115,15 @@ class BatchObserver:
         has_others: bool = False,
         pardoned: Sequence[str] = (),
     ) -> None:
-        """As given.
+        """Stores what is to be observed.
 
         Args:
             topic: of the batch.
-            ranges: likewise.
-            asked_at: what ages are measured against.
-            suspicion: a flag of each record; None if nothing is to be looked for.
+            ranges: of the batch.
+            asked_at: time that ages are measured against.
+            suspicion: a flag of each record; None if no restart is looked for.
             has_others: whether the topic may hold changes of other tables.
-            pardoned: columns, by their names in records, that these may lack.
+            pardoned: columns, by their names in records, that records may lack.
         """
         self._pardoned = pardoned
         self._has_others = has_others
@@ -132,14 +131,14 @@ class BatchObserver:
         self._suspicion = suspicion
         self._ranges = ranges
         self._asked_at = asked_at
-        # By name: for an `Observation` the client first has the server analyze the whole plan.
+        # A name, as for an `Observation` the client first has the server analyze the whole plan.
         self._name = f"batch-{uuid.uuid4()}"
 
     def attach(self, decoded: DataFrame) -> DataFrame:
-        """The same rows, observed.
+        """Returns the same rows, observed.
 
-        What is counted is computed in columns of its own first: Spark compiles a projection,
-        but interprets the metrics.
+        The counted values are first computed in columns of their own, because Spark compiles a
+        projection but interprets the metrics.
         """
         age = _by_reference(self._asked_at.timestamp()) - F.col("ts").cast("double")
         kind = _op_number() * _AGES + F.coalesce(_age_number(age), F.lit(_UNTIMED))
@@ -156,18 +155,18 @@ class BatchObserver:
         return observed.drop("kind", "unlike", "paired", "pair", "suspicious")
 
     def _ends_range(self) -> Expression:
-        """Whether a delete is the last record of its range: what follows it is not here."""
+        """Returns whether a delete is the last record of its range: its tombstone is not here."""
         end = by_partition(F.col("partition"), {each.partition: each.end for each in self._ranges})
         return (F.col("op") == "d") & F.coalesce(end == F.col("offset") + 1, F.lit(False))
 
     def figures(self, collected: DataFrame) -> BatchFigures:
-        """What was observed.
+        """Returns the observed figures.
 
         Args:
-            collected: the frame whose collection has read the attached rows, all and once.
+            collected: the frame whose collection has read all the attached rows, once.
 
         Raises:
-            TransientError: if the batch spreads over more kinds than can be counted exactly.
+            TransientError: if the batch has more kinds than can be counted exactly.
         """
         info = collected.executionInfo
         got = dict(info.flows if info else ())[self._name]
@@ -224,15 +223,15 @@ def _named(found: Any) -> tuple[str, ...]:
 
 
 def _by_reference(value: float) -> Expression:
-    """A constant that Spark does not write into the code that it generates.
+    """Returns a constant that Spark does not write into the code that it generates.
 
-    Were it there, each batch's code would be new: compiled, and slow until it is warm again.
+    Otherwise each batch's code would be new: compiled again, and slow until it is warm.
     """
     return F.get(F.array(F.lit(value)), F.col("partition") * 0)
 
 
 def _metrics() -> list[Expression]:
-    """Few, since each costs time for every record: one sketch counts all kinds.
+    """Returns few metrics, as each costs time for every record: one sketch counts all kinds.
 
     A delete and the record without a value after it cancel each other out in ``paired``.
 
@@ -251,7 +250,7 @@ def _metrics() -> list[Expression]:
 
 
 def _watched() -> list[Expression]:
-    """What `cdc_assets.merge.fold.restarts` asks of every record."""
+    """Returns the metrics that `cdc_assets.merge.fold.restarts` needs."""
     told_ms = F.when(F.col("op") != "t", F.col("told_ms"))
     return [
         F.max("suspicious").alias("suspicious"),
@@ -262,7 +261,7 @@ def _watched() -> list[Expression]:
 
 
 def _other_tables() -> Expression:
-    """The names of the most frequent ones: what is missing is found in a later batch."""
+    """Returns the names of the most frequent other tables; later batches find missing ones."""
     found = F.call_function(
         "approx_top_k", F.col("other_table"), F.lit(_MOST_OTHERS), F.lit(_TRACKED)
     )
@@ -282,7 +281,7 @@ def _op_number() -> Expression:
 
 
 def _age_number(age: Expression) -> Expression:
-    """A small number for an age; `_seconds` gives the age back, rounded up to its step."""
+    """Returns a small number for an age; `_seconds` returns the age, rounded up to its step."""
     number, base, low = F.when(age <= 0, 0), 0, 0.0
     for high, step in _STEPS:
         number = number.when(age <= high, F.ceil((age - low) / step) + base)
@@ -301,9 +300,9 @@ def _seconds(number: int) -> float:
 
 
 def _unlike(pardoned: Sequence[str]) -> Expression:
-    """How a record differs from the table, what differs more being higher; NULL if it does not.
+    """Returns a record's difference from the table, higher if it differs more; NULL for none.
 
-    Of what differs alike the first in the lowest partition is the highest, in every try.
+    Of equally large differences the first of the lowest partition is the highest, in every try.
     """
     unknown, absent = F.col("unknown"), F.col("absent")
     if pardoned:

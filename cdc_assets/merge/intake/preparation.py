@@ -1,4 +1,4 @@
-"""Completes a plan by what the batch's records say: how positions are numbered, and columns.
+"""Completes a plan from the batch's records: the numbering of positions, and columns.
 
 Reads records, changes nothing.
 """
@@ -46,10 +46,10 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """For the batches of one table.
+    """The preparation of one table's batches.
 
     Attributes:
-        spark: gives the session.
+        spark: returns the session.
         catalog: name of the lake's catalog.
         types: of its source.
         tables: plans its lake table.
@@ -71,17 +71,17 @@ class Preparation:
         unknown: Sequence[UnknownColumn] = (),
         lacks: Sequence[str] = (),
     ) -> tuple[BatchPlan, BatchDecoder]:
-        """The whole plan, and the decoder of these records.
+        """Returns the whole plan, and the decoder of these records.
 
         Args:
             plan: of the log and the lake.
             raw: the batch's records.
             unknown: columns that only the records have shown, where these carry no schema.
-            lacks: likewise those that some of them lack, by their names in records.
+            lacks: columns that some of these records lack, by their names in records.
 
         Raises:
-            TerminalError: if the table cannot hold what the records have, or would lose what
-                they lack.
+            TerminalError: if the table cannot hold the records' columns, or would lose values of
+                those that they lack.
         """
         writers = self.writers(plan, raw)
         plan = self._numbered(plan, raw, writers)
@@ -100,7 +100,7 @@ class Preparation:
         return self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
 
     def _taught(self, plan: BatchPlan) -> BatchPlan:
-        """With what statements tell of the lake's columns; shards have numbers of their own."""
+        """Adds what statements say about the lake's columns; shards have numbers of their own."""
         history = self.types.asked.history
         if history is None or plan.entry.shard is not None:
             return plan
@@ -114,7 +114,7 @@ class Preparation:
     def _widened(
         self, plan: BatchPlan, readable: Sequence[TableSchema], unknown: Sequence[UnknownColumn]
     ) -> BatchPlan:
-        """With the columns that records have and the table has not, and by their new names."""
+        """Adds the columns that records have and the table lacks, and renames those renamed."""
         table = plan.schema.of_source
         shown = [*(n for each in readable for n in each.names), *(each.name for each in unknown)]
         known = {*table.by_any_name, *table.left_out}
@@ -137,7 +137,7 @@ class Preparation:
     def _require_withheld(
         self, plan: BatchPlan, before: TableSchema, records: Sequence[Sequence[str]]
     ) -> None:
-        """A column that is withheld may have got another name, which nobody has said yet.
+        """Checks that no new column may be a withheld one under a name not yet configured.
 
         Raises:
             TerminalError: if one is gone where another is new.
@@ -163,16 +163,16 @@ class Preparation:
                 raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
 
     def has_schemas(self, plan: BatchPlan) -> bool:
-        """Whether each record tells its own schema."""
+        """Returns whether each record carries its own schema."""
         return self.format.writer(plan.layout, plan.entry.table) is not None
 
     def _past(
         self, plan: BatchPlan, names: Sequence[str], records: Sequence[Sequence[str]]
     ) -> tuple[str, ...]:
-        """Of new columns those that the source has dropped again by now: the lake needs none.
+        """Returns the new columns that the source has dropped by now, which the lake does not need.
 
-        Of records that tell their schema only those that the lake has had, and dropped; and all of
-        them if the source has dropped a column of the lake too, which might be one of them.
+        If records carry their schema, only those that the lake had and dropped; but all if the
+        source has dropped a column of the lake too, which might be one of them.
 
         Args:
             plan: of the batch.
@@ -180,7 +180,8 @@ class Preparation:
             records: the columns of each schema of its records.
 
         Raises:
-            TerminalError: if one may have been renamed since: its values are another column's then.
+            TerminalError: if one may have been renamed since, so that its values are another
+                column's.
         """
         is_asked = names and self.types.asked.table(plan.entry) is not None
         facts = self.types.asked.facts(plan.entry) if is_asked else None
@@ -215,7 +216,7 @@ class Preparation:
         return tuple(past)
 
     def _oldest_first(self, records: Sequence[TableSchema]) -> Sequence[TableSchema]:
-        """Those with former names first: the columns are to be called as they are now."""
+        """Puts schemas with former names first, so that columns get their present names."""
         history = self.types.asked.history
         former = frozenset(history.former) if history else frozenset[str]()
         return sorted(records, key=lambda each: former.isdisjoint(each.names))
@@ -223,9 +224,9 @@ class Preparation:
     def _told(
         self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, Facts]
     ) -> TableSchema:
-        """With what the database knows of the columns.
+        """Adds what the database knows about the columns.
 
-        A former name of a column of the lake is no reason to call it so again.
+        A former name of a column of the lake does not rename it back.
         """
         table, history = plan.schema.of_source, self.types.asked.history
         facts = {
@@ -240,18 +241,18 @@ class Preparation:
         return replace(record, columns=tuple(columns))
 
     def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, Facts]:
-        """Of the columns, asked for once; where none is new, records can be read without them."""
+        """Returns facts about the columns; if none is new, records can be read without them."""
         try:
             return self.types.asked.facts(plan.entry) or {}
         except UnreachableError:
             if must:
                 raise
-            return {}  # `settled` has said so
+            return {}  # `settled` has logged it
 
     def _by_catalog(
         self, plan: BatchPlan, unknown: Sequence[UnknownColumn]
     ) -> tuple[TableSchema, ...]:
-        """What records without a schema have, by the database, and what they have shown."""
+        """Returns the columns of records without a schema: the database's, and those they show."""
         table = plan.schema.of_source
         seen = self.types.seen(plan.entry, table)
         there = seen or table.as_sent
@@ -263,7 +264,7 @@ class Preparation:
         return (replace(there, columns=(*there.columns, *told)),)
 
     def _with_numbers(self, plan: BatchPlan, columns: ColumnPlan) -> ColumnPlan:
-        """With the numbers in the catalog of columns that were described without."""
+        """Adds the catalog's numbers to columns that were described without one."""
         lacking = [c for c in columns.schema.columns if not c.identity.number and not c.absent]
         facts = (self.types.asked.known_facts(plan.entry) or {}) if lacking and plan.state else {}
         found = {c.name: facts[c.sent_as].number for c in lacking if c.sent_as in facts}
@@ -280,7 +281,7 @@ class Preparation:
     def _settled(
         self, plan: BatchPlan, decoder: BatchDecoder, names: tuple[str, ...]
     ) -> tuple[BatchPlan, BatchDecoder]:
-        """The same once it is known what has become of columns that records lack."""
+        """Decides about columns that records lack, and completes plan and decoder accordingly."""
         if not names:
             return plan, decoder
         schema, doubt = AbsentColumns(self.types, self.tables).settled(plan, names)
@@ -293,10 +294,10 @@ class Preparation:
         return plan, replace(decoder, plan=plan, may_lack=frozenset(names), doubt=doubt)
 
     def _column(self, plan: BatchPlan, found: UnknownColumn) -> Column:
-        """A column that only the records have shown.
+        """Returns a column that only the records have shown.
 
         Raises:
-            TerminalError: if nobody knows its type.
+            TerminalError: if its type is unknown.
         """
         entry = plan.entry
         column = self.types.column(entry, found.name, plan.schema.of_source)
@@ -308,7 +309,7 @@ class Preparation:
         return column
 
     def writers(self, plan: BatchPlan, raw: DataFrame) -> dict[int, Writer]:
-        """The schemas of the records, as those of the table; none if the records tell none."""
+        """Returns the schemas of the records, as the table's; none if the records carry none."""
         if not self.has_schemas(plan):
             return {}
         with translated("read schemas", plan.where):
@@ -326,7 +327,7 @@ class Preparation:
     def _numbered(
         self, plan: BatchPlan, raw: DataFrame, writers: Mapping[int, Writer]
     ) -> BatchPlan:
-        """With the epochs of its positions. What was merged before is not looked at again."""
+        """Adds the epochs of its positions. Records merged before are not scanned again."""
         order = order_of(plan.layout.scheme)
         if not order.is_scanned:
             return replace(plan, epochs=order.epochs(plan.numbering))
@@ -341,7 +342,7 @@ class Preparation:
 
 
 def _at_home(writer: Writer, table: TableSchema) -> Writer:
-    """With the lake's names of the columns that its records have."""
+    """Maps the columns of a schema to the lake's names, and masks those that the lake masks."""
     if writer.schema is None:
         return writer
     found = homes(table.of_source, writer.schema)
@@ -354,6 +355,6 @@ def _at_home(writer: Writer, table: TableSchema) -> Writer:
 
 
 def _of_key(schema: TableSchema) -> TableSchema:
-    """The key's columns, as those of a record that has nothing else."""
+    """Returns the key's columns, as the schema of a record that has nothing else."""
     schema = schema.of_source.as_sent
     return replace(schema, columns=tuple(schema.column(name) for name in schema.key))

@@ -1,4 +1,4 @@
-"""Reading exact offset ranges of one topic as a DataFrame."""
+"""Reads exact offset ranges of one topic as a DataFrame."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ FETCH_OPTIONS: Final = {
     "kafka.fetch.max.wait.ms": "10",
     "kafka.isolation.level": "read_committed",
 }
-"""What reads a backlog fastest: the next fetch fills the socket's buffer, sized by the kernel,
-while a task works on the last. Against the client's defaults they take half the time; fetches
+"""The fastest options for a backlog: the next fetch fills the socket's buffer, sized by the
+kernel, while a task works on the last. They take half the time of the client's defaults; fetches
 of 16 MiB take twice as long as these, and the memory of one per task and partition. A consumer
-that has read to the log's end still waits there for more when its next batch comes: not long."""
+that has read to the log's end still waits there for more when its next batch comes, so the wait
+is short."""
 
 ONE_TASK: Final = 20_000
-"""Up to so many records are read by one task: nothing is shuffled then, which takes longer than
-what several tasks save. With four partitions of 100 records a batch takes 1.5 instead of 2.0 CPU
+"""Up to this many records are read by one task: nothing is shuffled then, which would take longer
+than several tasks save. With four partitions of 100 records a batch takes 1.5 instead of 2.0 CPU
 seconds of a server that is still warming up."""
 
 WITH_HEADERS: Final = {"includeHeaders": "true"}
-"""A column more: ``headers``."""
+"""The option for one more column: ``headers``."""
 
 
 def read_ranges(
     spark: SparkSession, topic: str, ranges: tuple[OffsetRange, ...], options: Mapping[str, str]
 ) -> DataFrame:
-    """The records of ``ranges``: ``key value topic partition offset timestamp timestampType``.
+    """Reads records as ``key value topic partition offset timestamp timestampType``.
 
     Reading fails if the log no longer holds a range (``failOnDataLoss``); committed offsets
-    of consumer groups play no part.
+    of consumer groups are not used.
 
     Args:
         spark: the session.
         topic: to read from.
         ranges: one per partition, none empty.
-        options: the cluster, as Spark's reader spells it (``kafka.bootstrap.servers`` …).
+        options: of the cluster, as Spark's reader spells them (``kafka.bootstrap.servers`` …).
     """
 
     def vector(offsets: dict[int, int]) -> str:

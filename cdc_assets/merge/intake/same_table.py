@@ -1,8 +1,8 @@
-"""Whether the source's table is still the one that the lake's rows are of.
+"""Checks that the source's table is still the one that the lake's rows came from.
 
-A table that is dropped and made anew, or another one that gets its name, sends changes under the
-same name, and no deletes of the rows that are gone with the old one. PostgreSQL's catalog tells it
-by the table's number, other databases by their statements.
+A table that was dropped and created again, or another one that got its name, sends changes under
+the same name, and no deletes for the rows that are gone with the old table. PostgreSQL's catalog
+shows it by the table's number, other databases by their statements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cdc_assets.schema.history import Break, OnBreak
 _log = logging.getLogger(__name__)
 _BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
 _PLACED: Final = _BINLOGS | {Scheme.OFFSET, Scheme.TIDB}
-"""Schemes in which statements have positions as rows have."""
+"""Schemes in which statements have positions, as rows do."""
 
 _BY_NUMBER: Final = (
     "the table was dropped and made anew at its source, or its database restored from a dump"
@@ -34,15 +34,14 @@ _REBUILD: Final = "cdc-assets rebuild --from-snapshot, then a new snapshot of th
 
 
 class AnotherTableError(TerminalError):
-    """The source's table is not the one that the lake's rows are of."""
+    """The source's table is not the one that the lake's rows came from."""
 
 
 def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
-    """What has happened to the table since it was last looked at; None if nothing has.
+    """Returns the table's break since it was last looked at; None if there is none.
 
-    What happened before a table was looked at for the first time is of no account, unless its
-    first batch is still to come, and reads all that the log holds. Statements among its rows are
-    of this batch.
+    A break before the first look is ignored, unless the first batch is still to come and reads
+    all that the log holds, or the statements are among the table's rows, and so in this batch.
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
     identity = asked.identity(plan.entry)
@@ -57,22 +56,22 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
 
 
 def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
-    """The plan, with what is to be remembered of the source's table, and where older rows end.
+    """Adds to the plan what is to be remembered of the source's table, and where older rows end.
 
     A database that does not answer is asked by the next batch.
 
     Args:
         plan: of the log and the lake, with the numbering of its positions.
-        asked: what is known of the source's table.
-        policy: what is to become of another table of its name.
+        asked: answers about the source's table.
+        policy: for another table of the same name.
 
     Raises:
-        AnotherTableError: if it is another one, and nothing says what is to become of its rows.
+        AnotherTableError: if it is another one, and nothing decides about the older rows.
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
     try:
         identity = asked.identity(plan.entry)
-    except UnreachableError:  # records that tell their schema can be merged without it
+    except UnreachableError:  # records that carry their schema can be merged without it
         _log.warning("table=%s: its database does not answer", plan.entry.table)
         return plan
     found, barrier = break_of(plan, asked), said.barrier
@@ -96,14 +95,14 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
 
 
 def _position(plan: BatchPlan, found: Break) -> str:
-    """Of the first change that may be of the new table, hexadecimal; empty if nothing tells.
+    """Returns the first position that may be the new table's, hexadecimal; empty if unknown.
 
-    Once files were numbered anew, nothing tells of which numbering a statement is.
+    Once the numbering of files has begun again, a statement's numbering is unknown.
     """
     scheme = plan.layout.scheme
     if found.place is None or scheme not in _PLACED:
         return ""
-    if scheme is Scheme.OFFSET and plan.partitions > 1:  # those of others have no place beside it
+    if scheme is Scheme.OFFSET and plan.partitions > 1:  # changes of others have no order with it
         return ""
     if scheme in _BINLOGS and Numbering.from_json(plan.numbering).begins:
         return ""

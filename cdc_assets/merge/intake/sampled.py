@@ -1,7 +1,7 @@
-"""The first records of a topic: what they say about a table that the lake does not have yet.
+"""Samples the first records of a topic, to describe a table that the lake does not have yet.
 
-Records that are no change events are passed over here; each of them is dealt with when it is
-merged. So an odd record costs itself, also if it is the first one.
+Records that are no change events are passed over here; each is dealt with when it is merged. So
+an odd record affects only itself, even if it is the first one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROWS: Final = 200
 
 
 def sample(log: KafkaLog, entry: TableEntry, fmt: Format) -> Sample:
-    """Read the first records of a table's topic, on to the first rows.
+    """Reads the first records of a table's topic, up to the first rows.
 
     Raises:
         RejectedRecordError: if there are records, and none of them is a change event.

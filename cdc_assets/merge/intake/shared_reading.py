@@ -1,16 +1,16 @@
 """Reads a topic of many tables once for all tables of a run.
 
-1. The first table whose batch needs a range has it read from Kafka. Its records are told apart by
-   their tables (`cdc_assets.formats.by_table`) and kept on Spark, those of a table side by side.
-2. Each of the tables is given its own records, and those that are not told of one table: it
-   decodes, counts and refuses these as if it had read everything. Of the others' it is told how
-   many they are, and which tables they are of.
-3. What is kept is given back once the last table of the topic has had its turn, after any
+1. The first table whose batch needs a range has it read from Kafka. Its records are separated by
+   table (`cdc_assets.formats.by_table`) and cached on Spark, those of a table side by side.
+2. Each table gets its own records, and those whose table is unknown: it decodes, counts and
+   refuses these as if it had read everything. Of other tables' records it gets only the number
+   for each table.
+3. The cached records are released once the last table of the topic has had its turn, after any
    failure, and when the run ends.
 
-Nothing rests on it: each table plans by its own committed offsets, and reads for itself what was
-not read for others. A reading is of exact offsets of one topic, told by its id, and belongs to one
-Spark session. If Spark loses a part of it, it reads these offsets again.
+Correctness does not depend on it: each table plans by its own committed offsets, and reads for
+itself what was not read for others. A reading covers exact offsets of one topic, identified by its
+id, and belongs to one Spark session. If Spark loses a part of it, it reads these offsets again.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from cdc_assets.merge.statements.failures import could_release, released_on_fail
 from cdc_assets.registry import TableEntry
 
 FRESH_SECONDS: Final = 60.0
-"""For so long the end of what was read of a topic counts as its end, so that tables which follow
-each other merge the same ranges, and not each a little more."""
+"""For this long the end of what was read of a topic counts as its end, so that tables that follow
+each other merge the same ranges, instead of each a little more."""
 _MOST_TABLES: Final = 10_000
-"""Whose records are counted; a topic that names more is not shared."""
+"""Largest number of tables whose records are counted; a topic with more is not shared."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class Share:
     """A table's part of a reading.
 
     Attributes:
-        records: its messages, as `opened` gives them.
-        others: how many changes of each other table were left out, by ``schema.table``.
+        records: its messages, as `opened` returns them.
+        others: number of changes left out of each other table, by ``schema.table``.
     """
 
     records: DataFrame
@@ -64,7 +64,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """``rows``: changes of each table; ``has_headers``: whether records were read with them."""
+    """A reading. ``rows``: changes by table; ``has_headers``: whether headers were read."""
 
     session: SparkSession
     view: str
@@ -79,15 +79,15 @@ class _Reading:
         return self.session.table(self.view)
 
     def could_release(self) -> bool:
-        """Dropping a view gives back what was cached of it."""
+        """Drops the view, which also releases its cache; returns whether Spark answered."""
         return could_release(lambda: self.session.catalog.dropTempView(self.view))
 
 
 class SharedReadings:
-    """What one run has read of its topics. Not for several threads.
+    """The readings of one run's topics. Not for several threads.
 
     Args:
-        tables: how many tables of the run lie in a table's topic.
+        tables: returns how many tables of the run share a table's topic.
         clock: monotonic seconds.
     """
 
@@ -106,11 +106,11 @@ class SharedReadings:
     # ── what a table plans ───────────────────────────────────────────────────────────────
 
     def cut(self, entry: TableEntry, ranges: Ranges) -> Ranges:
-        """What a batch may hold to lie within what was read already; see `cut_to`."""
+        """Cuts a batch's ranges to those that were read already; see `cut_to`."""
         return cut_to([each.ranges for each in self._readings[_topic(entry)]], ranges)
 
     def end(self, entry: TableEntry, end: OffsetVector) -> OffsetVector:
-        """Up to where a table merges in its turn, which begins now.
+        """Returns the end up to which a table merges in its turn, which begins now.
 
         Args:
             entry: the table.
@@ -122,18 +122,18 @@ class SharedReadings:
         return self._read_to(entry)
 
     def is_enough(self, entry: TableEntry, committed: OffsetVector, most: int) -> bool:
-        """Whether a table's turn is over, so that others read what it has read.
+        """Returns whether a table's turn is over, so that others use what it has read.
 
         Args:
             entry: the table.
             committed: its offsets.
-            most: how many records of a topic may be kept; ``batch.max_records``.
+            most: limit for cached records of a topic; ``batch.max_records``.
         """
         is_full = self._kept(entry) >= most
         return is_full and not committed.ranges_to(self._read_to(entry))
 
     def is_for(self, entry: TableEntry, fmt: Format) -> bool:
-        """Whether a table may share: its records tell whose they are, and it is not alone."""
+        """Returns whether a table may share: its records name their table, and it is not alone."""
         return fmt.tells_tables and self._tables(entry) > 1
 
     # ── what a batch reads ───────────────────────────────────────────────────────────────
@@ -141,7 +141,7 @@ class SharedReadings:
     def share(
         self, plan: BatchPlan, fmt: Format, session: SparkSession, read: Callable[[], DataFrame]
     ) -> Share | None:
-        """A batch's records out of what was read, or is read now for the tables that follow.
+        """Returns a batch's records from a reading, an earlier one or one made now for others too.
 
         Args:
             plan: of the batch of a table that it `is_for`.
@@ -150,7 +150,7 @@ class SharedReadings:
             read: reads the batch's records from Kafka.
 
         Returns:
-            None if it has to read its records for itself.
+            None if the batch has to read its records for itself.
         """
         found = self._found(plan, fmt, session)
         if found is None and self._is_wanted(plan, fmt):
@@ -159,7 +159,7 @@ class SharedReadings:
 
     def _found(self, plan: BatchPlan, fmt: Format, session: SparkSession) -> _Reading | None:
         topic, has_headers = _topic(plan.entry), fmt.reads_headers(plan.layout)
-        # With their sessions they are gone.
+        # Readings of other sessions are gone with these.
         mine = [each for each in self._readings[topic] if each.session is session]
         self._readings[topic] = mine
         for each in mine:
@@ -169,7 +169,7 @@ class SharedReadings:
         return None
 
     def _is_wanted(self, plan: BatchPlan, fmt: Format) -> bool:
-        """Whether another table comes after this one, and there is room."""
+        """Returns whether another table comes after this one, and there is room."""
         entry, topic = plan.entry, _topic(plan.entry)
         left = self._tables(entry) - len(self._gone[topic] | {entry.table})
         has_room = self._kept(entry) < fmt.source.batch.max_records
@@ -180,7 +180,7 @@ class SharedReadings:
     ) -> _Reading | None:
         view, topic = f"topic_{uuid.uuid4().hex}", _topic(plan.entry)
         apart = told_apart(opened(raw, fmt, plan.layout), fmt, plan.layout)
-        # Side by side: Spark passes over what it keeps of tables that are not asked for.
+        # Side by side, so that Spark skips the cached records of tables that are not asked for.
         apart.sortWithinPartitions(OF_TABLE).createOrReplaceTempView(view)
         drop = partial(session.catalog.dropTempView, view)
         with released_on_failure(drop), effect("spark: keep topic"):
@@ -201,31 +201,32 @@ class SharedReadings:
     # ── what a first batch asks of the whole log ─────────────────────────────────────────
 
     def has_keys_apart(self, plan: BatchPlan) -> bool:
-        """Whether the records' own keys were found in one partition each, before a like batch.
+        """Returns whether a batch of the same log and ranges found each key in one partition.
 
-        They are the same for each table: all that the log held when the run began with it.
+        The records checked are the same for each table: all that the log held when the run began
+        with it.
         """
         return _log_of(plan) in self._apart
 
     def found_keys_apart(self, plan: BatchPlan) -> None:
-        """They were, before this batch."""
+        """Notes that they were, for other tables' batches of the same log and ranges."""
         self._apart.add(_log_of(plan))
 
     # ── giving back ──────────────────────────────────────────────────────────────────────
 
     def leave(self, entry: TableEntry) -> None:
-        """A table needs nothing more in this run."""
+        """Notes that a table needs nothing more in this run; the last one releases the readings."""
         topic = _topic(entry)
         self._gone[topic].add(entry.table)
         if len(self._gone[topic]) >= self._tables(entry):
             self.forget(entry)
 
     def forget(self, entry: TableEntry) -> None:
-        """Give back what was read of a table's topic: it is read again where it is needed."""
+        """Releases what was read of a table's topic; it is read again where it is needed."""
         _release(self._readings.pop(_topic(entry), []))
 
     def release(self) -> None:
-        """Give everything back."""
+        """Releases everything."""
         readings = [each for topic in self._readings.values() for each in topic]
         self._readings.clear()
         _release(readings)
@@ -241,7 +242,7 @@ class SharedReadings:
 
 
 def _topic(entry: TableEntry) -> str:
-    """Sources may read one topic in different ways."""
+    """Returns the source with the topic, as sources may read one topic in different ways."""
     return f"{entry.table.source}:{entry.topic}"
 
 
@@ -250,7 +251,10 @@ def _log_of(plan: BatchPlan) -> tuple[str, TopicIdentity, Ranges]:
 
 
 def _release(readings: list[_Reading]) -> None:
-    """A server that does not answer has released all itself, and asking in vain takes long."""
+    """Releases readings up to the first failure.
+
+    A server that does not answer has released everything itself, and requests in vain take long.
+    """
     all(each.could_release() for each in readings)
 
 
@@ -273,7 +277,7 @@ def _is_within(ranges: Ranges) -> Expression:
 
 
 def _rows_of(apart: DataFrame) -> dict[str, int]:
-    """How many changes of each table there are, of a few more than `_MOST_TABLES` at most."""
+    """Returns the number of changes by table, for at most one table more than `_MOST_TABLES`."""
     told = apart.where(F.col(OF_TABLE).isNotNull())
     counted = told.groupBy(OF_TABLE).agg(F.sum(OF_ROWS).alias("rows")).limit(_MOST_TABLES + 1)
     return {row[OF_TABLE]: row["rows"] for row in counted.collect()}

@@ -1,4 +1,4 @@
-"""Finds, and reads, the statements that lie among a batch's records."""
+"""Finds and reads the statements among a batch's records."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST: Final = 1000
 
 
 def statements_among(decoder: BatchDecoder, floors: Floors) -> tuple[Coordinate, ...]:
-    """Where statements lie that may have changed the table otherwise than row by row.
+    """Returns where there are statements that may have changed the table other than row by row.
 
     Args:
-        decoder: of the batch; which columns it knows is of no account.
+        decoder: of the batch; the columns that it knows do not matter.
         floors: see `cdc_assets.changes.position.floor_at`.
 
     Raises:
-        TerminalError: if there are too many to be looked at one by one.
+        TerminalError: if there are too many to read one by one.
     """
     plan, likely = decoder.plan, decoder.format.may_tell(decoder.raw)
     with translated("look for statements", plan.where):
@@ -44,7 +44,7 @@ def statements_among(decoder: BatchDecoder, floors: Floors) -> tuple[Coordinate,
 def read_statements(
     log: KafkaLog, fmt: Format, scheme: Scheme, where: Sequence[Coordinate]
 ) -> tuple[Ddl, ...]:
-    """The statements that lie there, in the order of the log.
+    """Returns the statements at these coordinates, in the order of the log.
 
     Raises:
         UnreachableError: if Kafka does not answer.

@@ -1,4 +1,4 @@
-"""What a batch may prove: where a topic ended after something was delivered."""
+"""Collects the ends of topics after deliveries, from which batches prove what a table has."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import TableEntry
 
 KEPT: Final = 16
-"""Of each topic. A batch that ends between transactions seldom reaches the newest end."""
+"""Number kept of each topic. A batch that ends between transactions seldom reaches the newest."""
 
 
 class Witnesses:
-    """Collects them as batches are planned; costs one question to Kafka for each new delivery.
+    """Witnesses collected as batches are planned, for one request to Kafka per new delivery.
 
-    All that merge tables of one configuration share one: whoever plans a table's next batch needs
-    the witnesses of the one before. May be used by several threads.
+    All mergers of one configuration's tables share one object, because a table's next batch needs
+    the witnesses of the batch before. May be used by several threads.
     """
 
     def __init__(self, deliveries: Deliveries) -> None:
@@ -28,7 +28,7 @@ class Witnesses:
         self._kept: dict[str, deque[Witness]] = {}
 
     def of(self, entry: TableEntry, log: KafkaLog) -> tuple[Witness, ...]:
-        """Those of a table's topic, the newest last.
+        """Returns the witnesses of a table's topic, the newest last.
 
         Raises:
             UnreachableError: if Kafka does not answer.

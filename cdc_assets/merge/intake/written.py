@@ -1,10 +1,10 @@
-"""Finds the schemas that a batch's records were written with, reading as little as it takes.
+"""Finds the schemas that a batch's records were written with, with as few reads as possible.
 
 The records of a table nearly always have one schema, or one more than before. So the schemas of
-earlier batches are kept for as long as the process lives, at first those of the records that
-ranges begin and end with: where a schema changes in between, both are among them. A batch that
-meets another one says so once it is folded
-(`cdc_assets.merge.plan.outcome.Unwritten`), and only then all of its records are asked.
+earlier batches are kept for as long as the process lives, at first those of the records at both
+ends of the ranges: if the schema changes once in between, both are among them. A batch that meets
+another one reports it once it is folded (`cdc_assets.merge.plan.outcome.Unwritten`), and only then
+the schemas of all its records are read.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from cdc_assets.log.values import RawRecord
 from cdc_assets.merge.plan.plan import BatchPlan
 
 _LAST: Final = 4
-"""A record may be of 20 MB."""
+"""Few, as a record may have 20 MB."""
 
 Schemas = dict[int, Written | None]
-"""By number; None for one that is not that of change events."""
+"""Schemas by number; None for one that is not of change events."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSchemas:
-    """The schemas of the records of tables; those that were met are not read again."""
+    """The schemas of tables' records; known ones are not read again."""
 
     _known: dict[TableName, Schemas] = field(
         default_factory=lambda: defaultdict[TableName, Schemas](dict)
     )
 
     def of_first(self, plan: BatchPlan, fmt: Format, log: KafkaLog) -> Schemas | None:
-        """Those of the first and last records of each range; None if one of them does not tell.
+        """Returns those of the first and last records of each range; None if one has no schema.
 
         Raises:
             CdcError: if Kafka, or a registry, does not answer.
@@ -59,11 +59,11 @@ class WrittenSchemas:
         return found if found or not fmt.has_many_tables else None
 
     def _met(self, plan: BatchPlan, fmt: Format) -> Schemas:
-        """Where the first records are mostly of other tables, those of the batches before."""
+        """Returns those of earlier batches, if the first records are mostly of other tables."""
         return dict(self._known[plan.entry.table]) if fmt.has_many_tables else {}
 
     def of_all(self, plan: BatchPlan, fmt: Format, raw: DataFrame) -> Schemas:
-        """Those of all records of a batch.
+        """Returns the schemas of all records of a batch.
 
         Raises:
             CdcError: if a registry does not answer.
@@ -78,7 +78,7 @@ class WrittenSchemas:
 
 
 def _at_the_ends(plan: BatchPlan, log: KafkaLog) -> Iterator[RawRecord]:
-    """The first record of each range, and a few of its last ones."""
+    """Yields the first record of each range, and a few of its last ones."""
     topic = plan.entry.topic
     yield from log.first_of(topic, plan.ranges)
     last = {
@@ -102,7 +102,7 @@ def _numbered(plan: BatchPlan, fmt: Format, raw: DataFrame) -> DataFrame:
 def _first_records(
     plan: BatchPlan, fmt: Format, raw: DataFrame, numbers: Sequence[int]
 ) -> dict[int, RawRecord]:
-    """The first record of each of these schemas, by its number."""
+    """Returns the first record of each of these schemas, by the schema's number."""
     carrier = fmt.schema_carrier(plan.layout)
     headers = F.col("headers") if fmt.reads_headers(plan.layout) else F.lit(None)
     told = _numbered(plan, fmt, raw).select(
