@@ -1,4 +1,4 @@
-"""Kafka: topics, offsets, hour windows."""
+"""Reads Kafka: topics, offsets, hour windows."""
 
 from cdc_assets.log.hours import HOURS_START, HourWindow, WindowOffsets, hour_of
 from cdc_assets.log.kafka import KafkaLog

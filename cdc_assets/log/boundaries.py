@@ -1,12 +1,12 @@
-"""Where a batch may end: between transactions, at the same one in every partition.
+"""Decides where a batch may end: between transactions, at the same one in every partition.
 
-Decides only; what it asks of the log is behind `Records`. A cut at a transaction leaves out
-all its changes and all those of later ones. Rows outside of transactions may be cut anywhere,
-and a tombstone stays with the delete before it.
+It does no I/O itself; it reads the log through `Records`. A cut at a transaction leaves out all its
+changes and all those of later ones. Rows outside of transactions may be cut anywhere, and a
+tombstone stays with the delete before it.
 
-Changes lie in a partition in order of commit, so cuts are searched by halving. What a
-connector sends again after a restart disturbs that order, and what lies close before a cut is
-looked at again. A longer disturbance may not be noticed here: `cdc_assets.log.resent`.
+Changes are in a partition in order of commit, so cuts are found by binary search. A connector's
+redelivery after a restart disturbs that order, so the records shortly before a cut are checked
+again. A longer disturbance may not be noticed here: see `cdc_assets.log.resent`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cdc_assets.log.unfinished import (
 )
 
 Excludes = Callable[[Transaction], bool]
-"""Whether a transaction stays outside of the batch; with one, all later ones do."""
+"""Whether a transaction stays outside of the batch; all later ones then stay outside, too."""
 
 Holds = Callable[[LogRecord], bool]
 
@@ -41,9 +41,8 @@ class Aligned:
     """Ranges that hold whole transactions only.
 
     Attributes:
-        ranges: () if the first unread transaction is not finished.
-        unfinished: the oldest transaction that is left out since it is not finished; None if
-            there is none.
+        ranges: () if the first unread transaction is unfinished.
+        unfinished: the oldest transaction left out because it is unfinished; None if there is none.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -60,15 +59,15 @@ def align(
 ) -> Aligned:
     """Finds ranges with the same starts, inside the log, that hold whole transactions only.
 
-    They are unchanged if no record at the ends names a transaction, or one does whose order
-    cannot be told.
+    They are unchanged if no record at the ends names a transaction, or one names a transaction
+    whose order is unknown.
 
     Args:
         records: of the topic.
         ranges: candidates, for every partition with unread records.
-        counts: tells which transactions have ended.
-        forward: move ends forward to the end of the newest transaction in them; else back
-            to the newest that they hold completely, or, if there is none, to the end of the
+        counts: returns which transactions have ended.
+        forward: whether to move ends forward to the end of the newest transaction in them; else
+            back to the newest that they hold completely, or, if there is none, to the end of the
             first. Either way an unfinished one is left out.
         accepted: ids of transactions that count as finished.
     """
@@ -97,7 +96,7 @@ def _whole(
 
 
 def next_change(records: Records, partition: int, offset: int) -> LogRecord | None:
-    """The first change of a transaction at or after an offset."""
+    """Returns the first change of a transaction at or after an offset."""
     record = records.at(partition, offset)
     while record is not None and record.place is None:
         record = records.at(partition, _end_of_run(records, partition, record))
@@ -105,7 +104,7 @@ def next_change(records: Records, partition: int, offset: int) -> LogRecord | No
 
 
 def last_change(records: Records, each: OffsetRange) -> LogRecord | None:
-    """The last change of a transaction in a range."""
+    """Returns the last change of a transaction in a range."""
     end, depth = each.end, FIRST_DEPTH
     while end > each.start:
         start = max(each.start, end - depth)
@@ -120,7 +119,7 @@ def last_change(records: Records, each: OffsetRange) -> LogRecord | None:
 
 
 def _near_ends(records: Records, ranges: tuple[OffsetRange, ...]) -> list[LogRecord]:
-    """The changes of transactions at the log's ends and around those of the ranges."""
+    """Returns the changes of transactions at the log's ends and around those of the ranges."""
     ends = {each.partition: each.end for each in ranges}
     around = {p: (max(0, end - FIRST_DEPTH), end + FIRST_DEPTH) for p, end in ends.items()}
     records.load(around)
@@ -135,7 +134,7 @@ def _near_ends(records: Records, ranges: tuple[OffsetRange, ...]) -> list[LogRec
 def _before_next(
     records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
 ) -> Excludes | None:
-    """Leave out whatever is not wholly below the end of each range."""
+    """Excludes transactions that are not wholly below the end of each range."""
     following = [next_change(records, each.partition, each.end) for each in ranges]
     limits = [record.transaction for record in following if record is not None]
     limit = oldest([*limits, *([unfinished] if unfinished else [])])
@@ -145,7 +144,7 @@ def _before_next(
 def _through_newest(
     records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
 ) -> Excludes | None:
-    """Take in the whole newest transaction that has a change in a range."""
+    """Includes the whole newest transaction that has a change in a range."""
     found = [last_change(records, each) for each in ranges]
     last = [record.transaction for record in found if record is not None]
     newest = max(last, key=lambda transaction: transaction.order, default=None)
@@ -157,7 +156,7 @@ def _through_newest(
 def _first_transaction(
     records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
 ) -> tuple[OffsetRange, ...]:
-    """The first unread transaction alone, however large; () if it is not finished."""
+    """Returns the first unread transaction alone, however large; () if it is unfinished."""
     found = [next_change(records, each.partition, each.start) for each in ranges]
     first = oldest(record.transaction for record in found if record is not None)
     if first is None or (unfinished is not None and not first.precedes(unfinished)):
@@ -171,7 +170,7 @@ def _from(limit: Transaction) -> Excludes:
 
 
 def _moved(records: Records, each: OffsetRange, excludes: Excludes) -> OffsetRange:
-    """The range with the permitted end that is nearest to its own."""
+    """Returns the range with the permitted end that is nearest to its own."""
     end = _cut(records, each, excludes)
     following = next_change(records, each.partition, each.end)
     if end == each.end and following is not None and not excludes(following.transaction):
@@ -180,14 +179,14 @@ def _moved(records: Records, each: OffsetRange, excludes: Excludes) -> OffsetRan
 
 
 def _past_tombstones(records: Records, each: OffsetRange) -> OffsetRange:
-    """With the tombstones that follow: the first may belong to a delete in the range."""
+    """Extends over the tombstones that follow: the first may belong to a delete in the range."""
     after = records.at(each.partition, each.end)
     end = records.ends[each.partition] if after is None else after.offset
     return OffsetRange(each.partition, each.start, end)
 
 
 def _cut(records: Records, each: OffsetRange, excludes: Excludes) -> int:
-    """Offset of the first change in a range that is left out; the range's end without any."""
+    """Returns the offset of the first change in a range that is left out; else the range's end."""
     start, end, partition = each.start, each.end, each.partition
 
     def holds(record: LogRecord) -> bool:
@@ -205,7 +204,7 @@ def _cut(records: Records, each: OffsetRange, excludes: Excludes) -> int:
 
 
 def _extended(records: Records, partition: int, start: int, excludes: Excludes) -> int:
-    """The offset after the last change that is not left out; the one before ``start`` is not."""
+    """Returns the offset after the last included change; the one before ``start`` is included."""
     low = start
     while True:
         end = _search_up(records, partition, low, lambda record: excludes(record.transaction))
@@ -216,7 +215,7 @@ def _extended(records: Records, partition: int, start: int, excludes: Excludes) 
 
 
 def _verified(records: Records, partition: int, start: int, end: int, excludes: Excludes) -> int:
-    """The end, or the first change before it that must be left out all the same."""
+    """Returns the end, or the first change before it that must be left out nevertheless."""
     while True:
         near = records.between(partition, max(start, end - VERIFIED), end)
         early = (r for r in near if r.place is not None and excludes(r.transaction))
@@ -227,7 +226,7 @@ def _verified(records: Records, partition: int, start: int, end: int, excludes: 
 
 
 def _end_of_run(records: Records, partition: int, row: LogRecord) -> int:
-    """The offset after the last of the rows that were read together."""
+    """Returns the offset after the last of the rows that were read together."""
     start, run = row.offset + 1, row.transaction.id
     end = _search_up(records, partition, start, lambda r: r.transaction.id != run)
     return _verified(records, partition, start, end, lambda transaction: transaction.id != run)
@@ -240,7 +239,7 @@ def _start_of_run(records: Records, partition: int, start: int, row: LogRecord) 
 
 
 def _search_up(records: Records, partition: int, low: int, holds: Holds) -> int:
-    """The offset after the last record that does not hold, near ``low``."""
+    """Returns the offset after the last record that does not hold, near ``low``."""
     high = records.ends[partition]
     probe, step = low, _STEP
     while probe < high:
@@ -253,7 +252,10 @@ def _search_up(records: Records, partition: int, low: int, holds: Holds) -> int:
 
 
 def _search_down(records: Records, partition: int, low: int, high: int, holds: Holds) -> int:
-    """The offset after the last record in ``[low, high)`` that does not hold, near ``high``."""
+    """Returns the offset after the last record of ``[low, high)`` that does not hold.
+
+    The search starts near ``high``.
+    """
     top, step = high, _STEP
     while top > low:
         probe = max(low, top - step)
@@ -265,7 +267,7 @@ def _search_down(records: Records, partition: int, low: int, high: int, holds: H
 
 
 def _halve(records: Records, partition: int, low: int, high: int, holds: Holds) -> int:
-    """Every record at ``high`` and after holds, none before ``low``."""
+    """Bisects: every record from ``high`` on holds, none before ``low`` does."""
     while low < high:
         middle = (low + high) // 2
         found = records.at(partition, middle)

@@ -1,8 +1,9 @@
-"""Up to when everything that a source has committed is in Kafka, as the parts themselves say it.
+"""Determines the time up to which all commits of a source are in Kafka, by asking its parts.
 
-See `cdc_assets.changes.valid_through`. The moments at a source are remembered in a small document
-beside the registry, so that a process need not wait for the connector to reach the one that it has
-just seen. They stay true: a document that is lost, or written by two at once, costs only time.
+See `cdc_assets.changes.valid_through`. The moments at a source are kept in a small document beside
+the registry, so that a process need not wait until the connector reaches the moment that it has
+just seen. They stay true: a document that is lost, or written by two processes at once, costs only
+time.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from cdc_assets.registry import TableEntry
 
 GOOD_FOR_SECONDS: Final = 5
 AGAIN_SECONDS: Final = 60
-"""A part that did not answer is left alone for so long."""
+"""Seconds for which a part that did not answer is not asked again."""
 FIRST_SECONDS: Final = 1.0
-"""The first batch of a process waits for an answer for so long."""
+"""Seconds for which the first batch of a process waits for an answer."""
 
 _FORMATS: Final = "debezium"
 
@@ -36,8 +37,8 @@ _FORMATS: Final = "debezium"
 class Delivery:
     """Everything that was committed before ``through`` had been delivered by ``at``.
 
-    Both are by the source's clock; their difference is how far the connector is behind, at most.
-    ``at`` is None if nobody has answered since.
+    Both are by the source's clock; their difference is the connector's lag, at most. ``at`` is None
+    if there has been no answer since.
     """
 
     through: datetime
@@ -45,11 +46,11 @@ class Delivery:
 
 
 class Deliveries:
-    """Asks the sources of one configuration. May be used by several threads.
+    """The deliveries of one configuration's sources. May be used by several threads.
 
     Args:
         config: of the replication.
-        monotonic: seconds, which decide how long an answer is good.
+        monotonic: seconds, which decide for how long an answer is valid.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class Deliveries:
         self._asking: dict[tuple[str, str], threading.Thread] = {}
 
     def newest(self, entry: TableEntry) -> Delivery | None:
-        """Look, unless the last answer is good still; None if nothing is proven.
+        """Returns a delivery, asking unless the last answer is still valid; None if none is proven.
 
-        Not to be called by what waits for the other threads' answers.
+        Not to be called by a thread that waits for the other threads' answers.
         """
         key = self._key(entry)
         if not self._may_be_asked(entry):
@@ -77,9 +78,9 @@ class Deliveries:
         return self._found.get(key)
 
     def known(self, entry: TableEntry) -> Delivery | None:
-        """The newest answer there is, without waiting: the next one is asked for in the background.
+        """Returns the newest answer without waiting; the next is asked for in the background.
 
-        Only the first waits, for a second at most.
+        Only the first call waits, for a second at most.
         """
         key = self._key(entry)
         if not self._may_be_asked(entry):
@@ -97,7 +98,7 @@ class Deliveries:
         return self._found.get(key)
 
     def _may_be_asked(self, entry: TableEntry) -> bool:
-        """Of a source whose log can be compared with what its connector has sent."""
+        """Returns whether the source's log can be compared with its connector's progress."""
         source = self._config.source(entry.table.source)
         if source.database is None or not source.format.startswith(_FORMATS):
             return False
@@ -112,7 +113,7 @@ class Deliveries:
         try:
             found = self._look(key, entry)
             wait = GOOD_FOR_SECONDS
-        except CdcError:  # nothing is proven then, and whoever needs these parts names them
+        except CdcError:  # nothing is proven then; code that needs these parts reports the error
             found = None
         with self._lock:
             before = self._found.get(key)
@@ -120,7 +121,7 @@ class Deliveries:
             self._due[key] = self._now() + wait
 
     def _look(self, key: tuple[str, str], entry: TableEntry) -> Delivery | None:
-        """What was acknowledged, then the moment: so that the log's end is not before it."""
+        """Reads acknowledgements before the log's end, so that the end is not the older one."""
         database = self._config.source(entry.table.source).database
         connector = connector_of(self._config, entry)
         if connector is None or database is None:
@@ -136,7 +137,7 @@ class Deliveries:
 
 
 def latest(before: Delivery | None, found: Delivery | None) -> Delivery | None:
-    """What is proven stays so, also if a later look has found less or nothing."""
+    """Returns the later proof; a proven delivery stays proven if a later look finds less."""
     if before is None or (found is not None and found.through >= before.through):
         return found
     return replace(before, at=found.at if found else None)
@@ -144,7 +145,7 @@ def latest(before: Delivery | None, found: Delivery | None) -> Delivery | None:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """The moments of one source that the connector has not reached yet, and the newest it has."""
+    """The moments of one source that the connector has not reached, and the newest that it has."""
 
     url: str
     log: Log
@@ -154,7 +155,7 @@ class _Document:
         return cls(f"{registry_url.removesuffix('.json')}.moments/{name}.json", log)
 
     def load(self) -> Seen[Any]:
-        """Nothing if it is not there, or cannot be read: moments are seen again."""
+        """Returns nothing if it is missing or unreadable: moments are then collected again."""
         files, path = files_at(self.url)
         try:
             with as_os_errors():
@@ -167,7 +168,7 @@ class _Document:
             return Seen()
 
     def save(self, seen: Seen[Any]) -> None:
-        """Without moments to compare with, the next process only proves less at first."""
+        """Ignores failures: without stored moments the next process only proves less at first."""
         files, path = files_at(self.url)
         document = {
             "moments": [[each.at.isoformat(), str(each.place)] for each in seen.moments],

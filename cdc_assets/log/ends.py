@@ -1,4 +1,4 @@
-"""Where topics end, asked again and again."""
+"""Looks up the ends of topics repeatedly, in few requests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.log.kafka import KafkaLog
 
 PARTITIONS_SECONDS: Final = 30.0
-"""So long the partitions of topics count as known: asking for them lists the whole cluster."""
+"""Seconds for which topics' partitions count as known: asking for them lists the whole cluster."""
 
 
 class TopicEnds:
-    """Asks one question for all topics, and looks up their partitions now and then.
+    """A reader of topics' ends: one request for all, with partitions looked up only now and then.
 
     Args:
         log: Kafka.
@@ -29,7 +29,7 @@ class TopicEnds:
         self._asked: frozenset[str] = frozenset()
 
     def __call__(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
-        """The read-committed end of each topic that exists.
+        """Returns the read-committed end of each topic that exists.
 
         Raises:
             UnreachableError: if Kafka does not answer.

@@ -1,4 +1,4 @@
-"""Kafka's errors as this project's: what did not answer, and what to check."""
+"""Translates Kafka's errors into this project's, with the server and a remedy."""
 
 # librdkafka spells the codes of its own errors with a leading underscore.
 # ruff: noqa: SLF001
@@ -23,13 +23,13 @@ _REMEDY: Final = "check that it runs, and kafka.bootstrap_servers, its listeners
 
 
 def translate(error: KafkaException, servers: str, last: KafkaError | None = None) -> CdcError:
-    """What a person should read about a failed call.
+    """Returns the error for a person to read about a failed call.
 
     Args:
         error: from the call.
         servers: ``bootstrap.servers``.
-        last: the newest error that the client reported beside the call, which often names
-            the cause of its time-out.
+        last: the newest error that the client reported beside the call, which often names the cause
+            of its time-out.
     """
     cause = error.args[0] if error.args else None
     if not isinstance(cause, KafkaError):
@@ -52,7 +52,7 @@ def no_answer(
     last: KafkaError | None = None,
     missing: Sequence[tuple[str, int]] = (),
 ) -> UnreachableError:
-    """The error for a deadline that passed without an answer from the ``missing`` partitions."""
+    """Returns the error for a deadline passed without an answer from the ``missing`` partitions."""
     detail = f"; {last.str()}" if last else ""
     if missing:
         topic, partition = missing[0]
@@ -63,7 +63,7 @@ def no_answer(
 
 
 def _invalid(cause: KafkaError) -> ConfigError:
-    """Name the property only: the client's own text also repeats the value."""
+    """Names the property only: the client's own text also repeats the value."""
     found = _PROPERTY.search(cause.str())
     name = (found[1] or found[2]) if found else "a property"
     msg = f"Kafka's client does not accept {name}"

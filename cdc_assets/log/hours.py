@@ -1,4 +1,4 @@
-"""Hour windows: how the hours of the calendar cut a log into offset ranges.
+"""Cuts a log into offset ranges by the hours of the calendar: hour windows.
 
 ``f(t)`` is the earliest offset with a timestamp at or after ``t``, or the log's end where
 there is none. It never falls as ``t`` rises, whatever the order of the timestamps, so the
@@ -46,13 +46,13 @@ class HourWindow:
 
     @classmethod
     def starting(cls, start: datetime) -> HourWindow:
-        """The window that starts at a full hour (aware)."""
+        """Returns the window that starts at a full hour (aware)."""
         utc = start.astimezone(UTC)
         return cls(utc, utc + HOUR)
 
     @classmethod
     def from_key(cls, key: str) -> HourWindow:
-        """The window of a partition key.
+        """Returns the window of a partition key.
 
         Raises:
             ValueError: if it is not the key of an hour.
@@ -70,11 +70,11 @@ class HourWindow:
         return self.start == HOURS_START
 
     def next(self) -> HourWindow:
-        """The hour after."""
+        """Returns the hour after."""
         return HourWindow(self.end, self.end + HOUR)
 
     def is_closed(self, now: datetime) -> bool:
-        """Whether the hour is over at an aware time."""
+        """Returns whether the hour is over at an aware time."""
         return self.end <= now
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class HourWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowOffsets:
-    """What one window holds of one topic: next-to-read offsets, end exclusive."""
+    """One window's offsets in one topic: next-to-read offsets, end exclusive."""
 
     start: OffsetVector
     end: OffsetVector
@@ -95,7 +95,7 @@ class WindowOffsets:
 
 
 def hour_of(t: datetime) -> HourWindow:
-    """The window that holds an aware time; times before HOURS_START belong to the first.
+    """Returns the window that holds an aware time; times before HOURS_START belong to the first.
 
     Raises:
         ValueError: if the time has no zone.
@@ -109,18 +109,18 @@ def hour_of(t: datetime) -> HourWindow:
 
 
 def boundaries(windows: Iterable[HourWindow]) -> tuple[datetime, ...]:
-    """The times whose offsets cut these windows, ascending, each once."""
+    """Returns the times whose offsets cut these windows, ascending, each once."""
     return tuple(sorted({time for window in windows for time in _edges(window)}))
 
 
 def cut(
     window: HourWindow, begin: OffsetVector, offsets_at: Callable[[datetime], OffsetVector]
 ) -> WindowOffsets:
-    """The offsets of a window.
+    """Returns the offsets of a window.
 
     Args:
         window: the hour.
-        begin: the log's beginning; where the first window starts.
+        begin: the log's beginning, at which the first window starts.
         offsets_at: ``f``, for the times of `boundaries`.
     """
     start = begin if window.is_first else offsets_at(window.start)

@@ -1,7 +1,7 @@
-"""`KafkaLog`: what the operational questions about many topics need, in few requests.
+"""Answers operational questions about many topics, in few requests: `KafkaLog`.
 
-The bulk of the log is read by Spark; here are only bounds, times, identities and samples.
-No consumer group is joined and nothing is ever committed to Kafka.
+Spark reads the bulk of the log; here are only bounds, times, identities and samples. No consumer
+group is joined and nothing is ever committed to Kafka.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
 _QUIET: Final = {
     "log_level": "2",
     "socket.connection.setup.timeout.ms": "10000",
-    # Of an answer. A record above the client's usual 100 MB could not even be passed over.
+    # A limit on replies. With the client's usual 100 MB a larger record could not even be skipped.
     "receive.message.max.bytes": str(2**31 - 1),
 }
 _EARLIEST: Final[Any] = OffsetSpec.earliest()
@@ -63,11 +63,11 @@ _UNTOLD: Final = (
 )
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LOOK: Final = 8
-"""Offsets at each end of a partition that tell what a topic holds."""
+"""Number of offsets at each end of a partition by which a topic's kind is determined."""
 
 
 class KafkaLog:
-    """Questions about topics of one cluster. Topics that do not exist are left out of answers.
+    """A client for topics of one cluster. Topics that do not exist are left out of answers.
 
     Safe to keep and to call again; one thread at a time.
 
@@ -96,11 +96,11 @@ class KafkaLog:
         self._client: AdminClient | None = None
 
     def topics(self) -> tuple[str, ...]:
-        """All topics of the cluster, sorted, internal ones included."""
+        """Returns all topics of the cluster, sorted, internal ones included."""
         return tuple(sorted(self._partitions(None)))
 
     def identity(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
-        """Cluster id and topic id of each topic: two requests."""
+        """Returns cluster id and topic id of each topic: two requests."""
         wanted = sorted(set(topics))
         if not wanted:
             return {}
@@ -117,22 +117,22 @@ class KafkaLog:
         }
 
     def watermarks(self, topics: Iterable[str]) -> dict[str, Watermarks]:
-        """First offset and read-committed end of each partition: one request each per broker."""
+        """Returns each partition's first offset and read-committed end: two requests per broker."""
         partitions = self._partitions(topics)
         begin, end = self._offsets(partitions, [_EARLIEST, _LATEST])
         return {topic: Watermarks(begin[topic], end[topic]) for topic in partitions}
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """The numbers of the partitions of each topic. Lists the whole cluster."""
+        """Returns the partition numbers of each topic. Lists the whole cluster."""
         return self._partitions(topics)
 
     def ends(self, partitions: Mapping[str, Sequence[int]]) -> dict[str, OffsetVector]:
-        """The read-committed end of each of these partitions: one request per broker."""
+        """Returns the read-committed end of each of these partitions: one request per broker."""
         (end,) = self._offsets(partitions, [_LATEST])
         return end
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
-        """How long topics keep records: one request. Left out where we may not ask."""
+        """Returns topics' retention: one request. Left out where we may not ask."""
         asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
         if not asked:
             return {}
@@ -142,9 +142,9 @@ class KafkaLog:
         return {topic: retention_of(config) for topic, config in said.items() if config is not None}
 
     def high_watermarks(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
-        """The end of each partition, records of unfinished producer transactions included.
+        """Returns each partition's end, including records of unfinished producer transactions.
 
-        Whatever Kafka had acknowledged before this was called lies below it.
+        Everything that Kafka had acknowledged before this call is below it.
         """
         uncommitted = IsolationLevel.READ_UNCOMMITTED
         while True:
@@ -154,10 +154,10 @@ class KafkaLog:
                 return end
 
     def settled_watermarks(self, topic: str) -> Watermarks | None:
-        """The same of one topic, whose partitions were counted after its ends were asked for.
+        """Returns the watermarks of one topic whose partitions were counted after reading its ends.
 
-        What is produced once partitions are added may lie in old ones too: whoever reads any
-        of it must know of all partitions. None if the topic does not exist.
+        Records produced once partitions are added may be in old ones too: a reader of any of them
+        must know all partitions. None if the topic does not exist.
         """
         while True:
             marks = self.watermarks([topic]).get(topic)
@@ -170,10 +170,10 @@ class KafkaLog:
     def offsets_at(
         self, topics: Iterable[str], times: Sequence[datetime]
     ) -> dict[tuple[str, datetime], OffsetVector]:
-        """``f(t)``: per partition the earliest offset with a timestamp at or after ``t``.
+        """Returns ``f(t)``: per partition the earliest offset with a timestamp at or after ``t``.
 
-        The read-committed end of the log where there is none. Kafka keeps milliseconds, so
-        a time between two of them stands for the later one.
+        The read-committed end of the log where there is none. Kafka keeps milliseconds, so a time
+        between two of them stands for the later one.
         """
         specs = [OffsetSpec.for_timestamp(_millis(time)) for time in times]
         partitions = self._partitions(topics)
@@ -187,7 +187,7 @@ class KafkaLog:
     def window_offsets(
         self, topics: Iterable[str], windows: Sequence[HourWindow]
     ) -> dict[tuple[str, HourWindow], WindowOffsets]:
-        """The offsets of each topic in each hour; see `hours`."""
+        """Returns the offsets of each topic in each hour; see `hours`."""
         wanted = tuple(topics)
         at = self.offsets_at(wanted, boundaries(windows))
         marks = self.watermarks(wanted)
@@ -198,7 +198,7 @@ class KafkaLog:
         }
 
     def first_unread(self, positions: Mapping[str, OffsetVector]) -> dict[str, datetime | None]:
-        """The smallest timestamp among the first unread records of a topic's partitions.
+        """Returns the smallest timestamp among the first unread records of a topic's partitions.
 
         Args:
             positions: next-to-read offsets. Partitions that are not listed are at 0; offsets
@@ -222,10 +222,10 @@ class KafkaLog:
     def sample(
         self, topic: str, limit: int, *, wanted: Callable[[RawRecord], bool] | None = None
     ) -> tuple[RawRecord, ...]:
-        """Up to ``limit`` records with a value, from the start of the log; () without any.
+        """Returns up to ``limit`` records with a value, from the start of the log; () without any.
 
-        With ``wanted`` so many that are wanted, and up to as many of the others before them;
-        the search for wanted ones is bounded.
+        With ``wanted``, up to ``limit`` records for which it is true, and up to as many others
+        before them; the search for wanted records is bounded.
         """
         marks = self.watermarks([topic])
         if topic not in marks:
@@ -237,13 +237,13 @@ class KafkaLog:
     def kinds(
         self, topics: Iterable[str], kind_of: Callable[[RawRecord], TopicKind]
     ) -> dict[str, TopicKind]:
-        """What topics hold, by the first records of each partition, or else by the last.
+        """Returns topics' kinds, by the first records of each partition, or else by the last.
 
         One change event among them is enough; see `cdc_assets.log.kinds`.
 
         Args:
-            topics: to look into.
-            kind_of: says it of one record.
+            topics: topics to classify.
+            kind_of: classifies one record.
         """
         marks = self.watermarks(topics)
         records: dict[str, list[RawRecord]] = {topic: [] for topic in marks}
@@ -256,7 +256,7 @@ class KafkaLog:
         return kinds
 
     def edges(self, topics: Iterable[str]) -> dict[str, tuple[RawRecord, ...]]:
-        """The first and the last records of each partition, of topics that exist."""
+        """Returns the first and the last records of each partition, of topics that exist."""
         marks = self.watermarks(topics)
         found: dict[str, dict[Coordinate, RawRecord]] = {topic: {} for topic in marks}
         for at_end in (False, True):
@@ -265,7 +265,7 @@ class KafkaLog:
         return {topic: tuple(records.values()) for topic, records in found.items()}
 
     def firsts(self, topics: Iterable[str]) -> dict[str, tuple[RawRecord, ...]]:
-        """The first record of each partition that has one, of topics that exist."""
+        """Returns the first record of each partition that has one, of topics that exist."""
         marks = self.watermarks(topics)
         starts = {
             topic: OffsetVector.of(
@@ -279,33 +279,33 @@ class KafkaLog:
         return {topic: tuple(records) for topic, records in found.items()}
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings | None]:
-        """How topics are configured; None of those whose settings may not be read."""
+        """Returns topics' settings; None for topics whose settings may not be read."""
         return read_settings(self._admin(), topics, self._servers, self._timeout)
 
     def part(self, spans: Mapping[Place, Span]) -> tuple[RawRecord, ...]:
-        """The records in these spans, each partition's in order.
+        """Returns the records in these spans, each partition's in order.
 
         Args:
-            spans: within what the topics hold; small, as all is kept in memory.
+            spans: within the topics' bounds; small, as all is kept in memory.
         """
         return tuple(self._reader().spans(spans))
 
     def first_of(self, topic: str, ranges: Iterable[OffsetRange]) -> tuple[RawRecord, ...]:
-        """The first record at or after the start of each range, where there is one."""
+        """Returns the first record at or after the start of each range, where there is one."""
         starts = OffsetVector.of({each.partition: each.start for each in ranges})
         return tuple(self._reader().first_of_each({topic: starts}))
 
     def transactions(
         self, topics: tuple[str, str], collection: str, marks: Marks
     ) -> TransactionLog:
-        """What is needed to end a batch between transactions; see `TransactionLog`."""
+        """Returns a reader for ending a batch between transactions; see `TransactionLog`."""
         return TransactionLog(self._reader(), topics, collection, marks)
 
     def _reader(self) -> Reader:
         return Reader(self._conf, self._timeout, self._largest)
 
     def _partitions(self, topics: Iterable[str] | None) -> dict[str, list[int]]:
-        """The partitions of existing topics (None: of all topics)."""
+        """Returns the partitions of existing topics (None: of all topics)."""
         try:
             with effect("kafka: topics"):
                 listed = self._admin().list_topics(timeout=self._timeout).topics
@@ -320,10 +320,10 @@ class KafkaLog:
         specs: Sequence[OffsetSpec],
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> list[dict[str, OffsetVector]]:
-        """The offsets that each spec finds. All requests are under way at the same time.
+        """Returns the offsets that each spec finds, with all requests in flight at the same time.
 
-        A partition may have no leader for a moment, when its topic was just made or its
-        broker restarts: that is waited for, not longer than the time-out.
+        A partition may briefly have no leader, when its topic was just made or its broker restarts;
+        this waits for one, but no longer than the time-out.
         """
         asking = Retrying(
             retry=retry_if_exception(_is_between_leaders),
@@ -365,7 +365,7 @@ class KafkaLog:
         return {topic: OffsetVector.of(found) for topic, found in offsets.items()}
 
     def _admin(self) -> AdminClient:
-        """The client, once a broker has answered it."""
+        """Returns the client, once a broker has answered it."""
         try:
             if self._client is None:
                 conf: dict[str, Any] = {**self._conf, "error_cb": self._attempts.report}
@@ -391,7 +391,7 @@ class KafkaLog:
             raise self._translated(error) from error
 
     def _unless_refused(self, future: Any) -> Mapping[str, str | None] | None:
-        """A topic's settings; None if it is gone, or we may not see them."""
+        """Returns a topic's settings; None if it is gone, or we may not see them."""
         try:
             return {name: entry.value for name, entry in future.result().items()}
         except KafkaException as error:
@@ -406,7 +406,7 @@ class KafkaLog:
 def _edges(
     marks: Mapping[str, Watermarks], topics: Collection[str], *, at_end: bool
 ) -> dict[Place, Span]:
-    """The first offsets of each partition, or the last."""
+    """Returns the first offsets of each partition, or the last."""
     edges: dict[Place, Span] = {}
     for topic in topics:
         for each in marks[topic].begin.ranges_to(marks[topic].end):
@@ -424,7 +424,7 @@ def _or_end(offsets: OffsetVector, end: OffsetVector) -> OffsetVector:
 
 
 def _millis(time: datetime) -> int:
-    """Milliseconds since 1970, rounded up, in integers."""
+    """Returns milliseconds since 1970, rounded up, in integers."""
     if time.tzinfo is None:
         msg = "a time without a zone has no place in the log"
         raise ValueError(msg)

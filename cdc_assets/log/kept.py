@@ -1,4 +1,4 @@
-"""What a topic's settings say of how long it keeps records."""
+"""Derives a topic's retention from its settings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from cdc_assets.changes.retention import Retention
 
 _FOR_EVER_MS: Final = 100 * 366 * 86_400_000
-"""A century: people write "for ever" in many ways, 2^63 - 1 among them."""
+"""A century: people write "for ever" in many ways, including 2^63 - 1."""
 
 
 def retention_of(settings: Mapping[str, str | None]) -> Retention:
-    """From a topic's settings, those that it has of its broker included.
+    """Returns the retention of a topic's settings, including those inherited from its broker.
 
     A topic that only compacts deletes no record for its age.
     """
@@ -27,6 +27,6 @@ def retention_of(settings: Mapping[str, str | None]) -> Retention:
 
 
 def _bound(settings: Mapping[str, str | None], name: str) -> int | None:
-    """None for -1, which stands for no bound."""
+    """Returns None for -1, which stands for no bound."""
     value = int(settings.get(name) or -1)
     return value if value >= 0 else None

@@ -1,4 +1,4 @@
-"""What a topic may hold: formats say it of its records."""
+"""The kinds of topics, which formats determine from records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cdc_assets.log.values import RawRecord
 
 
 class TopicKind(StrEnum):
-    """What a topic's records are; the values are words for people."""
+    """The kind of a topic's records; the values are words for people."""
 
     EMPTY = "no records with a value"
     CHANGES = "changes of rows"
@@ -27,20 +27,20 @@ class TopicKind(StrEnum):
 def kind_of_topic(
     records: Iterable[RawRecord], kind_of: Callable[[RawRecord], TopicKind]
 ) -> TopicKind:
-    """Says what a topic holds by some of its records.
+    """Classifies a topic by some of its records.
 
-    One change event is enough to make it a table's: that it holds other things beside is then
-    said when it is merged. Otherwise it is what its first record with a value is.
+    One change event makes it a table's topic: other records in it are reported when they are
+    merged. Otherwise it is of the kind of its first record with a value.
 
     Args:
         records: of it.
-        kind_of: says it of one with a value.
+        kind_of: classifies a record with a value.
     """
     return kind_of_kinds(kind_of(record) for record in records if record.value is not None)
 
 
 def kind_of_kinds(kinds: Iterable[TopicKind]) -> TopicKind:
-    """By the same rule, of what the parts of something are."""
+    """Applies the same rule to the kinds of the parts."""
     found = [*kinds]
     if TopicKind.CHANGES in found:
         return TopicKind.CHANGES

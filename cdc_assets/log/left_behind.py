@@ -1,4 +1,4 @@
-"""The topic that a table had before it was called otherwise."""
+"""Detects late records in the topic that a renamed table had before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdc_assets.registry import TableEntry
 
 
 def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
-    """What to say of records that came there after all of it was merged; None of none.
+    """Returns the error for records that arrived there after all was merged; None without such.
 
     Args:
         entry: any table.

@@ -1,4 +1,4 @@
-"""Where a source's log ends, and where its connector is in it, by kind of database."""
+"""Reads the end of a source's log, and its connector's position in it, by kind of database."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ Offsets = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """How a kind of database is asked.
+    """The functions that ask a kind of database.
 
     Attributes:
         parse: reads a place; ValueError if it is none.
-        now: of a DSN: the clock, then the end of its log; None if nothing compares with that.
-        acknowledged: of a connector's committed offsets: the place before which all records were
-            acknowledged; None if that is not known.
+        now: takes a DSN; returns the clock, then the end of its log; None if that end has no
+            comparable place.
+        acknowledged: takes a connector's committed offsets; returns the place before which all
+            records were acknowledged; None if unknown.
     """
 
     parse: Callable[[str], LogPlace]
@@ -42,11 +43,11 @@ def _mysql_now(dsn: str) -> Moment[Gtids] | None:
 
 
 def acknowledged_lsn(offsets: Offsets) -> Lsn | None:
-    """Where the last commit lies whose records all were acknowledged, by a connector's offset.
+    """Returns the last commit whose records were all acknowledged, from a connector's offset.
 
-    Every record from before the one that the offset belongs to was. Its ``lsn_commit`` is the
-    last commit before that, and no snapshot, incremental ones included, changes it. While a
-    snapshot is taken, what is before it need not be in Kafka yet.
+    All records from before the offset's record were acknowledged. Its ``lsn_commit`` is the last
+    commit before that, and no snapshot, incremental ones included, changes it. While a snapshot is
+    taken, changes before it need not be in Kafka yet.
 
     Args:
         offsets: of PostgreSQL's connector, which has one.
@@ -56,9 +57,9 @@ def acknowledged_lsn(offsets: Offsets) -> Lsn | None:
 
 
 def acknowledged_gtids(offsets: Offsets) -> Gtids | None:
-    """The transactions whose records all were acknowledged, by a connector's offset.
+    """Returns the transactions whose records were all acknowledged, from a connector's offset.
 
-    Its ``gtids`` are those from before the transaction that it would begin with after a restart.
+    Its ``gtids`` are those from before the transaction with which it would begin after a restart.
 
     Args:
         offsets: of the connector for MySQL or MariaDB, which has one.
@@ -68,7 +69,7 @@ def acknowledged_gtids(offsets: Offsets) -> Gtids | None:
 
 
 def _only(offsets: Offsets) -> Mapping[str, Any]:
-    """The offset; nothing while a snapshot is taken."""
+    """Returns the offset; nothing while a snapshot is taken."""
     return offsets[0] if len(offsets) == 1 and not offsets[0].get("snapshot") else {}
 
 
@@ -78,4 +79,4 @@ LOGS: Final[Mapping[str, Log]] = {
     "mysql": _BINLOG,
     "mariadb": _BINLOG,
 }
-"""By the kind of `sources.….database`."""
+"""The logs, by the kind of `sources.….database`."""

@@ -1,10 +1,10 @@
-"""Tells a connection that is refused, which is an answer, from a broker that is slow.
+"""Distinguishes a refused connection, which is an answer, from a slow broker.
 
-The client goes on connecting until a call's time-out, whatever its attempts end in. So the
-first request of a client is watched, and given up early if every known broker turns the
-client away (closed port, unknown name, failed login) for `TURNED_AWAY_SECONDS`: long enough
-for a broker that comes up a moment later. Silence gets the whole time-out, and so does a
-cluster of which one broker may still answer.
+The client keeps connecting until a call's time-out, whatever the attempts' results. The first
+request of a client is therefore watched, and given up early if every known broker turns the client
+away (closed port, unknown name, failed login) for `TURNED_AWAY_SECONDS`: long enough for a broker
+that starts a moment later. Silence gets the whole time-out, and so does a cluster of which one
+broker may still answer.
 """
 
 # librdkafka spells the codes of its own errors with a leading underscore.
@@ -26,13 +26,13 @@ _NO_ANSWER: Final = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
 
 @dataclass(slots=True)
 class Attempts:
-    """What one client's attempts to connect have ended in, as the client reports it.
+    """The results of one client's attempts to connect, as the client reports them.
 
     Attributes:
-        last: the newest error of a single broker, which says more than that all are down.
-        failed: how many errors there were.
-        all_down: whether the client has said that every broker it knows is down. It says so
-            once, and does not say when one is up again.
+        last: the newest error of a single broker, which is more precise than that all are down.
+        failed: number of errors.
+        all_down: whether the client has reported that every broker it knows is down. It reports
+            this once, and does not report when one is up again.
         connected: whether a request was answered, with nothing to the contrary since.
     """
 
@@ -42,7 +42,7 @@ class Attempts:
     connected: bool = False
 
     def report(self, error: KafkaError) -> None:
-        """Take note of an error; the client's ``error_cb``."""
+        """Records an error; the client's ``error_cb``."""
         self.failed += 1
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.all_down, self.connected = True, False
@@ -50,17 +50,17 @@ class Attempts:
             self.last = error
 
     def answered(self) -> None:
-        """Take note of an answer."""
+        """Records an answer."""
         self.all_down, self.connected = False, True
 
 
 def reach(client: AdminClient, attempts: Attempts, timeout_seconds: float) -> None:
-    """Wait until a broker answers, unless one did and nothing was wrong since: one small request.
+    """Waits until a broker answers, unless one did without errors since: one small request.
 
     Raises:
         KafkaException: after the time-out, or early if every broker turns the client away.
     """
-    client.poll(0)  # hands over what was reported since the last question
+    client.poll(0)  # delivers reports since the last question
     if attempts.connected:
         return
     try:

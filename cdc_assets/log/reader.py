@@ -1,8 +1,8 @@
 """Reads a few records by a short-lived consumer: assigned, never subscribed, nothing committed.
 
-The time-out is one for silence: it begins anew whenever a partition that is still read from has
-answered, and what the caller does with a record does not count. However slowly partitions answer
-one after the other, a look-up ends: what it may wait for in all grows with how many there are.
+The time-out limits silence: it restarts whenever a partition that is still read from has answered,
+and the time that the caller spends on a record does not count. A look-up ends even if partitions
+answer slowly one after another: its total wait is limited in proportion to their number.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _CONSUMER: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 50,
 }
-"""A first record that is larger than a fetch comes all the same:
+"""A first record that is larger than a fetch is returned nevertheless:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-74."""
 
-# Of a cursor's reads some take a thousand records: keep fetching while they are handed out.
+# Some reads of a cursor take a thousand records: keep fetching while they are handed out.
 _AT_ONCE: Final[dict[str, Any]] = {
     "queued.min.messages": 500,
     "fetch.queue.backoff.ms": 1,
@@ -54,28 +54,28 @@ _AT_ONCE: Final[dict[str, Any]] = {
 _KEPT_BYTES: Final = 64 << 20
 _MOST_LOOKED_AT: Final = 10_000
 _MOST_BYTES: Final = 512 << 20
-"""Of a sample: memory that it may take, and where a search for wanted records ends."""
+"""Limits of a sample: memory that it may take, and the end of a search for wanted records."""
 
 Place = tuple[str, int]
 """Topic and partition."""
 
 Events = Callable[[Consumer, Collection[Place]], Iterator[tuple[Place, "RawRecord | None"]]]
 Largest = Callable[[str], int]
-"""How many bytes a record of a topic may have that is to be read."""
+"""The size limit in bytes of a record of a topic that is to be read."""
 
 Span = tuple[int, int | None]
 """First offset, and the one after the last; None for the log's present end."""
 
 
 def every_size(_: str) -> int:
-    """Reads records whatever their size."""
+    """Returns no limit: records of every size are read."""
     return sys.maxsize
 
 
 class Reader:
     """Reads from given offsets, in the order in which partitions answer.
 
-    Records that are larger than ``largest`` come without what they hold: `RawRecord.within`.
+    Records that are larger than ``largest`` are returned without content: `RawRecord.within`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Reader:
         self._last_error: KafkaError | None = None
 
     def first_of_each(self, starts: Mapping[str, OffsetVector]) -> list[RawRecord]:
-        """The first record at or after each partition's offset, where there is one.
+        """Returns the first record at or after each partition's offset, where there is one.
 
         Raises:
             UnreachableError: if not every partition answers in time.
@@ -103,12 +103,12 @@ class Reader:
 
     @contextmanager
     def cursor(self) -> Generator[Cursor]:
-        """One consumer for several small reads."""
+        """Opens one consumer for several small reads."""
         with self._consumer({}, _AT_ONCE) as consumer:
             yield Cursor(consumer, self._events, self._timeout)
 
     def spans(self, spans: Mapping[Place, Span]) -> list[RawRecord]:
-        """The records in these spans.
+        """Returns the records in these spans.
 
         Raises:
             UnreachableError: if not every partition answers in time.
@@ -123,10 +123,10 @@ class Reader:
         limit: int,
         wanted: Callable[[RawRecord], bool] | None = None,
     ) -> tuple[RawRecord, ...]:
-        """Up to ``limit`` records that are no tombstones, ordered by partition and offset.
+        """Returns up to ``limit`` records that are no tombstones, ordered by partition and offset.
 
-        With ``wanted`` so many of which that is true, and up to as many of the others: the
-        first of them, if they are small. Ends without, once it has looked at enough.
+        With ``wanted``, up to ``limit`` records for which it is true, and up to as many of the
+        others: the first of them, if they are small. Ends with fewer, once it has looked at enough.
 
         Raises:
             UnreachableError: if the partitions do not answer in time.
@@ -170,15 +170,15 @@ class Reader:
     def _events(
         self, consumer: Consumer, waiting: Collection[Place]
     ) -> Iterator[tuple[Place, RawRecord | None]]:
-        """Records of partitions that are waited for, and None where the end is reached.
+        """Yields records of partitions that are waited for, and None where the end is reached.
 
         Args:
             consumer: assigned to them.
-            waiting: which they are. The caller takes out what it has read enough of.
+            waiting: these partitions. The caller removes those of which it has read enough.
 
         Raises:
-            UnreachableError: if none of them answers for the time-out, or all of them together
-                take too long.
+            UnreachableError: if none of them answers for the time-out, or all of them together take
+                too long.
         """
         silence = Silence(self._timeout, len(waiting))
         while waiting:
@@ -207,7 +207,7 @@ class Reader:
 
 
 class _Sample:
-    """Records that are kept of a topic: bounded in number and in memory."""
+    """The records that are kept of a topic: bounded in number and in memory."""
 
     def __init__(self, limit: int, wanted: Callable[[RawRecord], bool] | None) -> None:
         self._limit = limit
@@ -216,7 +216,7 @@ class _Sample:
         self.records: list[RawRecord] = []
 
     def add(self, record: RawRecord) -> None:
-        """Keep it, if it is wanted, or one of the first others."""
+        """Keeps the record, if it is wanted, or one of the first others."""
         size = len(record.value or b"") + len(record.key or b"")
         size += sum(len(name) + len(value or b"") for name, value in record.headers)
         self._looked += 1
@@ -231,7 +231,7 @@ class _Sample:
 
     @property
     def is_enough(self) -> bool:
-        """Whether to look no further."""
+        """Whether to stop reading."""
         found = len(self.records) - self._others
         if found == self._limit or (found and self._bytes > _KEPT_BYTES):
             return True
@@ -239,11 +239,11 @@ class _Sample:
 
 
 class Silence:
-    """How long nothing has come, and how long was waited in all.
+    """The time without an answer, and the total time waited.
 
     Args:
         timeout: seconds of silence that are too long.
-        partitions: that answer; each, and each record, adds to what may be waited in all.
+        partitions: number of partitions; each, and each record, adds to the permitted total.
     """
 
     def __init__(self, timeout: float, partitions: int) -> None:
@@ -253,12 +253,12 @@ class Silence:
         self._total = 0.0
 
     def waited(self, seconds: float) -> None:
-        """Count time that was spent waiting."""
+        """Counts time that was spent waiting."""
         self._silent += seconds
         self._total += seconds
 
     def broken(self) -> None:
-        """Something has come."""
+        """Ends the silence: a record has arrived."""
         self._silent = 0.0
         self._allowed += _SECONDS_PER_RECORD
 
@@ -269,12 +269,12 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """What was too long."""
+        """The time that was too long."""
         return self._timeout if self._silent >= self._timeout else round(self._total, 1)
 
 
 class Cursor:
-    """Several small reads by one consumer, one after the other."""
+    """Several small reads by one consumer, one after another."""
 
     def __init__(self, consumer: Consumer, events: Events, timeout_seconds: float) -> None:
         self._consumer = consumer
@@ -282,7 +282,7 @@ class Cursor:
         self._timeout = timeout_seconds
 
     def records(self, spans: Mapping[Place, Span]) -> Iterator[RawRecord]:
-        """The records in these spans, each partition's in order. The next read ends this one.
+        """Yields the records in these spans, in order per partition. The next read ends this one.
 
         Raises:
             UnreachableError: if the partitions do not answer in time.
@@ -300,7 +300,7 @@ class Cursor:
                 waiting.remove(place)
 
     def offsets_at(self, topic: str, time: datetime) -> dict[int, int]:
-        """The first offset at or after a time, of partitions that have one."""
+        """Returns the first offset at or after a time, of partitions that have one."""
         millis = (time - EPOCH) // timedelta(milliseconds=1)
         listed = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
         asked = [TopicPartition(topic, number, millis) for number in listed.partitions]
@@ -309,7 +309,7 @@ class Cursor:
 
 
 def _messages(consumer: Consumer) -> list[Message]:
-    """What is there, as soon as something is; asking for many waits for all of them."""
+    """Returns available messages as soon as there is one; asking for many waits for them all."""
     first = consumer.poll(_POLL_SECONDS)
     return [] if first is None else [first, *consumer.consume(_BATCH, timeout=0)]
 

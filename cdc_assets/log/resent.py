@@ -1,9 +1,10 @@
-"""Whether a batch ends while a connector sends again what lies in it already.
+"""Detects a batch that ends inside a redelivery.
 
-After a crash amid a transaction, a connector sends everything since some earlier commit again,
-however much that is, and the rest of the transaction comes last. Until then its first part is
-the newest that there is, far from the end of the log: no look at the ends shows it
-(`cdc_assets.log.boundaries`). Whoever has read the batch knows where its newest change lies.
+After a crash inside a transaction, a connector sends everything since some earlier commit again,
+however much that is, and the rest of the transaction last. Until then the transaction's first part
+is the newest change in the log, far from the log's end, so that looking at the ends does not find
+it (`cdc_assets.log.boundaries`). Reading the whole batch does: it gives the offset of its newest
+change.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from cdc_assets.log.unfinished import FIRST_DEPTH, Counts, Records, Unfinished, 
 
 
 class Newest(Enum):
-    """What a batch holds of its newest transaction."""
+    """The state of a batch's newest transaction."""
 
     WHOLE = auto()
     CUT = auto()
-    """It has ended, but a part may lie behind the batch: a longer one has all of it."""
+    """It has ended, but part of it may be behind the batch: a longer batch contains all of it."""
     UNFINISHED = auto()
-    """The connector has not come to its end."""
+    """The connector has not sent its end."""
 
 
 def newest_of(
@@ -34,18 +35,18 @@ def newest_of(
     newest: Mapping[int, int],
     counts: Counts,
 ) -> tuple[Newest, Unfinished | None]:
-    """What ranges hold of a transaction that older ones follow.
+    """Determines whether ranges hold all of a transaction that is followed by older ones.
 
     Args:
         records: of the topic.
         ranges: of the batch.
-        newest: per partition the offset of the change with the highest position in its range;
+        newest: per partition, the offset of the change with the highest position in its range;
             partitions without changes are absent.
-        counts: tells which transactions have ended.
+        counts: returns which transactions have ended.
 
     Returns:
-        Also the transaction, None if nothing is sent again. Its ``last_sent`` is when the
-        newest record of the topic was: for so long the connector has stood still.
+        Also the transaction, None if nothing is sent again. Its ``last_sent`` is the time of the
+        newest record of the topic: since then the connector has stood still.
     """
     last = {p: record for p, offset in newest.items() if (record := records.at(p, offset))}
     ends = {each.partition: each.end for each in ranges}
@@ -88,6 +89,10 @@ def _is_followed_by_older(records: Records, partition: int, record: LogRecord, e
 
 
 def _has_last(mine: Iterable[LogRecord], count: int | None) -> bool:
-    """Places above the count say that its counters began anew: then nothing can be counted."""
+    """Returns whether the last change is there.
+
+    Places above the count show that the counters restarted: nothing can be counted then, and the
+    result is true.
+    """
     highest = max((record.place or 0 for record in mine), default=0)
     return count is None or highest >= count

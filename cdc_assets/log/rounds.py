@@ -1,4 +1,4 @@
-"""Asks about several positions in one topic: tables may share a topic, and be at other places."""
+"""Asks about several positions in one topic: tables may share a topic at different positions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def in_rounds(
     wanted: Mapping[Key, tuple[str, OffsetVector]],
     ask: Callable[[Mapping[str, OffsetVector]], Mapping[str, Answer]],
 ) -> dict[Key, Answer]:
-    """The answer for each position, asking for as many at once as lie in different topics.
+    """Returns the answer for each position; one request covers positions in different topics.
 
     Args:
         wanted: topic and position of each.
-        ask: by topic, about one position in it.
+        ask: answers by topic, about one position in each.
     """
     found: dict[Key, Answer] = {}
     left = dict(wanted)

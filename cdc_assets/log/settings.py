@@ -1,4 +1,4 @@
-"""How topics are configured, as far as the exactness of what is read depends on it."""
+"""Reads topics' settings, as far as the exactness of reads depends on them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _REFUSED: Final = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Of one topic.
+    """The settings of one topic.
 
     Attributes:
         policies: of ``cleanup.policy``.
-        retention_ms: None for ever.
-        retention_bytes: of a partition; None without a limit.
+        retention_ms: milliseconds; None for unlimited.
+        retention_bytes: per partition; None for unlimited.
     """
 
     policies: frozenset[str]
@@ -40,16 +40,16 @@ class TopicSettings:
 def read_settings(
     client: AdminClient, topics: Iterable[str], servers: str, timeout_seconds: float
 ) -> dict[str, TopicSettings | None]:
-    """Read the settings of topics, in one request per broker.
+    """Reads the settings of topics, in one request per broker.
 
     Args:
-        client: that has been answered before.
-        topics: to ask about.
+        client: a client that has been answered before.
+        topics: topics to ask about.
         servers: for messages.
         timeout_seconds: for all of it.
 
     Returns:
-        Of topics that exist; None of those whose settings the user may not read.
+        Settings of topics that exist; None for topics whose settings the user may not read.
 
     Raises:
         UnreachableError: if Kafka does not answer.
@@ -76,7 +76,7 @@ def read_settings(
 
 
 def settings_of(said: Mapping[str, str]) -> TopicSettings:
-    """What a broker answers, as a value."""
+    """Converts a broker's answer to a value."""
     policies = said.get("cleanup.policy", "delete")
     return TopicSettings(
         frozenset(each.strip() for each in policies.split(",")),

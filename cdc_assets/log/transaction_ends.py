@@ -1,12 +1,12 @@
-"""Finds out which transactions have ended, from the ``END`` records that are kept.
+"""Finds the transactions that have ended, from the ``END`` records that are kept.
 
 An ``END`` record may be gone: the transaction topic may keep its records for a shorter time than
-the table's topic does. A connector sends transactions one after the other, so a transaction has
-ended too if one that was committed after it has. Its changes cannot be counted then, and are
-taken to be all there once two seconds lie between the last of them and that later ``END``, by
-the rule of `cdc_assets.log.unfinished`.
+the table's topic. A connector sends transactions one after another, so a transaction has also ended
+if a transaction committed after it has. Its changes cannot be counted then, and count as complete
+once the last of them is two seconds older than that later ``END``, by the rule of
+`cdc_assets.log.unfinished`.
 
-What is committed after what is known for PostgreSQL, whose transaction ids hold the LSN.
+The order of commits is known for PostgreSQL, whose transaction ids hold the LSN.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ def counts_of(
     wanted: Mapping[Transaction, datetime],
     collection: str,
 ) -> dict[str, int | None]:
-    """Finds how many changes of a table each wanted transaction has, if it has ended.
+    """Counts the changes of a table in each wanted transaction that has ended.
 
     Args:
-        metadata: records of the transaction topic, from before the wanted ones on, and which
-            ends they are; no more than MAX_READ are taken.
+        metadata: records of the transaction topic, from before the wanted ones on, each with its
+            end; no more than MAX_READ are read.
         wanted: transactions, with the time of a late change.
         collection: ``schema.table``.
 
     Returns:
-        By id; None where an ``END`` record proves that it has ended and not with how many.
+        By id; None where an ``END`` record proves that it has ended, but not with how many changes.
     """
     missing = {transaction.id for transaction in wanted}
     found: dict[str, int | None] = {}
@@ -50,10 +50,10 @@ def counts_of(
 
 
 def _has_passed(end: Ended, raw: RawRecord, transaction: Transaction, late: datetime) -> bool:
-    """Whether the connector has sent all of a transaction that was committed after another.
+    """Returns whether all of a transaction was sent, because one committed after it has ended.
 
-    The order of a transaction is the last commit before it, so a commit beyond that which is not
-    its own comes after it.
+    The order of a transaction is the last commit before it, so a later commit that is not its own
+    comes after it.
     """
     if end.commit_lsn is None or not transaction.id.isdecimal() or len(transaction.order) != 1:
         return False

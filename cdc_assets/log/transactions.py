@@ -1,8 +1,8 @@
 """Ends a batch of one table between transactions of its source.
 
-Needs Debezium's transaction metadata. Which ends are permitted is decided in `boundaries`, and
-which transaction is not finished in `unfinished`; here the log is read for them: by one
-consumer, in small pieces, assigned and never subscribed, nothing committed.
+Needs Debezium's transaction metadata. `boundaries` decides which ends are permitted, and
+`unfinished` which transaction is unfinished; this module reads the log for them: by one consumer,
+in small pieces, assigned and never subscribed, nothing committed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _PIECE: Final = 32
 
 
 class TransactionLog:
-    """One table's topic, beside the transaction metadata of its source.
+    """One table's topic, together with the transaction metadata of its source.
 
-    Guaranteed: what a batch holds are whole transactions of the table. Where the connector sent
-    the same records again that takes both: `aligned` before the batch is read, and `newest_of`
-    once it is. Not guaranteed for what `unfinished` takes as whole.
+    Guaranteed: a batch holds whole transactions of the table. Where the connector sent the same
+    records again that needs both: `aligned` before the batch is read, and `newest_of` afterwards.
+    Not guaranteed for transactions that `unfinished` takes as whole.
 
     Args:
         reader: of the cluster.
         topics: of the table, and with the source's ``END`` records.
-        collection: ``schema.table``, as these name it (without a database in front).
-        marks: reads what records say.
+        collection: ``schema.table``, as named there (without a database in front).
+        marks: reads marks from records.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class TransactionLog:
     ) -> Aligned:
         """Finds ranges with the same starts, inside the log, that hold whole transactions only.
 
-        They are unchanged if the records name no transactions, or none whose order can be told
-        and the topic has several partitions.
+        They are unchanged if the records name no transactions, or, in a topic of several
+        partitions, none whose order is known.
 
         Args:
             ranges: candidates. Partitions with nothing unread may be absent.
             log_end: of every partition.
-            forward: extend them to the end of the newest transaction in them; else cut them
-                back, or extend them to the end of the first if it is larger than they are.
-            accepted: ids of transactions that count as finished whatever is missing.
+            forward: whether to extend them to the end of the newest transaction in them; else they
+                are cut back, or extended to the end of the first if it is larger than they are.
+            accepted: ids of transactions that count as finished although parts are missing.
 
         Raises:
             UnreachableError: if Kafka does not answer in time.
@@ -89,7 +89,7 @@ class TransactionLog:
         log_end: OffsetVector,
         newest: Mapping[int, int],
     ) -> tuple[Newest, Unfinished | None]:
-        """Finds what ranges hold of a transaction that older ones follow; see `resent.newest_of`.
+        """Determines whether ranges hold all of a transaction that is followed by older ones.
 
         Raises:
             UnreachableError: if Kafka does not answer in time.
@@ -103,8 +103,8 @@ class TransactionLog:
     ) -> dict[str, int | None]:
         """Counts the changes of this table in those of the wanted transactions that have ended.
 
-        An ``END`` is sent after the last change. It is looked for from that time on, up to
-        the topic's present end.
+        An ``END`` is sent after the last change. The search starts at that time, and goes up to the
+        topic's present end.
         """
         starts = cursor.offsets_at(self._transaction_topic, min(wanted.values()) - _BEFORE)
         spans = {(self._transaction_topic, p): (start, None) for p, start in starts.items()}
@@ -113,13 +113,13 @@ class TransactionLog:
 
 
 class TopicRecords:
-    """The records of a topic below given ends, read in pieces and kept.
+    """The records of a topic below given ends, read in pieces and cached.
 
     Args:
         cursor: reads them.
-        topic: which.
+        topic: the topic's name.
         ends: per partition.
-        marks: reads what they say.
+        marks: reads marks from records.
     """
 
     def __init__(self, cursor: Cursor, topic: str, ends: Mapping[int, int], marks: Marks) -> None:
@@ -131,11 +131,11 @@ class TopicRecords:
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """Per partition."""
+        """Ends per partition, exclusive."""
         return self._ends
 
     def at(self, partition: int, offset: int) -> LogRecord | None:
-        """The first record with a value at or after an offset."""
+        """Returns the first record with a value at or after an offset."""
         span = _PIECE
         while offset < self._ends[partition]:
             end = (offset // _PIECE) * _PIECE + span
@@ -146,7 +146,7 @@ class TopicRecords:
         return None
 
     def between(self, partition: int, start: int, end: int) -> tuple[LogRecord, ...]:
-        """The records with a value in ``[start, end)``."""
+        """Returns the records with a value in ``[start, end)``."""
         end = min(end, self._ends[partition])
         self.load({partition: (start, end)})
         return tuple(
@@ -157,7 +157,7 @@ class TopicRecords:
         )
 
     def load(self, spans: Mapping[int, tuple[int, int]]) -> None:
-        """Read what is not there yet of these spans, of all partitions at once."""
+        """Reads the missing pieces of these spans, of all partitions at once."""
         missing = {p: self._missing(p, *span) for p, span in spans.items()}
         wanted = {
             (self._topic, p): (numbers[0] * _PIECE, min(self._ends[p], (numbers[-1] + 1) * _PIECE))
@@ -178,5 +178,5 @@ class TopicRecords:
 
 
 def _numbers(start: int, end: int) -> range:
-    """The pieces that hold an offset of ``[start, end)``."""
+    """Returns the pieces that hold an offset of ``[start, end)``."""
     return range(max(0, start) // _PIECE, -(-end // _PIECE)) if end > start else range(0)

@@ -1,14 +1,14 @@
-"""Which transaction at the end of a log is not there as a whole yet.
+"""Finds the oldest transaction at the log's end that is still incomplete.
 
-A partition's records lie in the order in which they were sent, so a transaction is whole in
-every partition that already holds a newer one. Another partition may still lack its last
-changes: brokers do not answer in step, and the ends of partitions are not asked for at the
-same instant. Such a transaction is in doubt, and is proven whole by its ``END`` record and by
-counting: all places 1 to ``event_count`` lie below the log's end.
+A partition's records are in the order in which they were sent, so a transaction is whole in every
+partition that already holds a newer one. Another partition may still lack its last changes: brokers
+do not answer in step, and the ends of partitions are not read at the same instant. Such a
+transaction is in doubt, and is proven whole by its ``END`` record and by counting: all places 1 to
+``event_count`` are below the log's end.
 
-What is missing in a partition is the end of the transaction's changes there. So it is enough
-to read back, in each partition, to a place that every other one has reached too: a transaction
-of millions of changes is proven by its last few.
+A partition can lack only the end of the transaction's changes there. It is therefore enough to read
+back, in each partition, to a place that every other one has reached too: a transaction of millions
+of changes is proven by its last few.
 
 Not proven, but taken as whole: a transaction whose last change was sent two seconds before the
 newest record, and one that is not decided after reading back 20,000 records.
@@ -25,8 +25,8 @@ from typing import Final, Protocol
 from cdc_assets.log.marks import LogRecord, Transaction
 
 Counts = Callable[[Mapping[Transaction, datetime]], Mapping[str, int | None]]
-"""Of transactions, with the time of a late change, the ids of those that have ended: how many
-changes of the table they have, or None where nothing tells."""
+"""A function of transactions, each with the time of a late change. Returns, for the ids of those
+that have ended, the number of changes of the table, or None where it is unknown."""
 
 SETTLED: Final = timedelta(seconds=2)
 MAX_READ: Final = 20_000
@@ -39,43 +39,43 @@ class Records(Protocol):
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """Per partition the log's end."""
+        """The log's end per partition."""
         ...
 
     def at(self, partition: int, offset: int) -> LogRecord | None:
-        """The first record at or after an offset."""
+        """Returns the first record at or after an offset."""
         ...
 
     def between(self, partition: int, start: int, end: int) -> tuple[LogRecord, ...]:
-        """The records in ``[start, end)``; ``start`` may be negative."""
+        """Returns the records in ``[start, end)``; ``start`` may be negative."""
         ...
 
     def load(self, spans: Mapping[int, tuple[int, int]]) -> None:
-        """Announce what will be asked for, to read it at once."""
+        """Announces spans that will be asked for, so that they are read at once."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last records of a partition; ``whole`` if none lie before them."""
+    """The last records of a partition; ``whole`` if there are none before them."""
 
     records: tuple[LogRecord, ...]
     whole: bool
 
     @property
     def changes(self) -> list[LogRecord]:
-        """Those of transactions."""
+        """The changes of transactions."""
         return [record for record in self.records if record.place is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A transaction that is not there as a whole below the log's ends.
+    """A transaction that is incomplete below the log's ends.
 
     Attributes:
-        transaction: which.
-        last_sent: when the newest of its changes that were looked at was sent.
-        has_ended: its ``END`` record is there, so only changes are missing.
+        transaction: the transaction.
+        last_sent: the time at which the newest of its examined changes was sent.
+        has_ended: whether its ``END`` record is there, so that only changes are missing.
     """
 
     transaction: Transaction
@@ -84,7 +84,7 @@ class Unfinished:
 
 
 class Verdict(Enum):
-    """What the tails say of a transaction that has ended."""
+    """The verdict of the tails on a transaction that has ended."""
 
     WHOLE = auto()
     OPEN = auto()
@@ -94,12 +94,12 @@ class Verdict(Enum):
 def oldest_unfinished(
     records: Records, counts: Counts, accepted: Collection[str] = ()
 ) -> Unfinished | None:
-    """Finds the first transaction in order of commit that is not whole below the log's ends.
+    """Finds the first transaction in order of commit that is incomplete below the log's ends.
 
     Args:
         records: of the topic.
-        counts: tells which transactions have ended.
-        accepted: ids of transactions that count as whole whatever is missing.
+        counts: returns which transactions have ended.
+        accepted: ids of transactions that count as whole although parts are missing.
     """
     ended: dict[str, int | None] = {}
     asked: set[str] = set()
@@ -123,7 +123,7 @@ def oldest_unfinished(
 
 
 def read_tails(records: Records, depth: int) -> dict[int, Tail]:
-    """The records at the last ``depth`` offsets of each partition."""
+    """Returns the records at the last ``depth`` offsets of each partition."""
     spans = {partition: (max(0, end - depth), end) for partition, end in records.ends.items()}
     records.load(spans)
     return {
@@ -133,7 +133,7 @@ def read_tails(records: Records, depth: int) -> dict[int, Tail]:
 
 
 def in_doubt(tails: Mapping[int, Tail]) -> dict[Transaction, datetime]:
-    """The transactions that a partition may not hold completely, with a late change's time."""
+    """Returns transactions that a partition may hold incompletely, with a late change's time."""
     changes = _changes(tails)
     if not changes:
         return {}
@@ -152,13 +152,13 @@ def in_doubt(tails: Mapping[int, Tail]) -> dict[Transaction, datetime]:
 
 
 def verdict(transaction: Transaction, tails: Mapping[int, Tail], count: int | None) -> Verdict:
-    """Whether all changes of a transaction that has ended lie in the log.
+    """Determines whether all changes of a transaction that has ended are in the log.
 
     Args:
-        transaction: which.
+        transaction: the transaction.
         tails: of all partitions.
-        count: its changes of the table. If unknown, or less than there are (its counters began
-            anew when the connector restarted), nothing can be counted, and the end is trusted.
+        count: its changes of the table. If unknown, or less than there are (its counters restarted
+            with the connector), nothing can be counted, and the end is trusted.
     """
     places = {p: _places(tail, transaction) for p, tail in tails.items()}
     seen = {place for found in places.values() for place in found}
@@ -178,7 +178,7 @@ def verdict(transaction: Transaction, tails: Mapping[int, Tail], count: int | No
 
 
 def oldest(transactions: Iterable[Transaction]) -> Transaction | None:
-    """The first in order of commit."""
+    """Returns the first in order of commit."""
     return min(transactions, key=lambda transaction: transaction.order, default=None)
 
 
@@ -196,10 +196,10 @@ def _places(tail: Tail, transaction: Transaction) -> list[int]:
 
 
 def _begins(tail: Tail, transaction: Transaction) -> int | None:
-    """The place below which the tail may lack changes; 0 if it has them all, None if unknown.
+    """Returns the place below which the tail may lack changes; 0 if it has all, None if unknown.
 
-    Whatever lies before something older is older too. That holds for rows as well, as they
-    were read after all commits before them.
+    Everything before an older record is older too. That holds for rows as well, as they were read
+    after all commits before them.
     """
     if tail.whole:
         return 0
@@ -218,7 +218,7 @@ def _passed_everywhere(transaction: Transaction, tails: Mapping[int, Tail]) -> b
 
 
 def _reaches_further(tails: Mapping[int, Tail]) -> bool:
-    """Whether transactions in doubt may lie before the tails."""
+    """Returns whether transactions in doubt may begin before the tails."""
     doubtful = {transaction.id for transaction in in_doubt(tails)}
     firsts = [tail.changes[0] for tail in tails.values() if tail.changes and not tail.whole]
     return any(
@@ -238,6 +238,6 @@ def _late(changes: Iterable[LogRecord]) -> datetime:
 
 
 def _is_before(transaction: Transaction, tail: Tail) -> bool:
-    """Whether a partition may still lack older transactions than this one."""
+    """Returns whether a partition may still lack older transactions than this one."""
     last = tail.changes[-1].transaction if tail.changes else None
     return last is None or last.precedes(transaction)

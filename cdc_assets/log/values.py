@@ -1,4 +1,4 @@
-"""What the log answers."""
+"""The values that the log returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cdc_assets.changes.offsets import Coordinate, OffsetVector
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """What a topic's offsets belong to: a recreated topic or cluster has another identity."""
+    """The identity of a topic's offsets: a recreated topic or cluster has another one."""
 
     cluster_id: str
     topic_id: str
@@ -20,7 +20,7 @@ class TopicIdentity:
 class Watermarks:
     """The log's bounds, per partition: first offset kept, and next-to-read after the last.
 
-    ``end`` is the *last stable offset*: records of open transactions lie at or after it.
+    ``end`` is the *last stable offset*: records of open transactions are at or after it.
     """
 
     begin: OffsetVector
@@ -28,14 +28,14 @@ class Watermarks:
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Of a record, in their order; a name may occur several times."""
+"""A record's headers, in order; a name may occur several times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One record as it lies in the log; ``timestamp`` is aware.
+    """One record as stored in the log; ``timestamp`` is aware.
 
-    One that is too large to be read has an empty value: it is unreadable, and no tombstone.
+    A record that is too large to be read has an empty value: it is unreadable, and no tombstone.
     """
 
     coordinate: Coordinate
@@ -45,7 +45,7 @@ class RawRecord:
     headers: Headers = ()
 
     def within(self, most_bytes: int) -> RawRecord:
-        """The same; without what it holds, if key and value are larger than this together."""
+        """Returns the record; without its content if key and value together exceed this size."""
         key, value = self.key or b"", self.value or b""
         if len(key) + len(value) <= most_bytes:
             return self
