@@ -1,4 +1,4 @@
-"""Dagster: assets, partitions, sensors, checks, jobs, resources."""
+"""Defines the replication in Dagster: assets, partitions, sensors, checks, jobs, resources."""
 
 from cdc_assets.orchestration.build import build_definitions, build_guide, mounted_definitions
 

@@ -1,4 +1,4 @@
-"""The check `assessed` of each table: by a sensor without runs, by hand, and for the command."""
+"""Runs the check `assessed` of each table, for the sensor (without runs), by hand, by command."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -19,13 +19,13 @@ from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import Registry, TableEntry
 
 LISTED = 50
-"""So many findings are written with a check at most."""
+"""The greatest number of findings written with a check."""
 
 
 def assessed_checks(
     config: ReplicationConfig, entries: Sequence[TableEntry]
 ) -> Sequence[dg.AssetChecksDefinition]:
-    """The check of all tables: one step, which looks at those that were chosen."""
+    """Returns the checks of all tables, nearly always as one step, which assesses selected ones."""
     steps = steps_apart(config, entries, CHECK_ASSESSED)
     return [_step(config, f"assess{f'_{n}' if n else ''}", each) for n, each in enumerate(steps)]
 
@@ -56,7 +56,7 @@ def _step(
 def verdicts(
     config: ReplicationConfig, entries: Sequence[TableEntry], found: Assessment
 ) -> Iterator[checks.Verdict]:
-    """The check of each table, by what was found of it and of its source."""
+    """Yields each table's verdict, from the findings on it and on its source."""
     for entry in entries:
         table = entry.table
         mine = (*found.of_source(table.source), *found.of_table(table))
@@ -75,7 +75,7 @@ def verdicts(
 
 
 def look_now(services: Services, entries: Sequence[TableEntry]) -> Assessment:
-    """What the sensor looks at: neither Spark, nor rows, nor whether files can be written."""
+    """Assesses as the sensor does: without Spark, rows, or a test of writing files."""
     return assess(services, sorted({each.table.source for each in entries}), entries, Depth())
 
 
@@ -98,14 +98,14 @@ def run_assess(
     read_only: bool,
     say: Callable[[str], None],
 ) -> Assessment:
-    """The command: everything, Spark, rows and the warehouse included.
+    """Assesses as the command does: everything, including Spark, rows and the warehouse.
 
     Args:
         config: the configuration.
-        source: only this one.
-        table: only this one, and its source.
-        read_only: no file is written to the warehouse, not even one that is deleted again.
-        say: told what is asked now.
+        source: the only source to assess; None for all.
+        table: the only table to assess, with its source; None for all.
+        read_only: whether to write no file to the warehouse, not even one that is deleted again.
+        say: receives messages about the progress.
 
     Raises:
         ConfigError: if there is no such source.
@@ -129,7 +129,10 @@ def run_assess(
 
 
 def _known(services: Services) -> Registry:
-    """With tables that are new; as they were known if Kafka is away, which is found later."""
+    """Returns the registry with new tables added; unchanged if Kafka does not answer.
+
+    The assessment itself reports that.
+    """
     try:
         return discover(services).registry
     except CdcError:

@@ -1,4 +1,4 @@
-"""One asset per replicated table, made from its registry entry."""
+"""Defines one asset per replicated table, from its registry entry."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -28,18 +28,19 @@ from cdc_assets.registry import TableEntry
 
 FRESH_FAIL: Final = timedelta(hours=2)
 FRESH_WARN: Final = timedelta(minutes=90)
-"""Liveness: even an idle table is materialized once an hour. The promise about latency is the
-check `replication_slo`, which counts changes; a freshness policy only sees the last event."""
+"""Freshness shows liveness: even an idle table is materialized once an hour. The promise about
+latency is the check `replication_slo`, which counts changes; a freshness policy only sees the last
+event."""
 
 
 def table_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
-    """Everything Dagster shows of a table before its first run."""
+    """Returns a table's asset spec: everything that Dagster shows before its first run."""
     mount = mount_of(config)
     return mount.spec_of(config, entry) if mount else default_spec(config, entry)
 
 
 def default_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
-    """Where nobody says otherwise."""
+    """Returns a table's asset spec if no mount overrides it."""
     source = config.sources[entry.table.source]
     catalog = config.lake.catalog
     return dg.AssetSpec(
@@ -65,7 +66,7 @@ def default_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
 def table_asset(
     config: ReplicationConfig, entry: TableEntry, on_batch: OnBatch | None = None
 ) -> dg.AssetsDefinition:
-    """The asset that merges a table's next changes (or replays hours) when materialized."""
+    """Returns the asset that merges a table's next changes, or replays hours, when materialized."""
     spec, spark = table_spec(config, entry), spark_key(config)
 
     @dg.multi_asset(

@@ -1,7 +1,7 @@
-"""The checks of every table, with the same verdict in a run and without one.
+"""Evaluates the checks of every table, with the same verdict in a run and without one.
 
 `offsets_contiguous`: each snapshot's offsets begin where the one before it ended, and the
-committed offsets lie within the log. `replication_slo`: the promise, over changes.
+committed offsets are within the log. `replication_slo`: the promised share of changes is in time.
 `schema_in_sync`: the lake's columns are the source's newest ones.
 """
 
@@ -44,7 +44,7 @@ ERROR = dg.AssetCheckSeverity.ERROR
 class Verdict:
     """The outcome of one check of one table.
 
-    ``reason``: why the table does not go on. ``notice``: for its page, as soon as it is known.
+    ``reason``: why the table does not continue. ``notice``: a message to show on its page at once.
     """
 
     asset: dg.AssetKey
@@ -58,19 +58,19 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """Changes when the outcome does, or its reason: what to compare with the last one."""
+        """A digest of outcome and reason, to compare with the last one."""
         outcome = "ok" if self.passed else self.severity.value.lower()
         return f"{outcome} {zlib.crc32(self.reason.encode()):08x}" if self.reason else outcome
 
     def result(self) -> dg.AssetCheckResult:
-        """For the end of a run."""
+        """Returns the verdict as a result of a run's step."""
         return dg.AssetCheckResult(
             asset_key=self.asset, check_name=self.check, passed=self.passed,
             severity=self.severity, description=self.description, metadata=self.metadata,
         )  # fmt: skip
 
     def evaluation(self) -> dg.AssetCheckEvaluation:
-        """Without a run."""
+        """Returns the verdict as an event without a run."""
         return dg.AssetCheckEvaluation(
             asset_key=self.asset, check_name=self.check, passed=self.passed,
             severity=self.severity, description=self.description, metadata=self.metadata,
@@ -78,7 +78,7 @@ class Verdict:
 
 
 def check_specs(asset: dg.AssetKey) -> Sequence[dg.AssetCheckSpec]:
-    """The checks of a table."""
+    """Returns the checks of a table."""
     return (
         dg.AssetCheckSpec(
             CHECK_OFFSETS,
@@ -99,19 +99,19 @@ def check_specs(asset: dg.AssetKey) -> Sequence[dg.AssetCheckSpec]:
 
 
 def drifts_of(services: Services, seen: Survey) -> dict[TableName, Drift]:
-    """How the tables differ from their sources', of those that are in the lake."""
+    """Returns the drifts of the tables that are in the lake."""
     return drifts(services, [(each.entry, each.state) for each in seen.tables if each.state])
 
 
 def verdicts(
     services: Services, seen: Survey, differing: Mapping[TableName, Drift]
 ) -> Iterator[Verdict]:
-    """The checks of each table.
+    """Yields the verdicts of each table's checks.
 
     Args:
-        services: to ask.
-        seen: the tables.
-        differing: `drifts_of` them.
+        services: the services to ask.
+        seen: the surveyed tables.
+        differing: the result of `drifts_of`.
 
     Raises:
         UnreachableError: if Kafka or the catalog does not answer.
@@ -134,20 +134,20 @@ def verdicts(
 
 
 def verdicts_of(services: Services, table: TableSurvey) -> Sequence[Verdict]:
-    """The checks of one table, for its run."""
+    """Returns the verdicts of one table, for its run."""
     seen = Survey(services.clock(), (table,))
     return tuple(verdicts(services, seen, drifts_of(services, seen)))
 
 
 def unjudged(config: ReplicationConfig, entry: TableEntry, why: str) -> Sequence[Verdict]:
-    """The checks of a table that failed, where nothing can be looked at either."""
+    """Returns the verdicts of a failed table if its facts cannot be read either."""
     key = table_key(config, entry)
     checks = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
     return [Verdict(key, check, False, ERROR, f"failing: {why}") for check in checks]
 
 
 def offsets_verdict(key: dg.AssetKey, table: TableSurvey, history: Sequence[Published]) -> Verdict:
-    """Look for holes between the newest publishes, and whether they lie within the log."""
+    """Judges whether the newest publishes have no gaps and are within the log."""
     found = gaps(history, table.marks)
     words = found or [f"{len(history)} publishes without a gap"]
     description = "; ".join([*words, *_held_words(table.failure)])
@@ -168,15 +168,15 @@ def offsets_verdict(key: dg.AssetKey, table: TableSurvey, history: Sequence[Publ
 
 
 def _held_words(failure: Failure | None) -> Iterator[str]:
-    """Why the table does not go on."""
+    """Yields why the table does not continue, if so."""
     if failure:
         yield f"{'waiting' if failure.is_waiting else 'failing'}: {failure.message}"
 
 
 def schema_verdict(key: dg.AssetKey, table: TableSurvey, drift: Drift) -> Verdict:
-    """Compare with the source's columns: ERROR if the table will stop, WARN if it will follow.
+    """Compares with the source's columns: ERROR if the table will stop, WARN if it will follow.
 
-    Of a table that fails before it is in the lake nothing is known, but why it fails.
+    If a table fails before it is in the lake, only the reason of the failure is known.
     """
     differing, held = [*drift.lines()], [*_held_words(table.failure)]
     is_unknown = table.state is None and bool(held)
@@ -196,7 +196,7 @@ def schema_verdict(key: dg.AssetKey, table: TableSurvey, drift: Drift) -> Verdic
 
 @dataclass(frozen=True, slots=True)
 class SloFacts:
-    """What the verdict about the promise rests on."""
+    """The facts for the verdict on the SLO."""
 
     table: TableSurvey
     target: SloTarget
@@ -208,18 +208,19 @@ class SloFacts:
 
     @property
     def quarantined(self) -> int:
-        """Records that are not merged, however long ago they were set aside."""
+        """The number of records in quarantine, however long ago they were put there."""
         return quarantined(self.table)
 
 
 def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
-    """Judge the promise.
+    """Judges the SLO.
 
-    A table that people have paused or dropped promises nothing: the check says so, and how much
-    waits. Otherwise ERROR if it is broken, if the table stopped, or if its connector has failed or
-    is gone: what it does not bring is not counted as late; WARN if the error budget burns too fast,
-    or if the connector is held or Connect does not answer. In any case ERROR while records lie in
-    quarantine, or once the log has lost changes that were not merged, and WARN when it soon will.
+    A table that people have paused or dropped has no SLO: the check says so, and how many changes
+    wait. Otherwise ERROR if the SLO is missed, if the table's failure needs a person, or if its
+    connector has failed or is gone, since changes that it does not deliver do not count as late;
+    WARN if the error budget burns too fast, if the connector is held, or if Connect does not
+    answer. In any case ERROR while records are in quarantine, or once the log has lost changes that
+    were not merged, and WARN if it soon will.
     """
     failure, report, connector = facts.table.failure, facts.report, facts.connector
     stopped = failure is not None and failure.needs_person
@@ -247,7 +248,7 @@ def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
 
 
 def _reason(facts: SloFacts) -> str:
-    """What makes the outcome another one; the hour of a loss moves with a table that lags."""
+    """Returns what makes an outcome a new one; not the hour of a loss, which moves with the lag."""
     table, kept = facts.table, facts.retained
     danger = "lost " if kept.lost else "soon lost " if kept.is_near else ""
     if table.desired.held:
@@ -313,7 +314,7 @@ def _waiting_metadata(table: TableSurvey) -> dict[str, Any]:
 
 
 def loss_metadata(kept: Retained) -> dict[str, Any]:
-    """When changes are lost, as far as that is told."""
+    """Returns when changes are lost, as far as known."""
     lost = {"changes_lost": kept.lost} if kept.lost else {}
     if kept.overtaking is None:
         return lost

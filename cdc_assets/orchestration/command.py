@@ -1,7 +1,7 @@
-"""The same assets without the daemon: what `cdc-assets replicate` and `replay` do.
+"""Runs the assets without the daemon, for `cdc-assets replicate` and `replay`.
 
-With $DAGSTER_HOME the runs are recorded in that instance and appear in its UI; without it
-nothing of them is kept, only what they merged.
+With $DAGSTER_HOME the runs are recorded in that instance and appear in its UI; without it no record
+of them is kept, only the merged rows.
 """
 
 from __future__ import annotations
@@ -59,23 +59,23 @@ RANGE_END: Final = "dagster/asset_partition_range_end"
 QUIET: Final = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 WAIT_SECONDS: Final = 1.0
 PATIENCE_LOOKS: Final = 3
-"""The first look, and two more at growing intervals: half a minute in which nothing came."""
+"""The first look, and two more at growing intervals: half a minute without new records."""
 
 Failed = dict[TableName, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which tables, and for how long."""
+    """The selected tables, and whether to continue until they have caught up."""
 
     source: str | None = None
     table: str | None = None
     until_caught_up: bool = False
 
     def left_out(self, seen: Sequence[TableSurvey]) -> tuple[dict[TableName, str], Failed]:
-        """The tables that people hold, and those that count as failed for it, with the reason.
+        """Returns the tables that people hold, and those that count as failed, with the reasons.
 
-        A table that has stopped is tried if it is named, as a person then means it.
+        A table that has stopped is tried if it is named, because a person then asks for it.
         """
         held = {
             each.table: held_words(each.table, each.desired) for each in seen if each.desired.held
@@ -92,10 +92,10 @@ class Selection:
 
 @dataclass
 class Work:
-    """What one command does, across its runs.
+    """The work of one command, across its runs.
 
-    ``given_up``: tables that wait for the end of a transaction, and for what. ``name``: of the
-    command, while which lives its runs do.
+    ``given_up``: the tables given up because they wait for the end of a transaction, with the
+    reason. ``name``: the command's name in liveness; its runs are alive as long as it is.
     """
 
     config: ReplicationConfig
@@ -114,7 +114,7 @@ class Work:
         partition: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """One Dagster run over these tables; failures are collected."""
+        """Executes one Dagster run of these tables, and collects failures."""
         liveness.hold(self.config.home, self.name)
         result = materialize(
             [table_asset(self.config, entry, self._on_batch(entry)) for entry in entries],
@@ -135,7 +135,7 @@ class Work:
         return lambda batch: self.progress.advance(task, total_length(batch.ranges))
 
     def say_waiting(self, entries: Sequence[TableEntry]) -> None:
-        """Name the tables that wait for the end of a transaction."""
+        """Names the tables that wait for the end of a transaction."""
         held = self.services.failures.load()
         for entry in entries:
             failure = held.get(entry.table)
@@ -143,21 +143,21 @@ class Work:
                 self.progress.console.print(Text(f"waiting: {entry.table}: {failure.message}"))
 
     def expect(self, table: TableSurvey) -> None:
-        """Tell the progress bar how much there is to do."""
+        """Adds a table's unread offsets to the progress bar."""
         self.progress.add_task(str(table.table), table=table.table, total=table.lag_changes or 0)
 
 
 def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
-    """Merge what is due, or until what the log held at the start is merged.
+    """Merges due tables once, or until everything that the log held at the start is merged.
 
-    Tables that people have paused or dropped are left out and named; if one was asked for by name,
-    that counts as failed. So do tables that have stopped, unless they are asked for by name.
+    Tables that people have paused or dropped are skipped and named; one that was requested by name
+    counts as failed. Tables that have stopped count as failed unless they were requested by name.
 
-    A table that waits for the end of a transaction is looked at again when the log has moved or
-    its interval is over, and given up once that has found the log unmoved `PATIENCE_LOOKS` times.
+    A table that waits for the end of a transaction is tried again when the log has moved or its
+    interval is over, and given up once `PATIENCE_LOOKS` attempts have found the log unmoved.
 
     Returns:
-        The tables that failed, or were given up, with the reason; the others were merged.
+        The tables that failed or were given up, with the reason; the others were merged.
 
     Raises:
         CdcError: if a part that all tables need does not answer, or nothing is selected.
@@ -184,10 +184,10 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
 
 
 def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> Failed:
-    """Merge the hours from ``first`` to ``last`` (both included) once more.
+    """Merges the hours from ``first`` to ``last`` (both inclusive) once more.
 
     Raises:
-        CdcError: if the table or the hours are not there.
+        CdcError: if the table or the hours do not exist.
     """
     start, end = parse_hour(first), parse_hour(last)
     if end < start:
@@ -201,7 +201,7 @@ def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> 
 
 
 def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
-    """Print the plan of each table's next batch; nothing is changed.
+    """Prints the plan of each table's next batch; changes nothing.
 
     Returns:
         The tables that could not be planned, with the reason.
@@ -231,10 +231,10 @@ def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
 
 
 def parse_hour(text: str) -> HourWindow:
-    """``2026-03-01-07:00`` (a partition key) or ISO 8601; without a zone it is UTC.
+    """Parses ``2026-03-01-07:00`` (a partition key) or ISO 8601, which is UTC without a zone.
 
     Raises:
-        ConfigError: if it is neither, or lies outside of the partitions.
+        ConfigError: if the text is neither, or the hour is outside of the partitions.
     """
     try:
         return HourWindow.from_key(text)
@@ -251,7 +251,7 @@ def parse_hour(text: str) -> HourWindow:
 def _plans(
     work: Work, entries: Sequence[TableEntry], goals: Mapping[TableName, OffsetVector]
 ) -> tuple[RunPlan, ...]:
-    """The next runs; waits while other runs are at tables that have not reached their goal."""
+    """Returns the next runs; waits while other runs have tables that are short of their goal."""
     while True:
         done = {*work.failed, *work.given_up}
         left = [entry for entry in entries if entry.table not in done]
@@ -277,9 +277,10 @@ def _plans(
 def _as_called_now(
     services: Services, entries: Sequence[TableEntry], goals: Mapping[TableName, OffsetVector]
 ) -> tuple[tuple[TableEntry, ...], dict[TableName, OffsetVector]]:
-    """The tables as they are known after a run, which may have found one to be another's new name.
+    """Returns tables and goals after a run, which may have found that a table was renamed.
 
-    Such a one is that other table from then on, up to where the log ends by now.
+    A table that turned out to be another table's new name is replaced by that table, with the
+    present end of the log as its goal.
     """
     registry = services.registry.load()
     by_topic = {each.topic: each for each in registry if each.renamed}
@@ -321,13 +322,13 @@ def maintain_tables(
     orphans: bool,
     say: Callable[..., None],
 ) -> dict[str, str]:
-    """Do what lake tables need, one after the other.
+    """Maintains lake tables, one after the other.
 
     Args:
         config: the configuration.
-        groups: the tables that are merged into each.
-        orphans: also remove the files that no snapshot names.
-        say: told of each step, in words.
+        groups: for each lake table, the tables that are merged into it.
+        orphans: whether also to remove the files that no snapshot names.
+        say: receives each step in words.
 
     Returns:
         The lake tables that failed, with the reason.
@@ -372,7 +373,7 @@ def _work(config: ReplicationConfig) -> Iterator[Work]:
 
 @contextmanager
 def open_instance() -> Iterator[dg.DagsterInstance]:
-    """That of $DAGSTER_HOME; without it one of which nothing is kept."""
+    """Opens the instance of $DAGSTER_HOME; without it an ephemeral one."""
     if os.environ.get("DAGSTER_HOME"):
         with dg.DagsterInstance.get() as instance:
             yield instance

@@ -1,7 +1,7 @@
-"""Finds out in a moment that nobody listens where Spark should be.
+"""Detects quickly that nobody listens at Spark's address.
 
-The Connect client tries a request again for many seconds whatever the reason of its failure.
-gRPC itself knows the difference between a connection that fails and one that takes long.
+The Connect client retries a request for many seconds, whatever the reason of its failure. gRPC
+itself distinguishes a connection that fails from one that takes long.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import grpc
 from cdc_assets.errors import UnreachableError
 
 PATIENCE_SECONDS: Final = 1.5
-"""gRPC tries again after one second, so a server that comes up a moment later is found."""
+"""gRPC retries after one second, so a server that comes up a moment later is found."""
 
 
 def require_listener(url: str) -> None:
-    """Return as soon as a connection stands, or if it is not known to fail: silence may end.
+    """Returns once a connection is ready, or if it is not known to fail: it may still succeed.
 
     Args:
         url: ``sc://host:port/;name=value``.
@@ -42,7 +42,7 @@ def require_listener(url: str) -> None:
 def _last_state(
     states: SimpleQueue[grpc.ChannelConnectivity],
 ) -> grpc.ChannelConnectivity | None:
-    """The state that the channel is in when it is ready, or when patience ends."""
+    """Returns the channel's state once it is ready, or after `PATIENCE_SECONDS`."""
     state: grpc.ChannelConnectivity | None = None
     give_up_at = time.monotonic() + PATIENCE_SECONDS
     while state is not grpc.ChannelConnectivity.READY:

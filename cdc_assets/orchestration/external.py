@@ -1,6 +1,6 @@
-"""What lies outside of Dagster's runs: source tables and topics, as external assets.
+"""Defines source tables and topics as external assets, which Dagster's runs do not make.
 
-They make the lineage complete: database table → Kafka topic → Iceberg table.
+They complete the lineage: database table → Kafka topic → Iceberg table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DATABASE_KINDS: Mapping[str, str] = {"postgres": "postgresql"}
 def external_specs(
     config: ReplicationConfig, entries: Iterable[TableEntry]
 ) -> Iterator[dg.AssetSpec]:
-    """The tables in their databases, and their topics, each of which may hold several."""
+    """Yields the tables in their databases, and their topics, each of which may hold several."""
     by_topic: dict[str, list[TableEntry]] = defaultdict(list)
     for entry in entries:
         by_topic[entry.topic].append(entry)
@@ -30,7 +30,7 @@ def external_specs(
 
 
 def database_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
-    """The table that the changes come from."""
+    """Returns the asset of the source table."""
     database = config.sources[entry.table.source].database
     kind = _DATABASE_KINDS.get(database.kind, database.kind) if database else None
     return dg.AssetSpec(
@@ -43,7 +43,7 @@ def database_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
 
 
 def topic_spec(config: ReplicationConfig, entries: Sequence[TableEntry]) -> dg.AssetSpec:
-    """The topic that the changes of these tables arrive in."""
+    """Returns the asset of the topic that holds these tables' changes."""
     first = entries[0]
     source = config.sources[first.table.source]
     names = ", ".join(f"`{each.at_source.qualified}`" for each in entries)

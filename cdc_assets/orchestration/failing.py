@@ -1,8 +1,8 @@
-"""From our errors to `dagster.Failure`: whether to try again, and nothing that may not be shown.
+"""Converts errors into `dagster.Failure`: decides about retries, and shows nothing secret.
 
-The original exception is not chained. Spark's and the drivers' messages may quote values of
-rows, and Dagster stores the whole chain; our own errors never hold any. Of an exception that
-is not ours, only the type, Spark's error condition and the code's lines are shown.
+The original exception is not chained: Spark's and the drivers' messages may quote row values, and
+Dagster stores the whole chain. Our own errors never contain any. Of a foreign exception, only its
+type, Spark's error condition and the code's lines are shown.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MAX_RETRIES: Final = 2
 RETRY_POLICY: Final = dg.RetryPolicy(
     max_retries=MAX_RETRIES, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
 )
-"""Within a run: for what passes by itself in seconds, above all another writer's publish."""
+"""Retries within a run, for causes that pass in seconds, above all another writer's publish."""
 
 
 def message_of(error: Exception) -> str:
-    """What may be shown and stored of an error."""
+    """Returns an error's message without anything that must not be shown or stored."""
     if isinstance(error, CdcError):
         return str(error)
     condition = _spark_condition(error)
@@ -36,9 +36,9 @@ def message_of(error: Exception) -> str:
 
 
 def failure_of(entry: TableEntry, error: Exception) -> dg.Failure:
-    """The failure of a table's step; retried within the run only if that is safe and may help.
+    """Returns the failure of a table's step; retried within the run only if safe and useful.
 
-    Not after a step that hung: the other tables of the run have waited long enough.
+    Not retried after a step that hung: the other tables of the run have waited long enough.
     """
     kind = kind_of(error)
     return dg.Failure(
@@ -51,14 +51,14 @@ def failure_of(entry: TableEntry, error: Exception) -> dg.Failure:
 def failure_observation(
     config: ReplicationConfig, entry: TableEntry, failure: dg.Failure
 ) -> dg.AssetObservation:
-    """For the asset's page, which shows of a failed run only that it failed."""
+    """Returns an observation for the asset's page, which shows no reason of a failed run itself."""
     return dg.AssetObservation(
         table_key(config, entry), description=failure.description, metadata=failure.metadata
     )
 
 
 def recovery_observation(config: ReplicationConfig, entry: TableEntry) -> dg.AssetObservation:
-    """Takes the place of the failure on the asset's page."""
+    """Returns an observation that replaces the failure on the asset's page."""
     return dg.AssetObservation(
         table_key(config, entry), description=f"{entry.table}: goes on again", metadata={}
     )
@@ -79,7 +79,7 @@ def _metadata(entry: TableEntry, error: Exception, kind: FailureKind) -> dict[st
 
 
 def _spark_condition(error: Exception) -> str:
-    """Spark's name of the error, such as ``CAST_INVALID_INPUT``: without its parameters."""
+    """Returns Spark's name of the error, such as ``CAST_INVALID_INPUT``, without parameters."""
     for name in ("getCondition", "getErrorClass"):
         read = getattr(error, name, None)
         if callable(read) and (condition := read()):
@@ -88,7 +88,7 @@ def _spark_condition(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """The innermost line of ours that led there; of whatever code, if none of it is ours."""
+    """Returns the innermost line of our code in the traceback; of any code if none is ours."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"/{PACKAGE}/" in frame.filename] or frames
     return f"{ours[-1].filename.rpartition('/')[2]}:{ours[-1].lineno}" if ours else "?"

@@ -1,11 +1,11 @@
-"""Which runs are still alive, wherever they are: each says so in a tag, again and again.
+"""Detects dead runs on any machine by heartbeats in a tag.
 
-A run's tag `TAG_ALIVE` changes every `EVERY_SECONDS` while a step of ours is at work in it. Whoever
-looks needs nothing of the run's machine but Dagster's storage. Clocks are not compared, as those of
-two machines differ: a run is dead if its tag has not changed for `SILENT_SECONDS` of the looker's
-own time, in which it looked `LOOKS` times at least, and a step of it is said to be under way.
-Between steps nothing speaks for a run (each may have a process of its own), and nothing is
-concluded: such a run is left to Dagster's run monitoring and its `dagster/max_runtime`.
+A run's tag `TAG_ALIVE` changes every `EVERY_SECONDS` while a step of ours works in it. An observer
+needs only Dagster's storage, nothing of the run's machine. Clocks of machines are not compared, as
+they differ: a run is dead if its tag has not changed for `SILENT_SECONDS` of the observer's own
+time, in which it looked at least `LOOKS` times, and Dagster's events say that a step of it is in
+progress. Between steps there is no heartbeat (each step may have a process of its own), and no
+conclusion: such a run is left to Dagster's run monitoring and its `dagster/max_runtime`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _guard = threading.Lock()
 
 @dataclass
 class _Beating:
-    """The steps of a run in this process, and what ends the thread that speaks for them."""
+    """The number of a run's steps in this process, and the event that ends their heartbeat."""
 
     steps: int = 0
     over: threading.Event = field(default_factory=threading.Event)
@@ -43,7 +43,7 @@ class _Beating:
 def beating(
     instance: dg.DagsterInstance, run_id: str, every: float = EVERY_SECONDS
 ) -> Iterator[None]:
-    """Show that a run lives, for as long as a step is at work."""
+    """Sends heartbeats of a run as long as a step works."""
     with _guard:  # steps of a run begin and end at the same time
         mine = _beating.get(run_id)
         if mine is None:
@@ -68,7 +68,7 @@ def _beat(instance: dg.DagsterInstance, run_id: str, over: threading.Event, ever
         try:
             instance.add_run_tags(run_id, {TAG_ALIVE: f"{time.time():.0f} {count}"})
         except Exception:
-            # A storage that is away for a while: the next beat is soon, and one is not missed.
+            # The storage may not answer for a while: the next beat is soon, and one may be lost.
             if over.is_set():
                 return
         if over.wait(every):
@@ -84,11 +84,11 @@ class _Heard:
 
 @dataclass
 class Listener:
-    """Remembers what it heard of runs. Who forgets only needs longer.
+    """The heartbeats heard so far. Losing them only delays the detection.
 
     Attributes:
         silent_seconds: how long a run may be silent.
-        clock: monotonic, in seconds; stands still while this machine does.
+        clock: monotonic, in seconds; does not advance while this machine is suspended.
     """
 
     silent_seconds: float = SILENT_SECONDS
@@ -96,7 +96,7 @@ class Listener:
     _heard: dict[str, _Heard] = field(default_factory=dict[str, _Heard])
 
     def silent(self, instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> list[str]:
-        """Look at the unfinished runs; returns those that died, by id."""
+        """Looks at the unfinished runs, and returns the ids of dead ones."""
         now, heard, found = self.clock(), dict[str, _Heard](), list[str]()
         for run in runs:
             beat = run.tags.get(TAG_ALIVE)
@@ -116,6 +116,6 @@ class Listener:
 
 
 def _is_at_work(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Whether a step is said to be under way, by the run's events."""
+    """Returns whether a step is in progress, by the run's events."""
     under_way = StepEventStatus.IN_PROGRESS
     return any(each.status is under_way for each in instance.get_run_step_stats(run_id))

@@ -1,8 +1,8 @@
-"""Housekeeping: old runs are deleted, so that the event log does not grow for ever.
+"""Deletes old runs, so that the event log does not grow for ever.
 
 A busy table has a run every few seconds, and Dagster keeps each run's events (about 200 KB
 with SQLite) until the run is deleted. Only runs that a sensor started are deleted, never
-those of people; which hours were merged stays known, see `sensors.promise`.
+those of people. The record of merged hours is kept, see `sensors.promise`.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
@@ -33,7 +33,7 @@ FAILED: Final = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 class Retention(dg.Config):
-    """How long runs that a sensor started are kept."""
+    """The retention of runs that a sensor started; at most ``at_most`` are deleted at once."""
 
     succeeded_hours: float = 6
     failed_hours: float = 7 * 24
@@ -41,7 +41,7 @@ class Retention(dg.Config):
 
 
 def housekeeping_schedule(config: ReplicationConfig, _: Registry) -> dg.ScheduleDefinition:
-    """Delete old runs every half hour."""
+    """Returns the schedule that deletes old runs every half hour."""
     return dg.ScheduleDefinition(
         job=housekeeping_job(config),
         cron_schedule="*/30 * * * *",
@@ -51,7 +51,7 @@ def housekeeping_schedule(config: ReplicationConfig, _: Registry) -> dg.Schedule
 
 
 def housekeeping_job(config: ReplicationConfig) -> dg.JobDefinition:
-    """Delete old runs."""
+    """Returns the job that deletes old runs."""
     home, name = config.home, config.name
 
     @dg.op(name=named(config, "delete_old_runs"))
@@ -68,12 +68,12 @@ def housekeeping_job(config: ReplicationConfig) -> dg.JobDefinition:
 
 
 def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") -> int:
-    """Delete what is older than the retention; returns the number of runs.
+    """Deletes runs older than the retention, and returns their number.
 
     Args:
-        instance: to delete from.
-        retention: how old runs may be.
-        name: of the replication whose runs they are; empty for the one without a name.
+        instance: the instance to delete from.
+        retention: the greatest age of runs.
+        name: the name of the replication whose runs they are; empty for the one without a name.
     """
     tags = {
         TAG_MODE: [TAIL, MAINTENANCE, HOUSEKEEPING, VERIFY],
@@ -90,7 +90,7 @@ def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") ->
 
 
 def _delete(instance: dg.DagsterInstance, old: dg.RunsFilter, name: str, limit: int) -> int:
-    """Page by page behind the last run that stays: one that was deleted is no place to go on."""
+    """Deletes page by page, after the last run that stays: a deleted run cannot be a cursor."""
     deleted, cursor = 0, None
     while runs := instance.get_runs(old, cursor=cursor, limit=PAGE):
         for run in runs:

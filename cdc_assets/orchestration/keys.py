@@ -1,4 +1,4 @@
-"""Names in Dagster: asset keys, op names, pools, tags."""
+"""Defines names in Dagster: asset keys, op names, pools, tags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECK_ASSESSED: Final = "assessed"
 CHECK_MATCHES: Final = "matches_source"
 
 SPARK: Final = "pyspark"
-"""The resource of a replication without a name: dagster-pyspark's own key. See `spark_key`."""
+"""The resource key of a replication without a name: dagster-pyspark's own. See `spark_key`."""
 
 TAG_TABLE: Final = "cdc/table"
 """On each run that a sensor or command starts: the tables, joined by spaces."""
@@ -32,7 +32,7 @@ TAG_MODE: Final = "cdc/mode"
 known."""
 
 TAG_TOPIC: Final = "cdc/topic"
-"""On each table's op: where its changes lie. Tables of one topic share its reading in a run."""
+"""On each table's op: its topic. Tables of one topic share its records in a run."""
 
 TAG_REPLICATION: Final = "cdc/replication"
 """On each run that a sensor or command starts: the replication's name, if it has one."""
@@ -47,7 +47,7 @@ TAG_PROCESS: Final = "cdc/process"
 """On runs that live in a command's own process: see `cdc_assets.orchestration.liveness`."""
 
 TAG_ALIVE: Final = "cdc/alive"
-"""On each run: changes while a step is at work: see `cdc_assets.orchestration.heartbeat`."""
+"""On each run: changes while a step works, see `cdc_assets.orchestration.heartbeat`."""
 
 UNFINISHED: Final = (
     dg.DagsterRunStatus.QUEUED,
@@ -64,85 +64,85 @@ HOUSEKEEPING: Final = "housekeeping"
 VERIFY: Final = "verify"
 
 TAG_BACKLOG: Final = "cdc/backlog"
-"""On runs that work off one table's backlog: they may not take all the slots."""
+"""On runs that merge a backlog: they may not take all the slots."""
 
 
 def named(config: ReplicationConfig, name: str) -> str:
-    """A name of a job, sensor, schedule, resource, op or pool: of this replication alone.
+    """Returns a job's, sensor's, schedule's, resource's, op's or pool's name in this replication.
 
-    One without a name of its own takes it as it is.
+    A replication without a name uses it unchanged.
     """
     return f"{config.name}_{name}" if config.name else name
 
 
 def spark_key(config: ReplicationConfig) -> str:
-    """The key of the resource that holds the Spark sessions."""
+    """Returns the key of the resource with the Spark sessions."""
     return named(config, SPARK)
 
 
 def run_tags(config: ReplicationConfig, mode: str, entries: Sequence[TableEntry]) -> dict[str, str]:
-    """The tags of a run of tables that a sensor or a command starts."""
+    """Returns the tags of a run of tables that a sensor or a command starts."""
     return {TAG_TABLE: tables_tag(tuple(entries)), **mode_tags(config, mode)}
 
 
 def mode_tags(config: ReplicationConfig, mode: str) -> dict[str, str]:
-    """The tags of a run that has no table."""
+    """Returns the tags of a run without tables."""
     return {TAG_MODE: mode, **({TAG_REPLICATION: config.name} if config.name else {})}
 
 
 def is_of(config: ReplicationConfig, run: dg.DagsterRun) -> bool:
-    """Whether a sensor, a command or a schedule of this replication started a run."""
+    """Returns whether a sensor, command or schedule of this replication started a run."""
     return TAG_MODE in run.tags and run.tags.get(TAG_REPLICATION, "") == config.name
 
 
 def table_key(config: ReplicationConfig, entry: TableEntry) -> dg.AssetKey:
-    """The asset of a replicated table, as the translator calls it if there is one."""
+    """Returns a replicated table's asset key, which a translator may decide."""
     mount = mount_of(config)
     return mount.key(config, entry) if mount else default_key(entry.table)
 
 
 def default_key(table: TableName) -> dg.AssetKey:
-    """Where nobody says otherwise; odd names as `cdc_assets.changes.lake_names` has them."""
+    """Returns the key without a translator; `cdc_assets.changes.lake_names` encodes odd names."""
     return dg.AssetKey(stored_parts(table))
 
 
 def maintenance_key(config: ReplicationConfig, target: LakeName) -> dg.AssetKey:
-    """The asset of a lake table's upkeep."""
+    """Returns the asset key of a lake table's upkeep."""
     return _beside(config, MAINTENANCE, target.namespace, target.name)
 
 
 def maintenance_op(config: ReplicationConfig, target: LakeName) -> str:
-    """What does it."""
+    """Returns the name of the op that maintains a lake table."""
     return op_name(config, TableName(MAINTENANCE, target.namespace, target.name))
 
 
 def topic_key(config: ReplicationConfig, topic: str) -> dg.AssetKey:
-    """The external asset of a topic."""
+    """Returns the key of a topic's external asset."""
     return _beside(config, "kafka", topic)
 
 
 def _beside(config: ReplicationConfig, first: str, *parts: str) -> dg.AssetKey:
-    """The key of what is no table: two replications may know things of one name."""
+    """Returns a key that is no table's, with the replication's name, as names may occur in both."""
     return dg.AssetKey([first, *([config.name] if config.name else []), *parts])
 
 
 def database_key(config: ReplicationConfig, table: TableName) -> dg.AssetKey:
-    """The external asset of the table in its source database."""
+    """Returns the key of the external asset of a table in its source database."""
     database = config.sources[table.source].database
     kind = database.kind if database else "database"
     return _beside(config, kind, *stored_parts(table))
 
 
 def op_name(config: ReplicationConfig, table: TableName) -> str:
-    """A Python identifier, of this replication alone."""
+    """Returns a table's op name: a Python identifier that is unique to this replication."""
     return named(config, _identifier(table))
 
 
 def _identifier(table: TableName) -> str:
-    """Names that need replacing get a suffix that keeps them apart."""
+    """Returns a Python identifier; if characters are replaced, a suffix keeps it unique."""
     parts = stored_parts(table)
     clean = "__".join(re.sub(r"[^A-Za-z0-9_]", "_", part) for part in parts)
-    # Or else ``a__b`` with ``c`` and ``a`` with ``b__c`` would be one.
+    # Otherwise ``a__b`` with ``c`` and ``a`` with ``b__c`` would be the same.
     are_apart = all("__" not in part and part == part.strip("_") for part in parts)
     if clean == "__".join(parts) and are_apart:
         return clean
@@ -150,27 +150,27 @@ def _identifier(table: TableName) -> str:
 
 
 def pool_name(config: ReplicationConfig, entry: TableEntry) -> str:
-    """One writer at a time: merges and maintenance of a table share this pool, and its shards."""
+    """Returns the pool that a table's merges, upkeep and shards share: one writer at a time."""
     target = TableName(entry.table.source, entry.target.namespace, entry.target.name)
     return named(config, f"merge_{_identifier(target if entry.shard else entry.table)}")
 
 
 def topic_tag(entry: TableEntry) -> str:
-    """The value of `TAG_TOPIC`: sources may read one topic in different ways."""
+    """Returns the value of `TAG_TOPIC`, with the source: sources may read one topic differently."""
     return f"{entry.table.source}:{entry.topic}"
 
 
 def tables_tag(entries: tuple[TableEntry, ...]) -> str:
-    """The value of `TAG_TABLE`."""
+    """Returns the value of `TAG_TABLE`."""
     return " ".join(str(entry.table) for entry in entries)
 
 
 def steps_apart(
     config: ReplicationConfig, entries: Sequence[TableEntry], check: str
 ) -> list[tuple[TableEntry, ...]]:
-    """Tables by the step that has their checks: nearly always one.
+    """Groups tables by the step that runs their checks: nearly always one step for all.
 
-    Dagster makes the names of a step's outputs of asset keys, and some keys have one name.
+    Dagster derives the names of a step's outputs from asset keys, and some keys give the same name.
     """
     steps = list[dict[str, TableEntry]]()
     for entry in entries:

@@ -1,13 +1,13 @@
-"""Which runs are still alive.
+"""Detects dead runs by locks on files.
 
 If everything is killed at once (a reboot, Ctrl-C in the middle of a run), Dagster's records
 say STARTED for ever: the default launcher cannot ask a process that nobody remembers. A
 table would then be skipped as busy until somebody cleans up. So a run holds a lock on a
-small file for as long as its process lives; the kernel lets go of it whatever happens. A
+small file for as long as its process lives; the kernel releases it whatever happens. A
 started run whose file exists and is not locked is dead. A command, whose runs live in its own
-process, holds one lock for all of them, and names it in their tags: they are dead with it however
-far they had come. Runs on other machines have no file here, nor has a run whose steps have
-processes of their own: these are heard of, and found within minutes
+process, holds one lock for all of them, and names it in their tags: once it is released they are
+dead, whatever their status. Runs on other machines have no file here, nor has a run whose steps
+have processes of their own: these send heartbeats, and are found within minutes
 (`cdc_assets.orchestration.heartbeat`).
 """
 
@@ -40,7 +40,7 @@ def at_work(
     config: ReplicationConfig,
     spark: ReplicationSpark,
 ) -> Iterator[None]:
-    """Show that a run lives, while a step of it is at work here."""
+    """Marks a run as alive while one of its steps works here."""
     if spark.is_side_by_side:  # then this process is the whole run
         hold(config.home, context.run.run_id)
     with beating(context.instance, context.run.run_id):
@@ -48,9 +48,9 @@ def at_work(
 
 
 def hold(home: Path, name: str) -> None:
-    """Show that a run, or a command, lives, until this process ends.
+    """Marks a run, or a command, as alive until this process ends.
 
-    Does nothing the second time, nor where no file can be written: nothing needs one.
+    Does nothing the second time, nor if no file can be written: nothing depends on one.
     """
     with _holding:  # steps of a run begin at the same time
         if name in _held:
@@ -68,15 +68,15 @@ def hold(home: Path, name: str) -> None:
 def fail_dead_runs(
     instance: dg.DagsterInstance, home: Path, listener: Listener | None = None
 ) -> list[str]:
-    """Mark started runs whose process is gone as failed; returns their ids.
+    """Marks started runs whose process is gone as failed, and returns their ids.
 
-    Nothing is lost by it: what such a run had published is in the lake, with its offsets. Nor would
-    be if one lived: of two writers one publishes.
+    Nothing is lost by it: the publishes of such a run are in the lake, with their offsets. Nor is
+    anything lost if a run still lives: of two writers one publishes.
 
     Args:
-        instance: that has the runs.
-        home: where the files are of those on this machine.
-        listener: has heard of the others.
+        instance: the instance that has the runs.
+        home: the folder of the lock files of runs on this machine.
+        listener: listens to the heartbeats of the others; None to ignore these.
     """
     unfinished = instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
     dead = {run.run_id: None for run in unfinished if _has_died(home, run)}
@@ -85,7 +85,7 @@ def fail_dead_runs(
 
 
 def tidy(home: Path, alive: Iterable[str]) -> None:
-    """Remove the files of all other runs that are not locked."""
+    """Removes unlocked files of all runs that are not in ``alive``."""
     keep = set(alive)
     for path in _folder(home).glob("*.lock"):
         if path.stem not in keep and _is_dead(path):

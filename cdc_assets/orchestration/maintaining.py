@@ -1,4 +1,4 @@
-"""Upkeep of lake tables: an asset each, and `cdc-assets maintain`, which does the same."""
+"""Maintains lake tables, through an asset each or `cdc-assets maintain`."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from cdc_assets.merge.upkeep import Done, Needs, Upkeep
 
 BUDGET_SECONDS: Final = 60.0
-"""A table is kept from merging for as long as its upkeep; what is left is done the next time."""
+"""How long a table's upkeep may take: nothing is merged meanwhile. The rest is done next time."""
 
 Tables = tuple[TableEntry, ...]
-"""Those that are merged into one lake table."""
+"""The tables that are merged into one lake table."""
 
 OnDone = Callable[["Done"], None]
 
 
 class Wish(dg.Config):
-    """What a run of maintenance does.
+    """The options of a maintenance run.
 
     Attributes:
-        orphans: also remove the files that no snapshot names.
-        whole: whatever is needed, however long it takes and whoever waits.
+        orphans: whether also to remove the files that no snapshot names.
+        whole: whether to do everything needed, however long it takes and whoever waits.
     """
 
     orphans: bool = False
@@ -54,7 +54,7 @@ class Wish(dg.Config):
 
 
 def by_target(entries: Iterable[TableEntry]) -> list[Tables]:
-    """Tables by the lake table that they are merged into."""
+    """Groups tables by the lake table into which they are merged."""
     found = dict[object, list[TableEntry]]()
     for entry in entries:
         found.setdefault(entry.target, []).append(entry)
@@ -64,12 +64,12 @@ def by_target(entries: Iterable[TableEntry]) -> list[Tables]:
 def maintenance_asset(
     config: ReplicationConfig, tables: Tables, on_done: OnDone | None = None
 ) -> dg.AssetsDefinition:
-    """The asset that does what a lake table needs when it is materialized.
+    """Returns the asset that maintains a lake table when materialized.
 
     Args:
         config: the configuration.
-        tables: that are merged into it.
-        on_done: told of each step.
+        tables: the tables that are merged into it.
+        on_done: receives each finished step.
     """
     first, spark, replication = tables[0], spark_key(config), config
     spec = dg.AssetSpec(
@@ -135,20 +135,20 @@ def upkeep_of(
     session: Callable[[], Any],
     clock: Clock = utc_now,
 ) -> "Upkeep":
-    """Looks after a lake table."""
+    """Returns the object that maintains a lake table."""
     from cdc_assets.merge.upkeep import Upkeep
 
     return Upkeep(config, tables, lake, session, clock)
 
 
 def words(done: "Done") -> str:
-    """One step, for people."""
+    """Describes a finished step for people."""
     counts = ", ".join(f"{name} {n}" for name, n in done.counts.items() if n)
     return f"{done.name}: {done.task} in {done.seconds:.1f} s{': ' if counts else ''}{counts}"
 
 
 def needed(needs: "Needs") -> str:
-    """What a table needs, for people."""
+    """Describes a table's needs for people."""
     figures = needs.figures
     what = ", ".join(needs.tasks) or "nothing to do"
     return (
@@ -184,13 +184,13 @@ def _metadata(done: Sequence["Done"], after: Sequence["Needs"]) -> dict[str, Any
 def run_maintain(
     config: ReplicationConfig, table: str | None, *, dry_run: bool, orphans: bool
 ) -> dict[str, str]:
-    """Does what tables need, or says it.
+    """Maintains tables, or says what they need.
 
     Args:
         config: the configuration.
         table: ``[source.][schema.]table``; None for all.
-        dry_run: only say what is needed.
-        orphans: also remove the files that no snapshot names.
+        dry_run: whether only to say what is needed.
+        orphans: whether also to remove the files that no snapshot names.
 
     Returns:
         The lake tables that failed, with the reason.
@@ -221,7 +221,7 @@ def run_maintain(
 
 
 def no_session() -> Any:
-    """In the place of one, where none is needed.
+    """Stands in for a session that is never needed.
 
     Raises:
         RuntimeError: always.

@@ -1,9 +1,9 @@
-"""The check `matches_source` of each table: `cdc-assets verify`, as a step of its own.
+"""Runs the check `matches_source` of each table: `cdc-assets verify`, as a step of its own.
 
-It merges nothing and holds nobody up: it has neither the table's pool nor a part in its runs, but
-for backfills, after which it compares what they have merged again. What differs is red. What could
-not be compared says so, and is not: a table that is paused, that is not in the lake yet, a source
-that does not answer.
+It merges nothing and delays nobody: it does not take the table's pool, and takes no part in the
+table's runs except backfills, after which it compares what they have merged again. A difference is
+red. A table that could not be compared says so, and is not red: one that is paused, that is not in
+the lake yet, or whose source does not answer.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
@@ -47,7 +47,7 @@ Tell = Callable[[str], None]
 
 
 def comparable(config: ReplicationConfig, registry: Registry) -> dict[str, tuple[TableEntry, ...]]:
-    """By source, the tables that have the check: mirrors of tables of a database that is named."""
+    """Returns by source the tables that have the check; see `is_comparable`."""
     found = dict[str, list[TableEntry]]()
     for entry in replicated(config, registry):
         if is_comparable(config, entry):
@@ -56,20 +56,20 @@ def comparable(config: ReplicationConfig, registry: Registry) -> dict[str, tuple
 
 
 def is_comparable(config: ReplicationConfig, entry: TableEntry) -> bool:
-    """Whether a table has a source that can be asked, and the source's rows."""
+    """Returns whether a table's source has a configured database, and the table mirrors it."""
     source = config.source(entry.table.source)
     return source.database is not None and source.mode_of(entry.table) is Mode.MIRROR
 
 
 def check_of(config: ReplicationConfig, entry: TableEntry) -> dg.AssetCheckKey:
-    """The check of one table."""
+    """Returns the check of one table."""
     return dg.AssetCheckKey(table_key(config, entry), CHECK_MATCHES)
 
 
 def matches_checks(
     config: ReplicationConfig, registry: Registry
 ) -> Sequence[dg.AssetChecksDefinition]:
-    """For each source one step, which compares the tables that were chosen one after the other."""
+    """Returns a step per source, which compares the selected tables one after the other."""
     return [
         _checks_of(config, f"compare_{source}{f'_{n}' if n else ''}", step)
         for source, entries in comparable(config, registry).items()
@@ -108,7 +108,7 @@ def _checks_of(
 
 
 class _Comparing:
-    """One step at work."""
+    """One execution of a step."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class _Comparing:
             yield verdict.result()
 
     def _say(self, entry: TableEntry) -> Tell:
-        """Now and then: each line is an event that Dagster keeps."""
+        """Returns a throttled logger: each line is an event that Dagster keeps."""
         said = -SAY_SECONDS
 
         def say(words: str) -> None:
@@ -163,15 +163,15 @@ def compared(
     *,
     merges: bool,
 ) -> Verdict:
-    """Compare one table; whatever keeps from it is a part of the verdict.
+    """Compares one table; the verdict includes the reason if that was not possible.
 
     Args:
-        services: of the replication.
+        services: the replication's services.
         entry: the table.
-        spark: gives the session.
-        run_id: recorded with what is merged.
-        say: told of progress.
-        merges: merge what the lake lacks, where nobody else can meanwhile.
+        spark: provides the session.
+        run_id: the run that is recorded with anything merged.
+        say: receives messages about the progress.
+        merges: whether to merge what the lake lacks, if nobody else can merge meanwhile.
     """
     key = table_key(services.config, entry)
     try:
@@ -182,7 +182,7 @@ def compared(
             return _unknown(key, failing)
         report = _report(services.config, entry, spark, run_id, say, merges=merges)
     except Exception as error:
-        spark.forget()  # it may be what failed; the next table makes a new one
+        spark.forget()  # the session may be what failed; the next table creates a new one
         return _unknown(key, message_of(error))
     return verdict_of(key, report)
 
@@ -202,7 +202,7 @@ def _report(
 
 
 def _rests(services: Services, entry: TableEntry) -> str:
-    """Why there is nothing to compare, and nothing wrong with it."""
+    """Says why there is nothing to compare, where that is no problem; empty if there is."""
     if words := held_words(entry.table, services.desired.of(entry.table)):
         return words
     if entry.dropped is not None:
@@ -213,7 +213,7 @@ def _rests(services: Services, entry: TableEntry) -> str:
 
 
 def _fails(services: Services, entry: TableEntry) -> str:
-    """Why what differs could not be judged: the lake does not come up to the source."""
+    """Says why differences cannot be judged: the table fails and lags; empty if it does not."""
     failure = services.failures.load().get(entry.table)
     return f"it fails: {failure.message}" if failure and failure.needs_person else ""
 
@@ -224,10 +224,10 @@ def _unknown(key: dg.AssetKey, why: str) -> Verdict:
 
 
 def verdict_of(key: dg.AssetKey, report: "Report") -> Verdict:
-    """ERROR where something differs, WARN where something was not judged.
+    """Returns ERROR if something differs, WARN if something was not judged.
 
-    Keys that changed each time that they were looked at are told and no reason for a warning: what
-    the lake has of them is newer than the comparison.
+    Keys that changed at each look are mentioned, but are no reason for a warning: the lake's rows
+    of them are newer than the comparison.
     """
     is_whole = not report.has_more and (not report.not_judged or report.is_busy)
     words = report.words(keys=False)

@@ -1,4 +1,4 @@
-"""What the UI shows of a batch: numbers (which it plots), offsets, columns, lineage, the plan."""
+"""Builds a batch's metadata for the UI: numbers (to plot), offsets, columns, lineage, the plan."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ DATA_VERSION_TAG: Final = "dagster/data_version"
 PERCENTILES: Final = (50, 95, 99)
 
 OWN_COLUMNS: Final = "_cdc_"
-"""Prefix of the columns that are ours, not the source's."""
+"""The prefix of our own columns, which the source does not have."""
 
 Metadata = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the table is behind the log: unread offsets and the age of the oldest of them."""
+    """The table's lag behind the log: the number of unread offsets and the age of the oldest."""
 
     changes: int
     seconds: float
 
     def metadata(self) -> Metadata:
-        """As numbers."""
+        """Returns the lag as numbers."""
         return {"lag_changes": self.changes, "lag_seconds": round(self.seconds, 3)}
 
 
 def batch_metadata(
     config: ReplicationConfig, entry: TableEntry, batch: BatchResult, lag: Lag
 ) -> Metadata:
-    """Everything there is to say about one published batch."""
+    """Returns all metadata of one published batch."""
     return {
         **_counts(batch),
         **lag.metadata(),
@@ -66,7 +66,10 @@ def batch_metadata(
 
 
 def valid_through_metadata(through: datetime | None) -> Metadata:
-    """Everything committed at the source before is in the table; nothing if nothing is proven."""
+    """Returns the proven `valid_through`; nothing if there is none.
+
+    Everything committed at the source before it is in the table.
+    """
     return {"valid_through": dg.MetadataValue.timestamp(through)} if through else {}
 
 
@@ -84,7 +87,7 @@ def _counts(batch: BatchResult) -> Metadata:
 
 
 def _absent(batch: BatchResult) -> Metadata:
-    """Columns that the source has dropped, if any: they are empty in the rows that change."""
+    """Returns the columns that the source has dropped, if any; rows that change have null there."""
     names = [column.name for column in batch.schema.columns if column.absent]
     return {"dropped_columns": ", ".join(names)} if names else {}
 
@@ -99,13 +102,13 @@ def _word(text: str) -> str:
 
 
 def latency_metadata(latency: LatencyHistogram) -> Metadata:
-    """Percentiles of commit-to-visible latency; nothing if there were no changes."""
+    """Returns percentiles of commit-to-visible latency; nothing if there were no changes."""
     values = {f"latency_p{q}_seconds": latency.percentile(q) for q in PERCENTILES}
     return {name: round(value, 3) for name, value in values.items() if not math.isnan(value)}
 
 
 def offsets_table(ranges: tuple[OffsetRange, ...]) -> dg.MetadataValue:
-    """One row per Kafka partition: start (inclusive), end (exclusive)."""
+    """Returns a table with a row per Kafka partition: start (inclusive), end (exclusive)."""
     records = [
         dg.TableRecord(
             {"partition": each.partition, "start": each.start, "end": each.end,
@@ -123,13 +126,13 @@ def schema_metadata(
     columns: Sequence[dg.TableColumn],
     schema: TableSchema | None,
 ) -> Metadata:
-    """Columns, and from which source columns they come; our own come from none.
+    """Returns columns and their lineage from source columns; our own columns have none.
 
     Args:
         config: the configuration.
         entry: the table.
-        columns: of the lake.
-        schema: says what the source calls them; None if the table does not say so.
+        columns: the lake's columns.
+        schema: the schema with their names at the source; None if the table does not have one.
     """
     origin = database_key(config, entry.table)
     copied = [column.name for column in columns if not column.name.startswith(OWN_COLUMNS)]
@@ -142,7 +145,7 @@ def schema_metadata(
 
 
 def batch_columns(schema: TableSchema) -> list[dg.TableColumn]:
-    """The columns that a batch was decoded with."""
+    """Returns the columns with which a batch was decoded."""
     return [
         _column(each.name, str(each.type), each.comment, each.required, each.name in schema.key)
         for each in schema.columns
@@ -150,7 +153,7 @@ def batch_columns(schema: TableSchema) -> list[dg.TableColumn]:
 
 
 def lake_columns(state: TableState) -> list[dg.TableColumn]:
-    """The columns that the table has."""
+    """Returns the columns of the lake table."""
     return [
         _column(each.name, each.type, each.comment, each.required, each.name in state.key)
         for each in state.columns
@@ -169,7 +172,7 @@ def _column(name: str, type_: str, comment: str, required: bool, key: bool) -> d
 
 
 def quiet_metadata(committed: OffsetVector, lag: Lag) -> Metadata:
-    """For a materialization that found nothing to merge; its counts keep sums exact."""
+    """Returns metadata of a materialization that merged nothing; its zeros keep sums exact."""
     return {
         "records": 0,
         "rows_inserted": 0,
@@ -183,6 +186,6 @@ def quiet_metadata(committed: OffsetVector, lag: Lag) -> Metadata:
 def materialization(
     key: dg.AssetKey, partition: str, metadata: Mapping[str, Any], snapshot_id: int | None
 ) -> dg.AssetMaterialization:
-    """One event; the snapshot is the data version."""
+    """Returns a materialization; the snapshot is its data version."""
     tags = {DATA_VERSION_TAG: str(snapshot_id)} if snapshot_id is not None else None
     return dg.AssetMaterialization(key, partition=partition, metadata=metadata, tags=tags)

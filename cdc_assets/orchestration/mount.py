@@ -1,6 +1,7 @@
-"""How a replication is mounted in a Dagster project that is not ours.
+"""Mounts a replication in another Dagster project.
 
-It rides on the configuration, since all that names an asset has one: sensors, checks, runs.
+The mount is part of the configuration, because whatever names an asset has one: sensors, checks,
+runs.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from cdc_assets.registry import TableEntry
 
 
 class SpecOf(Protocol):
-    """Says what Dagster shows of a table: the same whenever it is asked."""
+    """A function that returns a table's asset spec: the same one at each call."""
 
     def __call__(self, config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
-        """Of one table."""
+        """Returns the asset spec of one table."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """What a project says of a replication's assets.
+    """A project's settings for a replication's assets.
 
     Attributes:
-        spec_of: what is shown of a table, its key included.
+        spec_of: returns a table's asset spec, including its key.
     """
 
     spec_of: SpecOf
@@ -36,12 +37,12 @@ class Mount:
     )
 
     def key(self, config: ReplicationConfig, entry: TableEntry) -> dg.AssetKey:
-        """The asset of a table. Asked for often: sensors look at all tables every few seconds."""
+        """Returns a table's asset key; cached, as sensors need all tables' every few seconds."""
         if entry not in self._keys:
             self._keys[entry] = self.spec_of(config, entry).key
         return self._keys[entry]
 
 
 def mount_of(config: ReplicationConfig) -> Mount | None:
-    """How it is mounted; None where the whole code location is ours."""
+    """Returns the mount; None if the whole code location is ours."""
     return config.mount if isinstance(config.mount, Mount) else None

@@ -1,7 +1,7 @@
-"""Where a table of a run works: a Spark session, and connections, for one table at a time.
+"""Provides places to work: a Spark session and connections, for one table at a time.
 
 A session carries settings such as Iceberg's snapshot properties, and Kafka's clients serve one
-thread: so tables that are merged at the same time have places of their own. A place outlives the
+thread: so tables that are merged at the same time have places of their own. A place outlives a
 turn: the next table finds its session warm and its connections open.
 """
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """One of a run's places. One thread at a time.
+    """One of a run's places. Serves one thread at a time.
 
     Args:
         config: the configuration.
         new_session: opens a session.
-        witnesses: what the run's batches may prove; None for nothing.
+        witnesses: the witnesses by which the run's batches prove completeness; None for none.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class Place:
         self.services = Services(config)
 
     def session(self) -> SparkSession:
-        """The session, opened now if there is none."""
+        """Returns the session; opens it if there is none."""
         if self._session is None:
             self._session = self._new_session()
         return self._session
 
     @cached_property
     def connections(self) -> Connections:
-        """Those of the services."""
+        """The connections of the services."""
         from cdc_assets.formats.histories import Histories
         from cdc_assets.merge.attempt import Connections
 
@@ -60,15 +60,15 @@ class Place:
 
     @cached_property
     def replicator(self) -> Replicator:
-        """Merges with this place's session."""
+        """The replicator that merges with this place's session."""
         from cdc_assets.merge import Replicator
 
         config, clock = self.services.config, self.services.clock
         return Replicator(config, self.session, clock=clock, connections=self.connections)
 
     def forget(self) -> None:
-        """Give the session up, usable or not; the next use opens a new one."""
+        """Gives up the session, usable or not; the next use opens a new one."""
         session, self._session = self._session, None
         if session is not None:
-            with contextlib.suppress(Exception):  # it may be what has just failed
+            with contextlib.suppress(Exception):  # the session may be what has just failed
                 session.stop()

@@ -1,4 +1,4 @@
-"""Which tables go into which runs: a plan made of plain values, without side effects."""
+"""Plans which tables go into which runs, from plain values and without side effects."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.registry import TableEntry
 
 BACKLOG_CHANGES: Final = 200_000
-"""More than this takes a table long enough to keep others waiting: its topic gets its own run."""
+"""More changes than this keep other tables waiting too long: the topic gets a run of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A table with something to read, and the hour where reading goes on."""
+    """A table with something to read, and the hour where reading continues."""
 
     entry: TableEntry
     hour: HourWindow
@@ -27,7 +27,7 @@ class Due:
 
     @property
     def is_backlog(self) -> bool:
-        """Whether it gets a run of its own."""
+        """Whether it is too much for a common run."""
         return self.lag_changes > BACKLOG_CHANGES
 
 
@@ -42,7 +42,7 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """How many runs may be added now; backlogs may take all but one of them."""
+    """The number of runs that may be added now; backlogs may take all but one of them."""
 
     runs: int
     backlogs: int
@@ -51,15 +51,15 @@ class Slots:
 def is_due(
     table: TableSurvey, busy: Collection[TableName], now: datetime, *, ignore_backoff: bool = False
 ) -> bool:
-    """Whether there is something to do for a table, nobody is at it, and it need not wait.
+    """Returns whether a table has work, no run has it, and it need not wait.
 
-    Nothing is done for a table that people have paused or dropped, whoever asks; nor for one that
-    has stopped, unless that is a person.
+    A table that people have paused or dropped is never due; one that has stopped is due only with
+    ``ignore_backoff``, which a person's request sets.
 
-    There is something to do if changes are unread, if its topic vanished (the run then says
-    what that means), or if it failed before: a run without changes shows that it is well. A table
-    that waits for a transaction is looked at when the log has moved, or its interval is over:
-    until then a run could merge nothing, whoever starts it.
+    A table has work if changes are unread, if its topic vanished (the run then reports the
+    consequences), or if it failed before: a run without changes shows its recovery. A table that
+    waits for a transaction is due when the log has moved, or its interval is over: until then no
+    run could merge anything, whoever starts it.
     """
     if table.table in busy or table.desired.held or not _has_work(table):
         return False
@@ -78,10 +78,10 @@ def _has_work(table: TableSurvey) -> bool:
 
 
 def plan_runs(due: Iterable[Due], slots: Slots) -> tuple[RunPlan, ...]:
-    """As few runs as sensible: one per hour for small tables, then the backlogs.
+    """Plans few runs: one per hour for small tables, then the backlogs.
 
-    The newest hour comes first, so that what is nearly current stays so; of the backlogs the
-    smallest. Tables of one topic have one backlog, which is read once in one run.
+    The newest hour comes first, so that nearly current tables stay current; the backlogs follow,
+    smallest first. Backlogs of one topic and hour share a run, which reads the topic once.
     """
     by_hour: dict[HourWindow, list[Due]] = defaultdict(list)
     by_topic: dict[tuple[str, str, HourWindow], list[Due]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""`cdc-assets quarantine replay`: merge again what was set aside, table by table, without a run.
+"""Runs `cdc-assets quarantine replay`: merges quarantined records again, table by table.
 
-A table that fails does not hold up the others. Writers may be at work on the same tables: a
-publish that they win is tried again at the new head, as everywhere.
+There is no Dagster run. A table that fails does not delay the others. Other writers may work on the
+same tables: a publish that loses against theirs is retried at the new head, as everywhere.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Failed = dict[TableName, str]
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Which of the wanted records are merged again, and what becomes of those overtaken.
+    """The choice among the wanted records, and the treatment of overtaken ones.
 
     Attributes:
-        offsets: as ``PARTITION:OFFSET``; none for all.
+        offsets: the records' places, as ``PARTITION:OFFSET``; empty for all records.
         accept_overtaken: see `Replicator.replay_quarantined`.
     """
 
@@ -43,15 +43,15 @@ class Again:
 
 
 def run_quarantine_replay(config: ReplicationConfig, wanted: Wanted, again: Again) -> Failed:
-    """Merge quarantined records from the bytes in the quarantine table, and print the outcome.
+    """Merges quarantined records from their bytes in the quarantine table; prints the outcome.
 
     Args:
         config: the configuration.
-        wanted: whose records; one table's if offsets are given.
-        again: which of them.
+        wanted: the scope; must be one table if offsets are given.
+        again: the choice of records.
 
     Returns:
-        The tables that failed, or of which a record was rejected again, with the reason.
+        The tables that failed, or had a record rejected again, with the reason.
 
     Raises:
         CdcError: if the selection is wrong, or the registry or the lake does not answer.
@@ -82,7 +82,7 @@ class _Replay:
     accept_overtaken: bool
 
     def of(self, entry: TableEntry) -> str:
-        """Replay one table; what is wrong afterwards, empty if nothing is."""
+        """Replays one table's records, and returns the remaining problem; empty if none."""
         topic = entry.topic
         chosen = [Coordinate(topic, each.partition, each.offset) for each in self.places] or None
         try:
@@ -98,7 +98,7 @@ class _Replay:
             self._restate(entry, done)
             return f"rejected again: {len(done.rejected)}"
         except Exception as error:
-            self.spark.forget()  # it may be what failed; the next table makes a new one
+            self.spark.forget()  # the session may be what failed; the next table gets a new one
             return message_of(error)
 
     def _restate(self, entry: TableEntry, done: QuarantineReplay) -> None:

@@ -29,13 +29,13 @@ mutation Reload($location: String!) {
 
 
 def location_of(context: dg.SensorEvaluationContext) -> str:
-    """The code location that a sensor was loaded from."""
+    """Returns the code location from which a sensor was loaded."""
     origin = context.code_location_origin
     return origin.location_name if origin else DEFAULT_LOCATION
 
 
 def reload_location(location: str, webserver: str | None = None) -> None:
-    """Load a code location's definitions again; takes 3 to 4 seconds.
+    """Reloads a code location's definitions; takes 3 to 4 seconds.
 
     Args:
         location: the code location's name.
@@ -43,7 +43,7 @@ def reload_location(location: str, webserver: str | None = None) -> None:
 
     Raises:
         UnreachableError: if the webserver does not answer (at boot it comes up after the
-            first tick: ask again at the next).
+            first tick: ask again at the next one).
         TransientError: if it answers that it could not load them.
     """
     import requests
@@ -68,7 +68,7 @@ def reload_location(location: str, webserver: str | None = None) -> None:
 
 
 def _problem(answer: dict[str, Any]) -> str:
-    """Why it was not reloaded; empty if it was."""
+    """Says why the location was not reloaded; empty if it was."""
     if errors := answer.get("errors"):
         return str(errors[0].get("message", "GraphQL error"))
     result = answer["data"]["reloadRepositoryLocation"]

@@ -1,4 +1,4 @@
-"""`drop` and `reset`, as far as they concern runs and Spark."""
+"""Carries out the part of `drop` and `reset` that concerns runs and Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_WORK: Final = (
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 )
-"""A run that has not begun yet finds out that the table is not wanted when it does."""
+"""The states of runs to wait for; one that has not begun finds out by itself when it does."""
 
 LOOK_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 1800.0
@@ -34,14 +34,14 @@ PATIENCE_SECONDS: Final = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs that may be at a table.
+    """The runs that may be working on a table.
 
     Attributes:
-        config: of the replication.
-        instance: where they are recorded.
-        own: the run that removes, if it is one.
-        say: told what is waited for.
-        patience: in seconds, for each table.
+        config: the replication's configuration.
+        instance: the instance that records the runs.
+        own: the id of the removing run; empty if it is none.
+        say: receives messages about waits.
+        patience: the longest wait for each table, in seconds.
     """
 
     config: ReplicationConfig
@@ -51,10 +51,10 @@ class Runs:
     patience: float = PATIENCE_SECONDS
 
     def wait(self, entry: TableEntry) -> None:
-        """Until none is at it; runs that stay are asked to end.
+        """Waits until no other run works on a table; asks runs that stay to end.
 
         Raises:
-            UnreachableError: if one is still at it after a long time.
+            UnreachableError: if one still works on it after ``patience`` seconds.
         """
         began, said = time.monotonic(), False
         while at_work := self._at_work(entry):
@@ -86,7 +86,7 @@ def run_removal(
     runs: Runs,
     say: Say,
 ) -> Steered:
-    """`drop`, `drop --lake` or `reset`.
+    """Carries out `drop`, `drop --lake` or `reset`.
 
     Raises:
         CdcError: if the choice is wrong, or the registry does not answer.

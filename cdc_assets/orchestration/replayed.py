@@ -1,4 +1,4 @@
-"""What a replay did, hour by hour: a replayed hour is one event, however many batches it took."""
+"""Sums up a replay by hour: a replayed hour is one event, however many batches it took."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _SUMMED = (
 
 
 class ReplayedHours:
-    """Collects the batches of a replay."""
+    """The batches of a replay, by hour."""
 
     def __init__(self, windows: Sequence[HourWindow]) -> None:
         self._batches: dict[HourWindow, list[BatchResult]] = {window: [] for window in windows}
 
     def add(self, batch: BatchResult) -> None:
-        """Count a batch to its hour."""
+        """Adds a batch to its hour."""
         self._batches[batch.hour].append(batch)
 
     def metadata(
         self, config: ReplicationConfig, entry: TableEntry, lag: Lag
     ) -> Iterator[tuple[HourWindow, Metadata]]:
-        """For each hour: the last batch's metadata with the sums of all; zeros if it had none."""
+        """Yields for each hour the last batch's metadata with the sums of all; zeros if none."""
         for window, batches in self._batches.items():
             each = [batch_metadata(config, entry, batch, lag) for batch in batches]
             sums = {name: sum(one[name] for one in each) for name in _SUMMED}

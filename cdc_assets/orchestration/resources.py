@@ -1,13 +1,13 @@
-"""The Spark sessions of a run: dagster-pyspark's lazy resource, told late where Spark is.
+"""Provides a run's Spark sessions, through dagster-pyspark's lazy resource.
 
-What it adds to `LazyPySparkResource`: the endpoint and its token are found when the session
-is first needed and not when definitions load, so the token never becomes part of the
-resource's configuration, which the UI shows; the local server is started if none runs; and
-what was opened is closed when the run ends, because a Connect server keeps each session. Tables
-of a run that are merged at the same time have a session each: `cdc_assets.orchestration.turns`.
+It extends `LazyPySparkResource`: the endpoint and its token are resolved when the session is first
+needed and not when definitions load, so that the token never becomes part of the resource's
+configuration, which the UI shows; the local server is started if none runs; and sessions are closed
+when the run ends, because a Connect server keeps each one. Tables of a run that are merged at the
+same time have a session each: `cdc_assets.orchestration.turns`.
 
 Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
-properties, and what one run had set when it was killed must not reach another run's commits.
+properties, and the settings of a run that was killed must not reach another run's commits.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _ELSEWHERE = (
     *("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE", "MASTER"),
     *("PYSPARK_NO_NAMESPACE_SHARE", "PYSPARK_REMOTE_INIT_CONF_LEN", "SPARK_TESTING"),
 )
-"""By these a shell tells pyspark of another Spark, or to work in another way."""
+"""Variables by which a shell points pyspark to another Spark, or changes its behaviour."""
 ANSWER_SECONDS: Final = 60.0
-"""How long a server may take to answer when a session is made; a busy one takes seconds."""
+"""How long a server may take to answer when a session is created; a busy one takes seconds."""
 
 
 class ReplicationSpark(LazyPySparkResource):
-    """The session, made when it is first used.
+    """The resource with the run's session, which is created at its first use.
 
-    ``spark_config`` holds what may be shown: where Spark is, without tokens.
+    ``spark_config`` holds only settings that may be shown: Spark's address, without tokens.
     """
 
     _turns: Turns | None = PrivateAttr(default=None)
@@ -60,18 +60,18 @@ class ReplicationSpark(LazyPySparkResource):
         return False
 
     def late_config(self) -> Mapping[str, str]:
-        """What is only known, or only needed, when a session is made. May start the server."""
+        """Returns settings known or needed only for creating a session. May start the server."""
         return {}
 
     def after_start(self, session: SparkSession) -> None:
-        """Complete a new session."""
+        """Completes a new session."""
 
     def session(self) -> SparkSession:
-        """The session, made now if there is none."""
+        """Returns the session; creates it if there is none."""
         return self.spark_session
 
     def new_session(self) -> SparkSession:
-        """Another session. One at a time is made.
+        """Creates another session; creates one at a time.
 
         Raises:
             UnreachableError: if Spark does not answer.
@@ -88,10 +88,10 @@ class ReplicationSpark(LazyPySparkResource):
             return session
 
     def turns(self, make: Callable[[bool], Turns]) -> Turns:
-        """Who of the run's tables works when.
+        """Returns the turns of the run's tables.
 
         Args:
-            make: called once; given whether the run's steps run side by side.
+            make: creates them; called once, with whether the run's steps run side by side.
         """
         with self._guard:
             if self._turns is None:
@@ -104,25 +104,25 @@ class ReplicationSpark(LazyPySparkResource):
         return self._is_side_by_side
 
     def begins(self) -> None:
-        """Steps of the run will use it at the same time."""
+        """Records that steps of the run will use the resource at the same time."""
         self._is_side_by_side = True
 
     def interrupt(self) -> None:
-        """The run is to stop."""
+        """Stops the run's turns, because the run is to stop."""
         with self._guard:
             turns = self._turns
         if turns is not None:
             turns.stop()
 
     def forget(self) -> None:
-        """Give the session up, usable or not; the next use makes a new one."""
+        """Gives up the session, usable or not; the next use creates a new one."""
         session, self._spark_session = self._spark_session, None
         if session is not None:
-            with contextlib.suppress(Exception):  # it may be what has just failed
+            with contextlib.suppress(Exception):  # the session may be what has just failed
                 session.stop()
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
-        """Close what was opened."""
+        """Closes the places and the session."""
         turns, self._turns, self._is_side_by_side = self._turns, None, False
         if turns is not None:
             turns.close()
@@ -134,9 +134,9 @@ class ReplicationSpark(LazyPySparkResource):
 
 
 def spark_resource(config: ReplicationConfig) -> ReplicationSpark:
-    """The resource for a configuration.
+    """Returns the resource for a configuration.
 
-    Dagster copies resources field by field, so what is not to be shown is kept in the class.
+    Dagster copies resources field by field, so settings that must not be shown are in the class.
     """
 
     class ConfiguredSpark(ReplicationSpark):
@@ -182,7 +182,7 @@ def _late_config(config: ReplicationConfig) -> dict[str, str]:
 
 
 def _classic_config(config: ReplicationConfig) -> dict[str, str]:
-    """For ``master``: the driver is this process, so its JVM gets catalog and jars from here."""
+    """Returns settings for ``master``: the driver is this process, so it needs catalog and jars."""
     from cdc_assets.lake.spark_conf import spark_conf
 
     jars = sorted(map(str, Path(config.home, "jars", "spark").glob("*.jar")))
@@ -193,19 +193,19 @@ def _classic_config(config: ReplicationConfig) -> dict[str, str]:
 
 
 _KEPT: Final[list[SparkSession]] = []
-"""Every session of this process, closed or not, so that none is finalized while others work.
+"""All sessions of this process, closed or not, so that none is finalized while others work.
 
 The finalizer of PySpark 4.1 (``SparkSession.__del__``) takes a lock of a thread pool that all
 sessions share. The garbage collector may run it inside a call that holds this lock: the thread
-then waits for itself, for ever.
+then deadlocks with itself.
 """
 
 
 def _new_session(config: Mapping[str, str]) -> SparkSession:
-    """A session that is ours alone, so that closing it takes nothing from anybody.
+    """Creates a session of its own, so that closing it affects nobody else.
 
-    dagster-pyspark's function would return the process's session if it has one; for a
-    classic master there can only be one.
+    dagster-pyspark's function would return the process's session if it has one; with a classic
+    master there can be only one.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
@@ -222,23 +222,23 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
     for name in config.keys() - {"spark.remote", "spark.app.name"}:
         with contextlib.suppress(AnalysisException):  # a server's setting, not a session's
             session.conf.set(name, config[name])
-    session.sql("SELECT 1").collect()  # a server that is not there is found here
+    session.sql("SELECT 1").collect()  # fails here if there is no server
     return session
 
 
 def _forget_elsewhere() -> None:
-    """Let the configuration alone say where Spark is, in this process and from now on."""
+    """Removes the variables, so that from now on only the configuration says where Spark is."""
     for name in _ELSEWHERE:
         os.environ.pop(name, None)
 
 
 def _require_answer(remote: str) -> None:
-    """Give up on a server that takes connections and does nothing: the client would not.
+    """Gives up on a server that accepts connections and does not answer: the client would not.
 
-    One that refuses them is left to the client, which says so soon.
+    A server that refuses connections is left to the client, which soon reports it.
 
     Raises:
-        TimeoutError: if it does not answer for `ANSWER_SECONDS`.
+        TimeoutError: if the server does not answer for `ANSWER_SECONDS`.
     """
     import grpc
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
@@ -261,9 +261,9 @@ def _require_answer(remote: str) -> None:
 
 
 def _give_up_soon(session: SparkSession) -> None:
-    """Try again for seconds, where the client's own policy goes on for ten minutes.
+    """Limits retries to seconds; the client's own policy retries for ten minutes.
 
-    A dead local server is started again when a session is made, so a run must get there.
+    A dead local server is restarted when a session is created, so a run must soon get that far.
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -271,7 +271,7 @@ def _give_up_soon(session: SparkSession) -> None:
 
 
 def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:
-    """On a server that is not ours, unless whoever runs it has defined the catalog there."""
+    """Defines the catalog on a server that is not ours, unless its operator has defined it."""
     from cdc_assets.lake.spark_conf import spark_conf
 
     if config.spark.is_local_server or config.spark.master is not None:
@@ -284,13 +284,13 @@ def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:
 
 
 def _open_catalog(config: ReplicationConfig, session: SparkSession) -> None:
-    """Make the tables of a catalog in a database, if it is new: two sessions would both do it."""
+    """Creates a new SQL catalog's own tables now, as two sessions at work would both do it."""
     if config.lake.catalog.type == "sql":
         session.sql(f"SHOW NAMESPACES IN {config.lake.catalog.name}").collect()
 
 
 def _with_parameter(url: str, parameter: str) -> str:
-    """Append to a Connect URL, ``sc://host:port/;name=value;…``."""
+    """Appends a parameter to a Connect URL, ``sc://host:port/;name=value;…``."""
     if not parameter:
         return url
     host, slash, parameters = url.removeprefix("sc://").partition("/")

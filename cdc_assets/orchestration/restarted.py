@@ -1,4 +1,4 @@
-"""`cdc-assets accept-restart`: a person says that a source that began again may be followed."""
+"""Runs `cdc-assets accept-restart`, by which a person permits following a restarted source."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from cdc_assets.orchestration.resources import spark_resource
 
 
 def run_accept_restart(config: ReplicationConfig, table: str, *, dry_run: bool) -> str:
-    """Look for what the table stops at, and record that it is accepted.
+    """Finds what stops the table, and records that it is accepted.
 
-    That is another table of its name, or a restart of the numbering, or both. It can be repeated:
-    the permission names the restart, and is spent by the first batch that is merged across it.
-    Nothing is merged here.
+    That is another table of its name, a restart of the numbering, or both. It can be repeated: the
+    permission names the restart, and is used up by the first batch that is merged across it. Merges
+    nothing itself.
 
     Args:
         config: the configuration.
-        table: as `find_table` reads it.
-        dry_run: record nothing.
+        table: the table's name, as `find_table` reads it.
+        dry_run: whether to record nothing.
 
     Returns:
-        What was found and done, for people.
+        The findings and the result, for people.
 
     Raises:
-        CdcError: if the table is not there, or a part does not answer.
+        CdcError: if there is no such table, or a part does not answer.
     """
     services = Services(config)
     entry = find_table(config, services.registry.load(), table)

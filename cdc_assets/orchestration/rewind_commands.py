@@ -1,4 +1,4 @@
-"""The commands `history` and `rewind`."""
+"""Defines the commands `history` and `rewind`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def history(table: str, limit: int, *, as_json: bool) -> None:
-    """TABLE's publishes, newest first, and to which of them it can be rewound.
+    """List TABLE's publishes, newest first, and whether it can be rewound to each of them.
 
-    TABLE is [source.][schema.]table. What rewinds have replaced comes last.
+    TABLE is [source.][schema.]table. Publishes that rewinds have replaced come last.
     """
     from cdc_assets.config import load_config
     from cdc_assets.operate.discovery import find_table
@@ -53,11 +53,11 @@ def history(table: str, limit: int, *, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def rewind(table: str, to: str, *, as_json: bool, **wishes: bool) -> None:
-    """Take TABLE back to an earlier publish: rows, offsets and remembered deletes, in one commit.
+    """Rewind TABLE to an earlier publish: rows, offsets and remembered deletes, in one commit.
 
-    It goes on from there: what came since is merged again. What is replaced is kept, as a tag,
-    until --forget. May be interrupted and run again. A run that publishes meanwhile has it looked
-    at again.
+    The table continues from there: later changes are merged again. The replaced snapshot is kept,
+    as a tag, until --forget. The command may be interrupted and run again. If a run publishes
+    meanwhile, the command looks again.
     """
     from cdc_assets.config import load_config
     from cdc_assets.errors import ConfigError

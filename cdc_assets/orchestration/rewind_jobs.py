@@ -1,4 +1,4 @@
-"""Jobs that do what `cdc-assets history` and `rewind` do."""
+"""Defines jobs that do what `cdc-assets history` and `rewind` do."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -26,15 +26,15 @@ HISTORY: Final = "history"
 
 
 class RewindWish(dg.Config):
-    """What a run of the job `rewind` does.
+    """The options of a run of the job `rewind`.
 
     Attributes:
         table: ``[source.][schema.]table``.
         to: a snapshot, a time, offsets, or a tag that a rewind has left.
-        undo: instead: to what the last rewind has replaced.
-        forget: instead: let go of what rewinds have replaced.
-        all_shards: whatever else is merged into the lake table goes back, too.
-        dry_run: only say what would be done.
+        undo: whether, instead, to return to what the last rewind replaced.
+        forget: whether, instead, to drop the tags of what rewinds have replaced.
+        all_shards: whether all other tables that are merged into the lake table go back, too.
+        dry_run: whether only to say what would be done.
     """
 
     table: str
@@ -46,14 +46,14 @@ class RewindWish(dg.Config):
 
 
 class HistoryWish(dg.Config):
-    """What a run of the job `history` shows: one table; all of them, if none is named."""
+    """The options of a run of the job `history`: one table; all of them if none is named."""
 
     table: str = ""
     limit: int = SHOWN
 
 
 def rewind_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """Take a table back, as `cdc-assets rewind` does."""
+    """Returns the job that rewinds a table as `cdc-assets rewind` does."""
     replication = config
 
     @dg.op(name=named(config, "take_back"))
@@ -85,7 +85,7 @@ def rewind_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
 
 def history_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """Show publishes on the assets, as `cdc-assets history` prints them."""
+    """Returns the job that shows publishes on the assets as `cdc-assets history` prints them."""
     replication = config
 
     @dg.op(name=named(config, "show_history"))

@@ -1,4 +1,4 @@
-"""`cdc-assets rewind`: takes a table back to an earlier publish, and tells Dagster."""
+"""Runs `cdc-assets rewind`: rewinds a table to an earlier publish, and records it in Dagster."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Rewinding:
-    """What a person asks of a rewind.
+    """A person's request for a rewind.
 
     Attributes:
         table: ``[source.][schema.]table``.
-        goal: where to; None to let go of what earlier rewinds have kept.
-        dry_run: only say what would be done.
+        goal: the target; None to drop the tags of earlier rewinds.
+        dry_run: whether only to say what would be done.
     """
 
     table: str
@@ -46,12 +46,12 @@ class Rewinding:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What has become of it.
+    """The result of a request.
 
     Attributes:
-        plan: that was carried out, or would be; None if tags were to be dropped.
-        forgotten: the tags that were, or would be.
-        is_done: whether anything was to be done, and is.
+        plan: the plan that was carried out, or would be; None if tags were to be dropped.
+        forgotten: the tags that were dropped, or would be.
+        is_done: whether there was anything to do, and it is done.
     """
 
     plan: RewindPlan | None = None
@@ -59,17 +59,17 @@ class Rewound:
     is_done: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Returns the result for ``--json``."""
         if self.plan is None:
             return {"forgotten": list(self.forgotten), "done": self.is_done}
         return {**self.plan.to_dict(), "done": self.is_done}
 
 
 def run_rewind(config: ReplicationConfig, wish: Rewinding, say: Say) -> Rewound:
-    """What the command does: with $DAGSTER_HOME it is told on the table's asset, too.
+    """Runs the command; with $DAGSTER_HOME it also reports the rewind on the table's asset.
 
     Raises:
-        CdcError: if the table is not there, or cannot go back; it stays as it is then.
+        CdcError: if there is no such table, or it cannot be rewound; it stays unchanged then.
     """
     if wish.dry_run:
         return rewound(Services(config), wish, say)
@@ -85,7 +85,7 @@ def run_rewind(config: ReplicationConfig, wish: Rewinding, say: Say) -> Rewound:
 
 
 def rewound(services: Services, wish: Rewinding, say: Say) -> Rewound:
-    """Do it, or say what would be done; raises as `run_rewind` does."""
+    """Carries out the request, or says what would be done; raises as `run_rewind` does."""
     config = services.config
     entry = find_table(config, services.registry.load(), wish.table)
     rewind = Rewind(services, entry, say)
@@ -124,7 +124,7 @@ def _forgotten(
 def hand_over(
     config: ReplicationConfig, instance: dg.DagsterInstance, tables: Sequence[TableEntry]
 ) -> None:
-    """Let runs that stay with these tables end: they take them for caught up."""
+    """Asks runs that stay with these tables to end: they take the tables for caught up."""
     names = {str(each.table) for each in tables}
     wanted = dg.RunsFilter(statuses=list(UNFINISHED), tags={TAG_MODE: TAIL})
     for run in instance.get_runs(wanted):

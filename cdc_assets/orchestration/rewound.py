@@ -1,4 +1,4 @@
-"""What the UI shows of a rewind, and of the publishes that a table can go back to."""
+"""Shows rewinds, and the publishes to which a table can be rewound, in the UI."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cdc_assets.orchestration.keys import table_key
 from cdc_assets.registry import TableEntry
 
 SHOWN: Final = 20
-"""Publishes on an asset's page."""
+"""The number of publishes on an asset's page."""
 
 HOURS_SHOWN: Final = 14 * 24
-"""So many of the newest partitions that are merged again get an observation each."""
+"""The greatest number of partitions, newest first, that get an observation after a rewind."""
 
 
 def observations(services: Services, plan: RewindPlan) -> Iterator[dg.AssetObservation]:
-    """Of a rewind, on the assets of all tables that went back, and on hours that are merged again.
+    """Yields a rewind's observations, on the assets of its tables and on hours to merge again.
 
-    What was materialized for these hours before is not what they hold now.
+    The earlier materializations of these hours no longer describe the table.
     """
     for entry in plan.tables:
         yield dg.AssetObservation(
@@ -45,7 +45,7 @@ def observations(services: Services, plan: RewindPlan) -> Iterator[dg.AssetObser
 
 
 def _hours(plan: RewindPlan) -> list[HourWindow]:
-    """The newest of those that are merged again, oldest first."""
+    """Returns the newest of the hours to merge again, oldest first."""
     if plan.hours is None or not plan.again:
         return []
     first, last = plan.hours
@@ -78,7 +78,7 @@ def _history_metadata(services: Services, entry: TableEntry) -> dict[str, Any]:
 
 
 def history_table(lines: Sequence[PublishLine]) -> dg.MetadataValue:
-    """Publishes, newest first."""
+    """Returns a table of publishes, newest first."""
     records = [
         dg.TableRecord(
             {

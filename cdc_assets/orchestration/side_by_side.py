@@ -1,11 +1,10 @@
 """Runs the steps of a run side by side, each in a thread of one process.
 
 Dagster's own executors either run steps one after the other, or each in a process with a Spark
-session and imports of its own. Steps of a replication are seldom at work: they wait for Spark, or
-for changes. How many of them work at a time is not decided here; see
-`cdc_assets.orchestration.turns`.
+session and imports of its own. Steps of a replication seldom compute: they wait for Spark, or for
+changes. `cdc_assets.orchestration.turns` decides how many of them work at a time.
 
-What this needs of Dagster, and Dagster does not declare public, is in this module alone.
+Only this module uses parts of Dagster that are not public for this purpose.
 """
 
 from __future__ import annotations
@@ -42,41 +41,41 @@ from dagster._core.execution.plan.step import ExecutionStep
 from dagster._core.execution.retries import RetryMode
 
 _LOOK_SECONDS: Final = 0.5
-"""How often steps that wait for a pool, or to be tried again, are looked at."""
+"""How often to look at steps that wait for a pool or for a retry."""
 
 _FAREWELL_SECONDS: Final = 30.0
-"""How long steps may take to end once the run is to stop. What they publish then counts."""
+"""How long steps may take to end once the run is to stop. Their publishes until then count."""
 
 
 @runtime_checkable
 class Attended(Protocol):
-    """A resource that is told of the steps that use it side by side."""
+    """A resource that is notified of the steps that use it side by side."""
 
     def begins(self) -> None:
-        """Several steps will use it at the same time."""
+        """Announces that several steps will use the resource at the same time."""
 
     def interrupt(self) -> None:
-        """The run is to stop: steps that wait end now, others as soon as they can."""
+        """Announces that the run is to stop: waiting steps end now, others as soon as they can."""
 
 
 @dg.executor(name="side_by_side", requirements=[], config_schema={})
 def side_by_side(_: dg.InitExecutorContext) -> dg.Executor:
-    """All steps at once, in threads of one process."""
+    """Runs all steps at once, in threads of one process."""
     return SideBySide()
 
 
 class SideBySide(dg.Executor):
-    """See the module."""
+    """The executor that runs steps side by side; see the module."""
 
     @property
     def retries(self) -> RetryMode:
-        """Steps are tried again here."""
+        """Retries happen within the run."""
         return RetryMode.ENABLED
 
     def execute(
         self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan
     ) -> Iterator[dg.DagsterEvent]:
-        """Run the steps; yields their events as they happen."""
+        """Runs the steps; yields their events as they happen."""
         steps = execution_plan.step_keys_to_execute
         told = EngineEventData.in_process(os.getpid(), steps)
         begins = f"Executing steps side by side (pid: {os.getpid()})"
@@ -107,9 +106,9 @@ def materialize(
     run_config: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> dg.ExecuteInProcessResult:
-    """What `dagster.materialize` does, which knows one executor only, with this one.
+    """Materializes assets with this executor, as `dagster.materialize` does with Dagster's own.
 
-    A failed step raises nothing.
+    Does not raise for a failed step.
     """
     found = dg.Definitions(assets=assets, resources=resources, executor=side_by_side)
     job = found.resolve_implicit_global_asset_job_def()
@@ -129,7 +128,7 @@ _Coming = tuple[threading.Thread, dg.DagsterEvent | BaseException | None]
 
 @dataclass
 class _Steps:
-    """The steps that are under way, and what comes from their threads: None at the end of each."""
+    """The running steps, and the queue of their threads' events, with None at the end of each."""
 
     context: PlanExecutionContext
     active: ActiveExecution
@@ -149,10 +148,10 @@ class _Steps:
         thread.start()
 
     def events(self, wait: float) -> Iterator[dg.DagsterEvent]:
-        """The next event, if one comes in time.
+        """Yields the next event if one comes within ``wait`` seconds.
 
         Raises:
-            BaseException: what a step's thread could not tell as an event.
+            BaseException: an error of a step's thread that is not reported as an event.
         """
         try:
             with raise_execution_interrupts():
@@ -169,14 +168,14 @@ class _Steps:
                 self._ended(thread)
 
     def _ended(self, thread: threading.Thread) -> None:
-        """Unless its step is being tried again already."""
+        """Completes the step, unless it is being retried already."""
         thread.join()
         if self.threads.get(thread.name) is thread:
             del self.threads[thread.name]
             self.active.verify_complete(self.context, thread.name)
 
     def interrupt(self) -> None:
-        """Tell them to stop, and give them time for it; their last events are stored, not told."""
+        """Asks steps to stop, and waits a while for them; stores but does not yield last events."""
         for each in self.attended.values():
             each.interrupt()
         for thread in self.threads.values():
@@ -196,7 +195,7 @@ class _Steps:
 
 
 def step_resources(context: StepExecutionContext) -> Sequence[str]:
-    """The keys of the resources that a step uses."""
+    """Returns the keys of the resources that a step uses."""
     return sorted(context.required_resource_keys)
 
 
@@ -228,7 +227,7 @@ def _events(
 def _captured_output(
     context: PlanExecutionContext, plan: ExecutionPlan
 ) -> Iterator[dg.DagsterEvent]:
-    """What the process prints, for the UI, as Dagster's own executors have it."""
+    """Captures the process's output for the UI, as Dagster's own executors do."""
     manager = context.instance.compute_log_manager
     log_key = manager.build_log_key_for_run(context.run_id, create_compute_log_file_key())
     keys = [step.key for step in plan.get_steps_to_execute_in_topo_order()]

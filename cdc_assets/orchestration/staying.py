@@ -1,4 +1,4 @@
-"""How long a run stays, as far as that is Dagster's affair; and the turns of its tables."""
+"""Creates the turns of a run's tables; decides when a run that stays makes room for others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cdc_assets.orchestration.resources import ReplicationSpark
 
 LINGER: Final = timedelta(seconds=5)
-"""After its hour, a run stays for the records of that hour which are on their way."""
+"""How long a run stays after its hour, for records of that hour that are still on their way."""
 
 
 def turns_of(
@@ -40,10 +40,10 @@ def turns_of(
     may_stay: bool,
     clock: Clock = utc_now,
 ) -> Turns:
-    """Those of the run; the first step that asks makes them.
+    """Returns the turns of the run; the first step that calls this creates them.
 
-    A run stays if a sensor started it and its steps run side by side: one after the other, the
-    first would keep all others waiting.
+    A run stays if a sensor started it and its steps run side by side: if they ran one after the
+    other, the first would keep all others waiting.
     """
 
     def make(is_side_by_side: bool) -> Turns:
@@ -60,7 +60,7 @@ def turns_of(
 
 
 def _witnesses(config: ReplicationConfig) -> Witnesses:
-    """One for all places: a table's next batch may be planned in another one."""
+    """Returns the witnesses that all places share: a table's next batch may use another place."""
     from cdc_assets.merge.intake.witnesses import Witnesses
 
     return Witnesses(Deliveries(config))
@@ -78,10 +78,11 @@ def _stay(context: dg.AssetExecutionContext, config: ReplicationConfig, clock: C
 
 
 def gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether a run has to end for another's sake.
+    """Returns whether a run has to end for another run's sake.
 
-    It was told to hand over, or another run waits that a person has started. One that needs none
-    of its tables may still wait for its place among the runs. A run that compares tables can wait.
+    That is so if it was asked to hand over, if another run shares one of its tables, or if another
+    run is queued: even without a common table it may wait for this run's slot. Runs that compare
+    tables do not count: they can wait.
     """
     for other in instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED))):
         if other.run_id == run.run_id:
@@ -95,7 +96,7 @@ def gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def _share(run: dg.DagsterRun, other: dg.DagsterRun) -> bool:
-    """Whether they have a table in common, be it for its upkeep."""
+    """Returns whether two runs have a table in common, including for its upkeep."""
     assets = frozenset(run.asset_selection or ()), frozenset(other.asset_selection or ())
     tables = _tables(run), _tables(other)
     return not (assets[0].isdisjoint(assets[1]) and tables[0].isdisjoint(tables[1]))

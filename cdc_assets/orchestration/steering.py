@@ -1,7 +1,7 @@
-"""`pause_tables`, `resume_tables`, `drop_tables`, `reset_tables`: the commands as jobs.
+"""Defines the jobs `pause_tables`, `resume_tables`, `drop_tables` and `reset_tables`.
 
-A person starts them from the UI's launchpad, and names the tables there. What was done is in the
-run's log and, as an observation, on each table's page.
+They do the same as the commands. A person starts them from the UI's launchpad, and names the tables
+there. The results are in the run's log and, as an observation, on each table's page.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
@@ -21,13 +21,13 @@ from cdc_assets.orchestration.removing import Runs, run_removal
 from cdc_assets.registry import Registry, TableEntry
 
 STEERING: Final = "steering"
-"""`cdc/mode` of these runs: they are a person's, and kept."""
+"""`cdc/mode` of these runs: a person started them, so housekeeping keeps them."""
 
 Steer = Callable[[Services, Sequence[TableEntry], Order, steering.Say], Steered]
 
 
 class Tables(dg.Config):
-    """Which tables, and why."""
+    """The selected tables, and the reason."""
 
     tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
     source: str | None = Field(default=None, description="all of a source, or those of it")
@@ -36,23 +36,23 @@ class Tables(dg.Config):
     dry_run: bool = Field(default=False, description="only say what would be done")
 
     def choice(self) -> Choice:
-        """Which tables a person means."""
+        """Returns the selection of tables."""
         return Choice(self.source, tuple(self.tables), self.every)
 
 
 class Dropped(Tables):
-    """Which tables, why, and whether from the lake too."""
+    """The selected tables, the reason, and whether to drop them from the lake, too."""
 
     lake: bool = Field(default=False, description="also take them out of the lake")
 
 
 def pause_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """`cdc-assets pause`."""
+    """Returns the job that does what `cdc-assets pause` does."""
     return _job(config, "pause", steering.pause, "Merge nothing into tables.")
 
 
 def resume_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """`cdc-assets resume`."""
+    """Returns the job that does what `cdc-assets resume` does."""
     return _job(config, "resume", steering.resume, "Go on with paused or stopped tables.")
 
 
@@ -75,7 +75,7 @@ def _job(config: ReplicationConfig, name: str, steer: Steer, about: str) -> dg.J
 
 
 def drop_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """`cdc-assets drop`."""
+    """Returns the job that does what `cdc-assets drop` does."""
     replication, about = config, "End the replication of tables."
 
     @dg.op(name=named(config, "drop"))
@@ -92,7 +92,7 @@ def drop_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
 
 def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """`cdc-assets reset`."""
+    """Returns the job that does what `cdc-assets reset` does."""
     replication = config
     about = "Forget what the lake has of tables, and merge all of their logs again."
 
@@ -119,7 +119,7 @@ def _remove(
 
 
 def teller(context: dg.OpExecutionContext, config: ReplicationConfig) -> steering.Say:
-    """Says on a table's page what was done to it."""
+    """Returns a callback that reports results in the log and on the tables' pages."""
 
     def told(done: Done) -> None:
         context.log.info(f"{done.table}: {done.words}")
@@ -131,10 +131,10 @@ def teller(context: dg.OpExecutionContext, config: ReplicationConfig) -> steerin
 
 
 def require_done(done: Steered) -> None:
-    """A run in which a table failed is red, and names it.
+    """Fails the run if a table failed, and names the failed tables.
 
     Raises:
-        dagster.Failure: then.
+        dagster.Failure: if a table failed.
     """
     if done.failed:
         text = "; ".join(f"{table}: {why}" for table, why in done.failed.items())
@@ -142,4 +142,4 @@ def require_done(done: Steered) -> None:
 
 
 STEERING_JOBS: Final = (pause_job, resume_job, drop_job, reset_job)
-"""All of them."""
+"""All jobs of this module."""

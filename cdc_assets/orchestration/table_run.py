@@ -1,22 +1,22 @@
-"""One table's turn in a run: what materializing its asset does.
+"""Merges one table in a run: the work of materializing its asset.
 
 Delivery: each batch is published to the lake before its materialization is logged. A run
-that dies in between leaves the lake right and Dagster without that one event; the next run
-goes on from the lake. The numbers of all materializations of a table add up to what was
+that dies in between leaves the lake correct and Dagster without that one event; the next run
+continues from the lake. The numbers of all materializations of a table add up to what was
 merged: an event that merged nothing says 0.
 
-What is merged depends on how the run was started:
+The way a run was started decides what it merges:
 
 - *tail* (a sensor, a command): from the committed offsets to the end of the log, hour by
-  hour, until caught up or out of time. In a run with other tables, only up to where the log
-  ended when the turn began, so that no busy table keeps the others waiting; with tables of its
-  topic, only up to where these have read, see `cdc_assets.merge.intake.shared_reading`. A run of
+  hour, until caught up or out of time. In a run with other tables, only up to the log's end at
+  the start of the turn, so that no busy table keeps the others waiting; with other tables of its
+  topic, only as far as these have read, see `cdc_assets.merge.intake.shared_reading`. A run of
   a sensor stays: a table has turn after turn in it, see `cdc_assets.orchestration.turns`.
-- *replay* (a backfill, or a range of partitions): the chosen hours once more, then what of
-  them was not merged yet.
-- *by hand* (one partition): like a tail; if that hour is over and held nothing new, replay it.
+- *replay* (a backfill, or a range of partitions): the chosen hours once more, then those of
+  their records that were not merged yet.
+- *by hand* (one partition): like a tail; if that hour is over and held nothing new, replays it.
 
-Into a table that people have paused or dropped nothing is merged: a tail lets it go, before its
+Nothing is merged into a table that people have paused or dropped: a tail leaves it, before its
 next batch at the latest; the others fail, and say how to resume it.
 """
 
@@ -76,16 +76,16 @@ BACKFILL_TAG = "dagster/backfill"
 RANGE_TAG = "dagster/asset_partition_range_start"
 
 LOOK_SECONDS: Final = 2.0
-"""A long turn looks so often whether people want it to end."""
+"""How often a long turn checks whether people want it to end."""
 YIELD_SECONDS: Final = 0.5
-"""A turn that waits for another process to publish looks so often whether it has."""
+"""How often a turn that waits for another process's publish checks whether it has come."""
 
 OnBatch = Callable[["BatchResult"], None]
 Event = dg.AssetMaterialization | dg.MaterializeResult | dg.AssetObservation | dg.AssetCheckResult
 
 
 class Intention(Enum):
-    """Why a run was started."""
+    """The reason why a run was started."""
 
     TAIL = auto()
     REPLAY = auto()
@@ -93,7 +93,7 @@ class Intention(Enum):
 
 
 def intention_of(run: dg.DagsterRun) -> Intention:
-    """Read from the run's tags; the explicit one wins."""
+    """Reads the intention from a run's tags; an explicit tag wins."""
     mode = run.tags.get(TAG_MODE)
     if mode == TAIL:
         return Intention.TAIL
@@ -104,7 +104,7 @@ def intention_of(run: dg.DagsterRun) -> Intention:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where a table was after its last turn."""
+    """A table's state after its last turn."""
 
     committed: OffsetVector
     snapshot: int | None
@@ -112,14 +112,14 @@ class Known:
 
 @dataclass
 class TableRun:
-    """The work of one step. Use once.
+    """The work of one step. Use it once.
 
     Attributes:
-        context: of the step.
+        context: the step's context.
         config: the configuration.
-        entry: the table, as the registry has it.
-        spark: where the run's sessions come from.
-        on_batch: told of each batch; a run with one does not stay.
+        entry: the table's present entry in the registry.
+        spark: the resource with the run's sessions.
+        on_batch: receives each batch; a run that has it does not stay.
     """
 
     context: dg.AssetExecutionContext
@@ -140,11 +140,11 @@ class TableRun:
         self._idle = Services(self.config)
 
     def events(self) -> Iterator[Event]:
-        """Do the work; yields each batch's materialization as soon as the next one is done.
+        """Does the work; yields each batch's materialization as soon as the next one is done.
 
         Raises:
-            dagster.Failure: for every error. It is remembered for `status` and the sensors,
-                unless hours were being replayed: that does not keep the table from going on.
+            dagster.Failure: for every error. It is recorded for `status` and the sensors, unless
+                hours were being replayed: that does not prevent the table from continuing.
         """
         try:
             for event in self._work():
@@ -167,7 +167,7 @@ class TableRun:
 
     @contextmanager
     def _my_turn(self) -> Iterator[Turn]:
-        """A place to work, and time to do it in.
+        """Waits for a turn, and yields it: a place to work, and limited time.
 
         Raises:
             RunIsOverError: if the run is told to stop before.
@@ -177,18 +177,18 @@ class TableRun:
             try:
                 yield turn
             except Exception:
-                turn.place.forget()  # it may be what failed; the next turn opens a new session
+                turn.place.forget()  # the session may be what failed; the next turn opens another
                 raise
             finally:
                 self._turn = None
 
     @property
     def services(self) -> Services:
-        """Those of the place; without a turn, for what needs no connection that is kept."""
+        """The place's services; without a turn, a spare set for brief use."""
         return self._turn.place.services if self._turn else self._idle
 
     def _settle(self) -> Iterator[dg.AssetObservation]:
-        """Forget what held the table up: it has gone right. Before the checks look at it."""
+        """Clears the table's failure after a success. Call it before the checks, which read it."""
         if self._waiting is not None:
             return
         if self.entry.table in self.services.failures.load():
@@ -196,10 +196,10 @@ class TableRun:
         self.services.failures.clear(self.entry.table)
 
     def _wait(self, waiting: Waiting) -> None:
-        """Remember what the table waits for.
+        """Records the table's wait.
 
         Raises:
-            StalledError: if it has waited for too long, unless hours were replayed.
+            StalledError: if it has waited for too long, unless the run replays hours.
         """
         self._waiting, config = waiting, self.services.config
         is_over = self.services.clock() >= waiting.stops_at
@@ -224,10 +224,10 @@ class TableRun:
         yield self._known_result()
 
     def _is_let_go(self) -> Generator[Event, None, bool]:
-        """Whether people want nothing to be merged; then the step ends here.
+        """Returns whether people want nothing to be merged; then the step ends here.
 
         Raises:
-            HeldError: if they have asked for this very run.
+            HeldError: if a person has asked for this very run.
         """
         said = self._held_words()
         if not said:
@@ -242,7 +242,7 @@ class TableRun:
 
     def _held_words(self) -> str:
         wanted = self._idle.desired.of(self.entry.table)
-        while wanted.yields is not None:  # it ends by itself, within a minute
+        while wanted.yields is not None:  # this wish expires by itself, within a minute
             time.sleep(YIELD_SECONDS)
             wanted = self._idle.desired.of(self.entry.table)
         self._looked = time.monotonic()
@@ -250,18 +250,18 @@ class TableRun:
 
     @property
     def _is_held(self) -> bool:
-        """Looked at between batches; not so often that this costs more than they do."""
+        """Whether people hold the table; checked between batches, but rarely enough to be cheap."""
         is_due = time.monotonic() - self._looked >= LOOK_SECONDS
         return is_due and bool(self._held_words())
 
     def _catch_up(self, ends: Ends) -> Generator[Event, None, bool]:
-        """One turn of a run that stays.
+        """Does one turn of a run that stays.
 
         Args:
-            ends: where the table's topics end; nothing the first time.
+            ends: the ends of the table's topics; empty the first time.
 
         Returns:
-            Whether the table has come to its end here.
+            Whether the table's work in this run is finished.
         """
         was_waiting, self._waiting = self._waiting is not None, None
         self.entry = self.services.registry.load().get(self.entry.table) or self.entry
@@ -269,7 +269,7 @@ class TableRun:
         if self._known is None or until is None:
             before = self._as_called_now(self._survey())
             if before.state is None and (yield from self._follow()):
-                self._turns.end()  # the tables are not those that were loaded any more
+                self._turns.end()  # the tables are no longer those that were loaded
                 return True
             self._require_assessed(before)
             self._known = Known(before.position, before.state.snapshot_id if before.state else None)
@@ -286,9 +286,9 @@ class TableRun:
         return False
 
     def _rest(self) -> Ends | None:
-        """Wait until the table has something to do; None if the run is over.
+        """Waits until the table is due, and returns the topics' ends; None if the run is over.
 
-        A topic that is gone is for a turn to find out.
+        A table whose topic is gone is due: its turn reports that.
         """
         topic, known, runs = self.entry.topic, self._known, self.config.runs
         hold = hold_of(self._waiting) if self._waiting else None
@@ -305,7 +305,7 @@ class TableRun:
         return self._turns.rest(self._step, {topic, *(hold.log_end if hold else ())}, is_due)
 
     def _known_result(self) -> dg.MaterializeResult[Any]:
-        """What is known already: a run that is over must not keep the next one waiting."""
+        """Returns a result from known facts: a run that is over must not delay the next one."""
         known = self._known or Known(OffsetVector(), None)
         return dg.MaterializeResult(
             metadata=quiet_metadata(known.committed, Lag(0, 0.0)),
@@ -331,7 +331,7 @@ class TableRun:
         yield from self._finish(batches.last)
 
     def _as_called_now(self, before: TableSurvey) -> TableSurvey:
-        """The table as the lake knows it: a run that followed it may have died right after."""
+        """Updates the entry from the lake: a run that followed a rename may have died after it."""
         from cdc_assets.lake.at_source import AtSource
 
         renamed = AtSource.of(before.state, self.entry.shard_value).renamed
@@ -345,17 +345,17 @@ class TableRun:
         return self._survey()
 
     def _require_assessed(self, before: TableSurvey) -> None:
-        """Refuse a first batch whose rows would be wrong unnoticed."""
+        """Refuses a first batch whose rows would be wrong unnoticed."""
         if before.published is None and before.lag_changes:
             from cdc_assets.operate.assess.gate import require_assessed
 
             require_assessed(self.services, self.entry)
 
     def _follow(self) -> Generator[Event, None, bool]:
-        """Go on with the rows of a table that is called as this one now, if there is one.
+        """Continues the rows of a table that was renamed to this one's name, if there is one.
 
         Returns:
-            Whether there is: then this table is that one.
+            Whether there is one: then this table is that one.
         """
         from cdc_assets.merge import BatchResult, Waiting
         from cdc_assets.merge.renamed import Renames
@@ -365,7 +365,7 @@ class TableRun:
         renames = Renames(config, place.session, clock=clock, connections=place.connections)
         known = replicated(config, self.services.registry.load())
         if any(each.renamed and each.topic == self.entry.topic for each in known):
-            yield self._quiet_result()  # another step of the run has found out before
+            yield self._quiet_result()  # another step of the run has found it already
             return True
         former = renames.former(self.entry, known)
         if former is None:
@@ -390,7 +390,7 @@ class TableRun:
         return True
 
     def _finish(self, last: BatchResult | None) -> Iterator[Event]:
-        """The last batch becomes the step's own materialization, if it is of its partition."""
+        """Makes the last batch the step's own materialization, if it belongs to its partition."""
         if last is None or last.hour != self._windows[-1]:
             if last is not None:
                 yield self._event(last)
@@ -413,7 +413,7 @@ class TableRun:
         )
 
     def _replay(self) -> Iterator[Event]:
-        """The hours again, then what of them was never merged; one event per hour, sums exact."""
+        """Merges the hours again, then their unmerged records; one event per hour, exact sums."""
         hours = ReplayedHours(self._windows)
         for batch in self._again():
             self._tell(batch)
@@ -435,7 +435,7 @@ class TableRun:
         self._replaying = False
 
     def _tail(self, before: TableSurvey) -> Iterator[BatchResult]:
-        # A command goes on to its next run: it stops where it was asked to.
+        # A command goes on to its next run, so this one stops at its limit.
         alone = self._turns.is_alone(self._step) and self.on_batch is None
         until = None
         if not alone and before.marks is not None:
@@ -470,7 +470,7 @@ class TableRun:
         return self._shared.is_enough(self.entry, committed, most)
 
     def _next_hour(self, done: HourWindow, last: BatchResult | None) -> HourWindow | None:
-        """Where a backlog goes on; None if all is read, time is up or no headway was made."""
+        """Returns a backlog's next hour; None if all is read, time is up or nothing advanced."""
         if self._seconds_left <= 0 or not self._is_over(done):
             return None
         position = last.end if last else self._survey().position
@@ -501,13 +501,13 @@ class TableRun:
         yield from (each.result() for each in verdicts_of(self.services, seen))
 
     def _checks_despite(self, failure: dg.Failure) -> Iterator[dg.AssetCheckResult]:
-        """The checks of a run that fails: without them they would only be said to have failed.
+        """Yields the checks of a run that fails; otherwise Dagster would only say that they failed.
 
-        A step has one result of each: what comes after that is told without the run.
+        A step has one result per check: later ones are reported without the run.
         """
         try:
             found = verdicts_of(self.services, self._survey(ages=True))
-        except CdcError:  # what keeps them from looking is rarely another thing
+        except CdcError:  # most often for the same reason as the failure
             found = unjudged(self.config, self.entry, failure.description or "")
         if not self._has_checks:
             yield from (each.result() for each in found)
@@ -528,7 +528,7 @@ class TableRun:
             self.on_batch(batch)
 
     def _tell_of_others(self, batch: BatchResult) -> None:
-        """Tables that share the topic, and that discovery has not met at its ends."""
+        """Adds tables that share the topic, and that discovery has not seen at the topic's ends."""
         if not batch.other_tables:
             return
         found = add_seen(self.services, self.entry, batch.other_tables)
@@ -575,7 +575,7 @@ class TableRun:
 
     @property
     def _step(self) -> str:
-        """The table's name among the turns: its own one may change."""
+        """The table's name among the turns; the step's name, as the table's own may change."""
         return self.context.op_execution_context.op.name
 
     @property
@@ -595,9 +595,9 @@ class TableRun:
 
 
 class _HeldBack:
-    """Passes batches on, one behind: the last one is kept in ``last`` instead of passed on.
+    """An iterator over batches that withholds the last one, and keeps it in ``last``.
 
-    If making the next batch fails, the one before it is passed on first: it was published.
+    If the next batch fails, the one before it is passed on first: it was published.
     """
 
     def __init__(self, batches: Iterator[BatchResult]) -> None:

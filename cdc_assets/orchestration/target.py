@@ -1,9 +1,9 @@
-"""What a sensor starts: assets, by the executor that their runs are made for.
+"""Chooses a sensor's target, so that its runs use the executor `side_by_side`.
 
-Where the whole code location is ours, its executor is `side_by_side`, and a sensor selects assets.
-In a project that somebody else's definitions are part of, the location's executor is theirs, so
-that a sensor has a job of its own with ours. A run by another executor (by hand, a backfill, an
-automation condition) is right too: its tables are merged one by one, and it does not stay.
+If the whole code location is ours, that is its executor, and a sensor selects assets. In a project
+with other definitions, the location's executor is the project's, so a sensor has a job of its own
+with ours. Runs by another executor (by hand, a backfill, an automation condition) are correct, too:
+their tables are merged one by one, and they do not stay.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from cdc_assets.orchestration.side_by_side import side_by_side
 
 
 def target_of(config: ReplicationConfig, keys: Sequence[dg.AssetKey], job: str) -> dict[str, Any]:
-    """What a sensor is told to start, as arguments of it.
+    """Returns a sensor's target, as arguments of its definition.
 
     Args:
         config: the configuration.
-        keys: of assets with the same partitions.
-        job: the name of the job, where one is needed.
+        keys: the keys of assets with the same partitions.
+        job: the name of the job, if one is needed.
     """
     selection = dg.AssetSelection.assets(*keys)
     if mount_of(config) is None or not keys:

@@ -1,4 +1,4 @@
-"""What Dagster shows of replicated tables, for projects that have their own conventions."""
+"""Lets projects with their own conventions decide how Dagster shows replicated tables."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cdc_assets.registry import TableEntry
 
 @dataclass(frozen=True, slots=True)
 class TableProps:
-    """What a translator is given.
+    """The input of a translator.
 
     Attributes:
-        config: of the replication.
+        config: the replication's configuration.
         entry: the table: its name at the source, its topic, its name in the lake.
-        spec: what is shown if nothing is said.
+        spec: the default asset spec.
     """
 
     config: ReplicationConfig
@@ -26,15 +26,16 @@ class TableProps:
 
 
 class Translator:
-    """Says what Dagster shows of a replicated table. Subclass it and override `get_asset_spec`.
+    """The base class of translators. Subclass it and override `get_asset_spec`.
 
-    It is asked often and in several processes: the answer follows from the table's name alone, and
-    two tables never have one key. Whatever the key is, everything that is said of the table (its
-    runs, checks, observations, its upkeep's parent) is said of this asset. Partitions are ours.
+    The method is called often and in several processes: its result must follow from the table's
+    name alone, and two tables must never have the same key. Everything that concerns the table (its
+    runs, checks, observations, the parent of its upkeep) belongs to the asset with this key.
+    Partitions cannot be changed.
     """
 
     def get_asset_spec(self, props: TableProps) -> dg.AssetSpec:
-        """Key, group, owners, tags, kinds, automation condition, description and metadata.
+        """Returns key, group, owners, tags, kinds, automation condition, description and metadata.
 
         >>> class Ours(Translator):
         ...     def get_asset_spec(self, props):

@@ -1,11 +1,11 @@
-"""Who of a run's tables works when.
+"""Schedules the tables of a run.
 
-- So many tables work at the same time as the run has places; the others stand in a queue.
-- Tables of one topic go in *rounds*, one after the other and in one place, so that they share
-  what is read of it (`cdc_assets.merge.intake.shared_reading`): none begins a second turn before
+- As many tables work at the same time as the run has places; the others wait in a queue.
+- Tables of one topic work in *rounds*, one after the other and in one place, so that they share
+  its records (`cdc_assets.merge.intake.shared_reading`): none begins a second turn before
   each of them has had its first.
 - In a run that stays, a table that has caught up *rests* until its topics have moved. One thread
-  looks after the topics of all tables that rest, with one question to Kafka.
+  watches the topics of all resting tables, with one request to Kafka.
 
 A run stays until none of its tables has had a turn for a while, until it has reached its age or
 the end of its hour, until another run wants one of its tables, or until it is told to stop.
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from cdc_assets.merge.intake.shared_reading import SharedReadings
 
 Ends = Mapping[str, OffsetVector]
-"""By topic, where it ends."""
+"""The topics' ends, by topic."""
 
 IsDue = Callable[[Ends, float], bool]
-"""Given where topics end, and the seconds since the table's last turn began."""
+"""Returns whether a table is due, from topics' ends and the seconds since its last turn began."""
 
 Look = Callable[[Iterable[str]], Ends]
 
 WANTED_SECONDS: Final = 3.0
-"""How often it is asked whether another run wants one of the tables."""
+"""How often to check whether another run wants one of the tables."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class RunIsOverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A table's turn: its place, and what was read of its topic for others of its round."""
+    """A table's turn: its place, and the records of its topic that its round has read already."""
 
     place: Place
     readings: SharedReadings
@@ -58,12 +58,12 @@ class Turn:
 
 @dataclass
 class _Round:
-    """Tables of one topic that share what is read of it.
+    """One round of the tables of a topic, which share its records.
 
     Attributes:
-        left: those that have not had their turn in it.
-        readings: what was read.
-        place: where the first of them worked, and all of them have to.
+        left: the tables that have not had their turn in this round.
+        readings: the records read so far.
+        place: the place of the first of them, which all others must use, too.
         working: whether one of them has its turn now.
     """
 
@@ -75,7 +75,7 @@ class _Round:
 
 @dataclass
 class _Waiting:
-    """A table in the queue; ``place``: what it was given."""
+    """A table in the queue; ``place`` is the place assigned to it."""
 
     table: str
     place: Place | None = None
@@ -87,10 +87,10 @@ class _Resting:
     """A table that has caught up.
 
     Attributes:
-        topics: whose ends decide whether it is due.
-        is_due: by these.
-        ends: by which it was.
-        called: that, or the run is over.
+        topics: the topics whose ends decide whether it is due.
+        is_due: decides by these ends.
+        ends: the ends by which it became due.
+        called: set once it is due or the run is over.
     """
 
     topics: frozenset[str]
@@ -101,12 +101,13 @@ class _Resting:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """How long a run stays.
+    """The conditions under which a run stays.
 
     Attributes:
-        runs: as configured.
-        look: says where topics end.
-        is_wanted: whether the run has to end for another's sake, or for its hour's.
+        runs: the configuration of runs.
+        look: returns the ends of topics.
+        is_wanted: returns whether the run has to end for another run's sake, or because its hour
+            is over.
     """
 
     runs: RunsConfig
@@ -115,13 +116,13 @@ class Stay:
 
 
 class Turns:
-    """Those of one run.
+    """The turns of one run's tables.
 
     Args:
-        topics: by table of the run (the name of its step) the topic that it lies in.
-        new_place: makes a place.
-        places: how many there may be.
-        stay: None in a run whose tables end once they have caught up.
+        topics: by table of the run (the name of its step), its topic.
+        new_place: creates a place.
+        places: the greatest number of places.
+        stay: the conditions of staying; None in a run whose tables end once they have caught up.
         clock: monotonic seconds.
     """
 
@@ -157,28 +158,28 @@ class Turns:
 
     @property
     def queued(self) -> int:
-        """How many tables wait for a place."""
+        """The number of tables that wait for a place."""
         return len(self._queue)
 
     @property
     def free(self) -> int:
-        """How many places there are that nobody works in."""
+        """The number of places that no table uses."""
         return len(self._free)
 
     @property
     def resting(self) -> int:
-        """How many tables rest."""
+        """The number of tables that rest."""
         return len(self._resting)
 
     def is_alone(self, table: str) -> bool:
-        """Whether a run has no other table."""
+        """Returns whether the run has no other table."""
         return len(self._topics) == 1 and table in self._topics
 
     # ── turns ────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def turn(self, table: str, entry: TableEntry) -> Iterator[Turn]:
-        """Wait for a table's turn, and have it. A turn that raises may be tried again.
+        """Waits for a table's turn, and yields it. A turn that raises may be repeated.
 
         Raises:
             RunIsOverError: if the run is told to stop before.
@@ -194,7 +195,7 @@ class Turns:
             self._end(table, place, round_, is_done=is_done)
 
     def leave(self, table: str, entry: TableEntry) -> None:
-        """A table has no more turns."""
+        """Removes a table, which has no more turns."""
         with self._lock:
             topic = self._topics[table]
             self._members[topic].discard(table)
@@ -207,9 +208,9 @@ class Turns:
             round_.readings.leave(entry)
 
     def let_go(self, is_back: Callable[[], bool]) -> None:
-        """A table left because people want nothing to be merged into it.
+        """Records that a table has left because people want nothing to be merged into it.
 
-        Once they do again, the run ends, so that the next one has the table.
+        Once they want that again, the run ends, so that the next run takes the table.
         """
         with self._lock:
             self._let_go.append(is_back)
@@ -237,7 +238,7 @@ class Turns:
             self._assign()
 
     def _assign(self) -> None:
-        """Give places to those who have waited longest and can use them."""
+        """Assigns places to the tables that have waited longest and can use them."""
         for waiting in self._queue[:]:
             round_ = self._rounds[self._topics[waiting.table]]
             if round_.working or waiting.table not in round_.left:
@@ -265,7 +266,7 @@ class Turns:
         return self._places[-1]
 
     def _close(self, topic: str) -> None:
-        """Begin the next round once each has had its turn in this one."""
+        """Begins the next round once each table has had its turn in this one."""
         round_ = self._rounds[topic]
         if not round_.left and not round_.working:
             self._rounds[topic] = self._round(topic)
@@ -280,15 +281,15 @@ class Turns:
     # ── rests ────────────────────────────────────────────────────────────────────────────
 
     def rest(self, table: str, topics: Iterable[str], is_due: IsDue) -> Ends | None:
-        """Wait until a table is due.
+        """Waits until a table is due.
 
         Args:
-            table: that has caught up.
-            topics: to be looked after.
-            is_due: says so, given where these end; called in another thread.
+            table: the table, which has caught up.
+            topics: the topics to watch.
+            is_due: decides by their ends; called in another thread.
 
         Returns:
-            Where topics end; None if the run is over.
+            The topics' ends; None if the run is over.
         """
         mine = _Resting(frozenset(topics), is_due)
         with self._lock:
@@ -304,7 +305,7 @@ class Turns:
         return mine.ends
 
     def end(self) -> None:
-        """Let those that rest leave; the others after their turn."""
+        """Ends the run: resting tables leave now, the others after their turn."""
         with self._lock:
             self._over.set()
             for each in self._resting.values():
@@ -312,7 +313,7 @@ class Turns:
             self._resting.clear()
 
     def stop(self) -> None:
-        """Likewise; those that wait for a turn do not get it."""
+        """Ends the run as `end` does; tables that wait for a turn do not get it."""
         with self._lock:
             self._stopped = True
             for each in self._queue:
@@ -321,7 +322,7 @@ class Turns:
         self.end()
 
     def close(self) -> None:
-        """Give back all places, once nobody works."""
+        """Gives up all places. Call it once no table works."""
         self.stop()
         for place in self._places:
             place.forget()

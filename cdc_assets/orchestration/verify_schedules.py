@@ -1,4 +1,4 @@
-"""When `matches_source` compares tables by itself: a schedule for each source."""
+"""Defines a schedule for each source that runs the check `matches_source`."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -25,15 +25,15 @@ from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.registry import Registry, TableEntry
 
 LONGEST: Final = timedelta(hours=12)
-"""A run may take; a table that was not compared has its turn again."""
+"""The longest duration of a run; a table that was not compared then gets another turn."""
 COMPLETED: Final = frozenset({"SUCCEEDED", "FAILED"})
-"""Of a check that has an outcome."""
+"""The statuses of checks that have an outcome."""
 
 
 def verify_schedules(
     config: ReplicationConfig, registry: Registry
 ) -> Sequence[dg.ScheduleDefinition]:
-    """Those of the sources that are compared by themselves."""
+    """Returns the schedules of the sources that configure one."""
     return [
         _schedule(config, source, config.source(source).verify, entries)
         for source, entries in comparable(config, registry).items()
@@ -93,9 +93,9 @@ def last_compared(
     checks: Mapping[TableEntry, dg.AssetCheckKey],
     every: timedelta,
 ) -> dict[TableEntry, datetime]:
-    """When tables were compared, whoever asked for it; those that never were are left out.
+    """Returns when tables were compared last, by whomever; those never compared are absent.
 
-    A comparison that was begun and has no outcome is done again, after those that have waited.
+    A comparison without an outcome is due again, after the tables that have waited longer.
     """
     found = instance.event_log_storage.get_latest_asset_check_execution_by_key([*checks.values()])
     last: dict[TableEntry, datetime] = {}

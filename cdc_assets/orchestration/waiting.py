@@ -1,4 +1,4 @@
-"""A table that waits for the end of a transaction: what is remembered and said of it."""
+"""Records and describes a table that waits for the end of a transaction."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def hold_of(waiting: Waiting) -> Hold:
-    """What decides when the table is looked at again."""
+    """Returns the recorded wait, which decides when the table is tried again."""
     return Hold(waiting.transaction, waiting.since, waiting.stops_at, waiting.log_end)
 
 
 def waiting_words(config: ReplicationConfig, entry: TableEntry, waiting: Waiting) -> str:
-    """What is missing, where, how the connector is, and what to do."""
+    """Says what is missing and where, the connector's state, and what to do."""
     return str(_error(config, entry, waiting, waiting.reason))
 
 
 def stalled(config: ReplicationConfig, entry: TableEntry, waiting: Waiting) -> StalledError:
-    """The error of a table that has waited for too long."""
+    """Returns the error of a table that has waited for too long."""
     what = f"waited for too long, since {waiting.since:%Y-%m-%d %H:%M:%S}Z: {waiting.reason}"
     return _error(config, entry, waiting, what)
 

@@ -1,4 +1,4 @@
-"""The sensors: what is new, due, altered at the source, in need of upkeep, and failing; the SLO."""
+"""Defines the sensors for new, due, altered, unmaintained and failing tables, and for the SLO."""
 
 from cdc_assets.orchestration.sensors.alerts import alert_sensor
 from cdc_assets.orchestration.sensors.assess import assess_sensor

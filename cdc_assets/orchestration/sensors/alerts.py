@@ -1,6 +1,7 @@
-"""`alerts`: a run that failed otherwise than by its tables is posted to the webhook, once.
+"""Defines the sensor `alerts`, which posts runs that failed for other reasons than their tables.
 
-A table that fails is told of by `watch`, once and not at each attempt. No data is in a message.
+Each is posted once. `watch` reports a failing table, once and not at each attempt. Messages contain
+no data.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ WILL_RETRY_TAG: Final = "dagster/will_retry"
 
 
 def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefinition:
-    """Post failed runs that Dagster will not retry by itself; does nothing without a webhook.
+    """Returns the sensor that posts failed runs, unless Dagster will retry them by itself.
 
-    In a project that is not ours alone, only runs of this replication, whoever started them.
+    Without a webhook it does nothing. In a project with other definitions it posts only runs of
+    this replication, whoever started them.
     """
     mine = frozenset(table_key(config, entry) for entry in replicated(config, loaded))
 
@@ -53,7 +55,7 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
 
 
 def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
-    """The message. Only descriptions that this project wrote are quoted: nothing of a row."""
+    """Returns the message. It quotes only descriptions that this project wrote: no row values."""
     run = context.dagster_run
     steps = [_step(event) for event in context.get_step_failure_events()]
     tables = sorted(key.to_user_string() for key in run.asset_selection or ())
@@ -69,7 +71,7 @@ def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
 
 
 def _is_told_by_tables(context: dg.RunFailureSensorContext) -> bool:
-    """Whether all that failed are tables, whose failures are remembered."""
+    """Returns whether only tables' steps failed, whose failures are recorded."""
     steps = [_step(event) for event in context.get_step_failure_events()]
     return bool(steps) and all("kind" in each and "table" in each for each in steps)
 

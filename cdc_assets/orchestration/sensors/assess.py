@@ -1,4 +1,7 @@
-"""`assess`: the check `assessed` of all tables, without runs, each part asked once."""
+"""Defines the sensor `assess`: the check `assessed` of all tables, without runs.
+
+Each part is asked once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ REPEAT_AFTER: Final = timedelta(hours=6)
 def assess_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Assess all tables, seldom; an outcome is written when it differs, or after hours."""
+    """Returns the sensor that assesses all tables, seldom; writes new outcomes, or after hours."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
 

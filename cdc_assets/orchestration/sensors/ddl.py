@@ -1,4 +1,4 @@
-"""`schema_changes`: statements on replicated tables appear on their assets."""
+"""Defines the sensor `schema_changes`, which shows statements on their tables' assets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST: Final = 10_000
 def ddl_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Follow the topics of schema changes: each statement is an observation of its table."""
+    """Returns the sensor that reads topics of schema changes and writes an observation for each."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
 
@@ -55,7 +55,7 @@ def _said(told: Told) -> Iterator[str]:
 
 
 def observation(config: ReplicationConfig, found: TableStatement) -> dg.AssetObservation:
-    """Of a statement, on its table's asset."""
+    """Returns a statement's observation for its table's asset."""
     ddl, at = found.ddl, found.ddl.at
     does = "; ".join(each.describe() for each in found.changes)
     hidden = "not shown: it names a column that is excluded or masked"

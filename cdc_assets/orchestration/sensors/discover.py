@@ -1,4 +1,4 @@
-"""`discover`: topics become tables and assets while Dagster runs."""
+"""Defines the sensor `discover`, which turns topics into tables and assets while Dagster runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERVAL_SECONDS: Final = 15
 def discover_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Add the tables of new topics to the registry, and have the definitions loaded again.
+    """Returns the sensor that adds new topics' tables to the registry and reloads definitions.
 
     Reloading depends on what these definitions lack, not on what this tick found: a reload
     that failed (the webserver was not up yet) is tried again at the next tick.
@@ -69,7 +69,7 @@ def _try_reload(context: dg.SensorEvaluationContext, changed: Sequence[str]) -> 
     context.log.info(f"The tables have changed, loading the definitions again: {names}")
     try:
         reload_location(location_of(context))
-    except TransientError as problem:  # what was found must be written all the same
+    except TransientError as problem:  # the found tables must be written all the same
         return f"Waiting to load {names}: {problem}"
     return f"Loaded the definitions again for {names}."
 

@@ -1,10 +1,10 @@
-"""`maintain`: lake tables that need upkeep become runs.
+"""Defines the sensor `maintain`, which starts runs for lake tables that need upkeep.
 
-What a table needs is told from its own figures, for which its metadata and manifests are read. A
-table whose head has not moved since it was looked at is looked at again when the time that its
-snapshots are kept for is over, and once more a day later: nothing else can have changed.
+It derives a table's needs from figures in the table's metadata and manifests. A table whose head
+has not moved since the last look is examined again when its snapshots' retention has passed, and
+once more a day later: nothing else can have changed.
 
-One run at a time, of few tables, as the tables of a run are merged by nobody else meanwhile.
+There is one run at a time, of few tables, because nothing else merges a run's tables meanwhile.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from cdc_assets.registry import Registry
 
 INTERVAL_SECONDS: Final = 60
 LOOK_SECONDS: Final = 5.0
-"""How long one tick goes on looking at tables; the next one goes on with the others."""
+"""How long one tick examines tables; the next one continues with the others."""
 TABLES_AT_ONCE: Final = 8
 RUNTIME_SECONDS: Final = 3600
 _DAY: Final = 86_400.0
@@ -53,13 +53,13 @@ _DAY: Final = 86_400.0
 
 @dataclass
 class Seen:
-    """What is known of one table; times in seconds of the epoch.
+    """The sensor's memory of one table; times are in seconds since the epoch.
 
     Attributes:
-        head: its head when it was last seen, and ``since`` when.
+        head: the table's head when last seen, and ``since`` when it has been that.
         looked: when its figures were last read; 0 for never.
-        asked: when a run was asked for.
-        swept: when orphans were last removed, or it was first seen.
+        asked: when a run was last requested; 0 for never.
+        swept: when removal of orphans was last requested, or when the table was first seen.
     """
 
     head: int
@@ -77,17 +77,17 @@ class Memory:
 
     @classmethod
     def of(cls, cursor: str | None) -> Memory:
-        """Read a cursor."""
+        """Parses a cursor."""
         said: Mapping[str, Any] = json.loads(cursor) if cursor else {}
         return cls({name: Seen(*each) for name, each in said.items()})
 
     def to_cursor(self) -> str:
-        """What `of` reads."""
+        """Returns the cursor that `of` parses."""
         rows = {n: [s.head, s.since, s.looked, s.asked, s.swept] for n, s in self.tables.items()}
         return json.dumps(rows, separators=(",", ":"))
 
     def see(self, name: str, head: int, now: float) -> Seen:
-        """A table's head, as it is now."""
+        """Records a table's present head."""
         known = self.tables.get(name)
         if known is None:
             known = self.tables[name] = Seen(head, now, swept=now)
@@ -99,7 +99,7 @@ class Memory:
 def maintain_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Start runs for lake tables that need upkeep."""
+    """Returns the sensor that starts runs for lake tables that need upkeep."""
     services = Services(config, clock)
     all_groups = by_target(replicated(config, loaded))
     groups = [each for each in all_groups if _said(config, each).enabled]
@@ -129,7 +129,7 @@ def maintain_sensor(
 
 
 def is_worth_a_look(seen: Seen, said: MaintenanceConfig, now: float) -> bool:
-    """Whether anything can be due that was not when the table was looked at."""
+    """Returns whether anything can be due that was not due at the last look at the table."""
     if now - max(seen.looked, seen.asked) < said.every_minutes * 60:
         return False
     ripe = (0.0, said.keep_minutes * 60, LONGEST.total_seconds() + said.keep_minutes * 60)
@@ -142,7 +142,7 @@ def _chosen(
     groups: Sequence[Tables],
     memory: Memory,
 ) -> list[tuple[Tables, bool]]:
-    """The tables for a run, each with whether its orphans are removed."""
+    """Returns the tables for a run, each with whether to remove its orphans."""
     now = services.clock().timestamp()
     states = services.lake.states([(each[0].target, "") for each in groups])
     ends, chosen = time.monotonic() + LOOK_SECONDS, list[tuple[Tables, bool]]()

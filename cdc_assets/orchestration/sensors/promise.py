@@ -1,15 +1,15 @@
-"""`replication_slo`: the checks of all tables, without runs, and the hours that are over.
+"""Defines the sensor `replication_slo`: evaluates all tables' checks, and closes past hours.
 
-A table without changes has no runs, and a table that fails has none that end: so its checks
+A table without changes has no runs, and a table that fails has none that succeed: so its checks
 are evaluated here. To keep the event log small, an outcome is written when it differs from
 the last one or when a quarter of an hour has passed.
 
-A table that its source has dropped is marked, and dropped here too where that is configured:
+A table that its source has dropped is marked, and also dropped in the lake if that is configured:
 `cdc_assets.operate.dropped`.
 
-An hour that is over and wholly merged is closed with one materialization that belongs to no
+An hour that is over and completely merged is closed with one materialization that belongs to no
 run. Without it an idle hour would look missing, and deleting old runs would make their hours
-look missing too. It comes before the checks, which then belong to the newest materialization.
+look missing, too. It comes before the checks, which then belong to the newest materialization.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ OVER: Final = "what waits is no longer about to be lost"
 
 @dataclass
 class Memory:
-    """The sensor's cursor: what was last written. Losing it only writes a few events twice."""
+    """The sensor's cursor: the last written events. Losing it only repeats a few events."""
 
     checks: dict[str, tuple[str, float]] = field(default_factory=dict)
     hours: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cursor: str | None) -> Memory:
-        """Read a cursor."""
+        """Parses a cursor."""
         fields: Mapping[str, Any] = json.loads(cursor) if cursor else {}
         checks = {name: (each[0], each[1]) for name, each in fields.get("checks", {}).items()}
         return cls(checks, dict(fields.get("hours", {})))
 
     def to_cursor(self) -> str:
-        """What `of` reads."""
+        """Returns the cursor that `of` parses."""
         return json.dumps({"checks": self.checks, "hours": self.hours}, separators=(",", ":"))
 
 
 def promise_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Evaluate the checks of all tables and close the hours that are over."""
+    """Returns the sensor that evaluates the checks of all tables and closes past hours."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
 
@@ -113,7 +113,7 @@ def _note_states(services: Services, seen: Survey) -> None:
         each.table: each.condition(seen.at, slo_target(services, each.table).within_seconds)
         for each in seen.tables
     }
-    with suppress(UnreachableError):  # it is for `status` alone, and nothing waits for it
+    with suppress(UnreachableError):  # only `status` reads it, and nothing waits for it
         services.states.note(found, seen.at)
 
 
@@ -122,7 +122,7 @@ def _observation(config: ReplicationConfig, news: DropNews) -> dg.AssetObservati
 
 
 def _notices(verdict: Verdict, memory: Memory, now: datetime) -> Iterator[dg.AssetObservation]:
-    """On the table's page, once, what cannot wait for its next run; and once that it is over."""
+    """Yields a notice for the table's page once, as soon as it arises, and once when it is over."""
     name = f"{verdict.asset.to_user_string()}:notice:{verdict.check}"
     if verdict.notice and name not in memory.checks:
         memory.checks[name] = ("", now.timestamp())
@@ -139,7 +139,7 @@ def is_news(
     force: bool = False,
     repeat: timedelta = REPEAT_AFTER,
 ) -> bool:
-    """Whether an outcome is to be written; then the memory knows it."""
+    """Returns whether to write an outcome; if so, records it in the memory."""
     name = f"{verdict.asset.to_user_string()}:{verdict.check}"
     summary, at = memory.checks.get(name, ("", 0.0))
     due = now.timestamp() - at >= repeat.total_seconds()
@@ -172,10 +172,10 @@ def _closed_hours(
 def _held(
     config: ReplicationConfig, seen: Survey, memory: Memory
 ) -> Iterator[dg.AssetMaterialization]:
-    """Once an hour, of each table that people hold back: that it is on purpose.
+    """Yields once an hour, for each table that people hold, an event that it is held on purpose.
 
-    Without an event of that kind its freshness policy would turn red. It has no partition, since no
-    hour was merged.
+    Without such an event its freshness policy would turn red. The event has no partition, because
+    no hour was merged.
     """
     hour = hour_of(seen.at).key
     for each in seen.tables:
@@ -191,7 +191,10 @@ def _held(
 
 
 def _hours_since(key: str | None, last: HourWindow) -> Iterator[HourWindow]:
-    """The hours after the last one closed, up to ``last``; only that if none was closed yet."""
+    """Yields the hours after the last closed one up to ``last``; only ``last`` if none was closed.
+
+    At most `HOURS_AT_ONCE` of them.
+    """
     start = HourWindow.from_key(key).end if key else last.start
     hour = hour_of(max(start, last.start - HOUR * (HOURS_AT_ONCE - 1)))
     while hour <= last:

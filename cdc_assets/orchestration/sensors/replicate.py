@@ -1,9 +1,9 @@
-"""`replicate`: tables with unread changes become runs.
+"""Defines the sensor `replicate`, which starts runs for tables with unread changes.
 
 There is no ``run_key``: Dagster never starts a second run for a key whose first run failed,
 so a key made of offsets would stop a table for ever at its first failure. Instead a table is
-left out while an unfinished run has it, and after a failure until its back-off is over. The
-lake's offsets decide what is due; the cursor is not used.
+skipped while an unfinished run has it, and after a failure until its back-off is over. The
+lake's offsets decide which tables are due; the cursor is not used.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cdc_assets.orchestration.target import target_of
 from cdc_assets.registry import Registry, TableEntry
 
 INTERVAL_SECONDS: Final = 5
-"""The sensor daemon looks no more often than every five seconds."""
+"""The sensor daemon evaluates no more often than every five seconds."""
 
 RUNS_IF_UNLIMITED: Final = 10
 GRACE_SECONDS: Final = 600
@@ -54,7 +54,7 @@ RECENT: Final = timedelta(minutes=10)
 def replicate_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Start runs for the tables that are due: few runs, many tables in each."""
+    """Returns the sensor that starts runs for due tables: few runs, with many tables each."""
     services = Services(config, clock)
     entries, listener = replicated(config, loaded), Listener()
 
@@ -88,7 +88,7 @@ def replicate_sensor(
 def busy_tables(
     config: ReplicationConfig, runs: Iterable[dg.DagsterRun], entries: Sequence[TableEntry]
 ) -> frozenset[TableName]:
-    """The tables that unfinished runs have, be it for their upkeep, whoever started them."""
+    """Returns the tables that unfinished runs merge or maintain, whoever started them."""
     selected = {key for run in runs for key in run.asset_selection or ()}
     return frozenset(
         entry.table
@@ -100,7 +100,10 @@ def busy_tables(
 
 
 def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]) -> Slots:
-    """How many runs to add: never more than the instance runs at once, less what it has."""
+    """Returns how many runs to add: the instance's limit less its unfinished runs.
+
+    Runs that wait to compare tables do not count.
+    """
     queue = instance.get_concurrency_config().run_queue_config
     limit = queue.max_concurrent_runs if queue else RUNS_IF_UNLIMITED
     limit = limit if limit > 0 else RUNS_IF_UNLIMITED
@@ -112,16 +115,16 @@ def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]
 
 
 def _waits_to_compare(run: dg.DagsterRun) -> bool:
-    """Whether a run that compares tables has no place yet: merging comes before it."""
+    """Returns whether a run that compares tables is still queued: merging comes before it."""
     return run.tags.get(TAG_MODE) == VERIFY and run.status is dg.DagsterRunStatus.QUEUED
 
 
 def recent(
     seen: Survey, busy: Collection[TableName], due: Sequence[TableSurvey]
 ) -> list[TableSurvey]:
-    """Tables that had changes a short while ago: a run that stays takes them along.
+    """Returns tables that had changes recently, so that a run that stays includes them.
 
-    Otherwise each would start a run of its own when its next change comes.
+    Otherwise each would start a run of its own at its next change.
     """
     left_out = {*busy, *(each.table for each in due)}
     return [
@@ -136,9 +139,9 @@ def recent(
 
 
 def ask_for_room(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]) -> None:
-    """Let the oldest run that stays end, as others wait for a run: its tables join them.
+    """Asks the oldest run that stays to end, because other tables wait: its tables join theirs.
 
-    So do runs that compare tables, after the table that they are at.
+    Also asks runs that compare tables to end after their current table.
     """
     for run in unfinished:
         compares = run.tags.get(TAG_MODE) == VERIFY and run.status is dg.DagsterRunStatus.STARTED
@@ -159,14 +162,14 @@ def ask_for_room(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRu
 
 
 def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> list[Due]:
-    """Find for each due table the hour in which reading goes on."""
+    """Finds for each due table the hour in which reading continues."""
     positions = {each.table: (each.entry.topic, each.position) for each in due}
     hours = in_rounds(positions, lambda asked: hours_to_read(services.log, asked, seen.at))
     return [Due(each.entry, hours[each.table], each.lag_changes or 0) for each in due]
 
 
 def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
-    """One run. Its time is limited, so that a lost run cannot block its tables for ever."""
+    """Returns a run request; its time limit keeps a lost run from blocking its tables for ever."""
     seconds = sum(_longest(config, entry) for entry in plan.entries)
     return dg.RunRequest(
         partition_key=plan.hour.key,
@@ -184,7 +187,7 @@ def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
 
 
 def _longest(config: ReplicationConfig, entry: TableEntry) -> float:
-    """Seconds that one table may take: a batch that was begun in time is finished."""
+    """Returns the seconds that one table may take: a batch begun in time is finished."""
     batch = config.sources[entry.table.source].batch
     return max(batch.drain_seconds, batch.table_seconds)
 

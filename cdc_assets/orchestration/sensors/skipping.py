@@ -1,4 +1,4 @@
-"""A tick that finds Kafka, the catalog or the registry silent is skipped, and says so."""
+"""Skips a tick, with the reason, if Kafka, the catalog or the registry does not answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Evaluate = Callable[[dg.SensorEvaluationContext], dg.SensorResult]
 
 
 def skipping_when_unreachable(evaluate: Evaluate) -> Evaluate:
-    """Turn a transient error into a skip that names the part and its address.
+    """Turns a transient error into a skip that names the part and its address.
 
     The cursor stays, so the next tick looks at everything again. Terminal errors (a wrong
     configuration) stay errors: the tick fails, which the UI shows in red.

@@ -1,7 +1,7 @@
-"""`watch`: what is wrong is told to the webhook once, and once more when it is over.
+"""Defines the sensor `watch`, which posts each problem to the webhook once, and its recovery.
 
-A receiver that is down is tried again at each tick; it stops nothing, as nothing but this sensor
-waits for it.
+A receiver that is down is tried again at each tick; it blocks nothing, as only this sensor waits
+for it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ INTERVAL_SECONDS: Final = 60
 def watch_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Look, and tell what is news; does nothing without a webhook.
+    """Returns the sensor that reads the numbers and posts news; without a webhook it does nothing.
 
-    It looks at the registry as it is then: a table that is not loaded yet may fail too.
+    It reads the registry at each tick: a table that is not loaded yet may fail, too.
     """
     del loaded
     services = Services(config, clock)
