@@ -1,1 +1,1 @@
-"""Source databases: what their catalogs and types say, one folder each."""
+"""Reads source databases' catalogs and maps their types, in one folder each."""

@@ -1,8 +1,8 @@
-"""The databases' catalogs as one: what replication asks of the table that changes come from.
+"""Unifies the databases' catalogs: the questions of replication about a source table.
 
-A kind of database (``database.kind``) implements `SourceCatalog` and `SourceTable`;
-`catalog_of` finds it. What a database does not have (publications, partitions under names of
-their own) its tables answer with no, never with an error.
+A kind of database (``database.kind``) implements `SourceCatalog` and `SourceTable`; `catalog_of`
+finds it. For features that a database lacks (publications, partitions under names of their own) its
+tables answer no, and never raise an error.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class SourceTable(Protocol):
 
     @property
     def columns(self) -> Sequence[DeclaredColumn]:
-        """All of them, whether their changes are published or not."""
+        """All columns, whether their changes are published or not."""
         ...
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """Names of its columns, in order; empty without one."""
+        """Names of the key's columns, in order; empty without one."""
         ...
 
     @property
@@ -43,38 +43,38 @@ class SourceTable(Protocol):
 
     @property
     def root(self) -> tuple[str, str] | None:
-        """``(schema, name)`` of the table that it is a partition of."""
+        """``(schema, name)`` of the partitioned table that it is a partition of."""
         ...
 
     @property
     def partitions(self) -> tuple[tuple[str, str], ...]:
-        """Likewise its own partitions, if the database sends changes under their names."""
+        """``(schema, name)`` of its partitions, if the database sends changes under their names."""
         ...
 
     @property
     def identity(self) -> str:
-        """What another table of its name has not; empty of databases that do not tell."""
+        """An id that another table of its name does not have; empty in databases without one."""
         ...
 
     @property
     def facts(self) -> Mapping[str, Facts]:
-        """Of all columns, by their names."""
+        """The facts about all columns, by name."""
         ...
 
     def unpublished(self, publication: str | None) -> dict[str, str]:
-        """Columns whose changes no event holds, and why."""
+        """Returns columns whose changes no event holds, each with the reason."""
         ...
 
     def filters_rows(self, publication: str | None) -> bool:
-        """Whether the database leaves rows out of what it publishes."""
+        """Returns whether the database publishes only some rows."""
         ...
 
     def sent_by_partition(self, publication: str | None) -> bool:
-        """Whether its changes come under its partitions' names."""
+        """Returns whether its changes come under its partitions' names."""
         ...
 
     def require_told(self, key: tuple[str, ...], where: str) -> None:
-        """Refuse a table whose events do not tell which row they mean, or not all of it.
+        """Refuses a table whose events do not identify their row, or do not contain all of it.
 
         Raises:
             TerminalError: if it is one.
@@ -82,13 +82,13 @@ class SourceTable(Protocol):
         ...
 
     def described(self, modes: ConnectorModes) -> Described:
-        """All columns, as a connector with these modes writes them."""
+        """Describes all columns, as a connector with these modes writes them."""
         ...
 
     def corrected(
         self, told: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
-        """What records' schemas tell, with what they cannot tell of the columns of these names."""
+        """Corrects a description from records' schemas, for these columns, by the catalog."""
         ...
 
 
@@ -97,7 +97,7 @@ class SourceCatalog(Protocol):
 
     @property
     def scheme(self) -> Scheme:
-        """How positions of its changes are made, as long as no record tells it."""
+        """The scheme of its changes' positions, as long as no record shows it."""
         ...
 
     def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
@@ -111,7 +111,7 @@ class SourceCatalog(Protocol):
         ...
 
     def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
-        """Those of some tables that exist, without reading what they are like.
+        """Returns those of some tables that exist, without reading their columns.
 
         Raises:
             CdcError: as `read`.
@@ -119,7 +119,7 @@ class SourceCatalog(Protocol):
         ...
 
     def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
-        """Schema and name of the tables that have these identities, of those that exist.
+        """Returns schema and name of the existing tables with these identities.
 
         Raises:
             CdcError: as `read`.
@@ -127,7 +127,7 @@ class SourceCatalog(Protocol):
         ...
 
     def listed(self) -> tuple[tuple[str, str], ...]:
-        """Schema and name of every table, in order; without partitions and the server's own.
+        """Returns schema and name of every table, in order, but partitions and the server's own.
 
         Raises:
             CdcError: as `read`.
@@ -137,7 +137,7 @@ class SourceCatalog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostgresCatalog:
-    """PostgreSQL's."""
+    """PostgreSQL's catalog."""
 
     dsn: Secret
     scheme: Scheme = Scheme.POSTGRES
@@ -161,7 +161,7 @@ class PostgresCatalog:
 
 @dataclass(frozen=True, slots=True)
 class MysqlCatalog:
-    """MySQL's and MariaDB's."""
+    """MySQL's and MariaDB's catalog."""
 
     dsn: Secret
     scheme: Scheme = Scheme.BINLOG
@@ -175,7 +175,7 @@ class MysqlCatalog:
         return mysql.existing_tables(self.dsn.reveal(), tables)
 
     def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
-        """Its tables have none."""
+        """Returns nothing: its tables have no identities."""
         del identities
         return {}
 
@@ -185,7 +185,7 @@ class MysqlCatalog:
 
 
 def catalog_of(database: DatabaseConfig) -> SourceCatalog:
-    """The catalog of a configured database. Nothing is opened before it is read."""
+    """Returns the catalog of a configured database. Nothing is opened before it is read."""
     match database.kind:
         case "postgres":
             return PostgresCatalog(database.dsn)

@@ -1,4 +1,4 @@
-"""What a catalog knows of a column beside its type."""
+"""The facts that a catalog has about a column beside its type."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cdc_assets.schema.types import Column, Existing
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of one column.
+    """The facts about one column.
 
     Attributes:
-        number: which a rename keeps, and no other column of the table ever gets; 0 of databases
-            that have none.
-        existing: what rows have that are older than the column, as the database writes it; None if
-            they have none, or nothing tells it.
-        is_untold: older rows may have a value, and nothing tells which.
-        is_implied: older rows have the value that the type implies.
-        tells_rows: something of this is known; false where there is only the number.
+        number: an id that a rename keeps, and no other column of the table ever gets; 0 in
+            databases without one.
+        existing: the column's value in rows older than it, as the database writes it; None if they
+            have none, or it is unknown.
+        is_untold: whether older rows may have a value that is unknown.
+        is_implied: whether older rows have the value that the type implies.
+        tells_rows: whether the facts cover older rows; false where there is only the number.
     """
 
     number: int = 0
@@ -31,13 +31,13 @@ class Facts:
 
 
 def with_number(column: Column, facts: Facts | None) -> Column:
-    """With its number in the database's catalog."""
+    """Adds the column's number in the database's catalog."""
     number = facts.number if facts is not None else 0
     return replace(column, identity=replace(column.identity, number=number))
 
 
 def numbered(facts: Mapping[str, Facts], numbers: Mapping[str, int]) -> dict[str, Facts]:
-    """With the numbers of columns, by all names that they ever had."""
+    """Adds the numbers of columns, by all names that they ever had."""
     nothing = Facts(tells_rows=False)
     more = {name: replace(facts.get(name, nothing), number=n) for name, n in numbers.items()}
     return {**facts, **more}
@@ -51,14 +51,15 @@ def told(
     is_merged: bool,
     implies: bool,
 ) -> Column:
-    """A new column, with its number and what older rows have in it.
+    """Adds to a new column its number and the value that older rows have in it.
 
     Args:
-        column: by its name in records; its ``existing`` is what a record's schema tells.
+        column: by its name in records; its ``existing`` is from a record's schema.
         facts: of the catalog; None without one.
-        texts: what a person says that older rows have, by the name; None for nothing.
-        is_merged: its table is merged with others into one, in whose rows a value would be put too.
-        implies: the database is one that gives a column without a default a value of its own.
+        texts: configured values of older rows, by name; None for no value.
+        is_merged: whether its table is merged with others into one, in whose rows a value would be
+            put too.
+        implies: whether the database gives a column without a default a value of its own.
     """
     column = with_number(column, facts)
     if column.name in texts:
@@ -68,7 +69,7 @@ def told(
     if facts is not None and facts.tells_rows:
         existing = _existing(facts, column)
     elif existing is None and column.required and implies:
-        existing = UNTOLD  # it may have a default, which records do not always tell
+        existing = UNTOLD  # it may have a default, which records do not always contain
     return replace(column, existing=UNTOLD if existing and is_merged else existing)
 
 

@@ -1,4 +1,4 @@
-"""What a catalog's types come to in the lake: shared by the databases."""
+"""Maps a catalog's types to the lake's: the part that the databases share."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _AS_DOUBLE: Final = (
 
 
 class DeclaredColumn(Protocol):
-    """A column as a catalog has it."""
+    """A column as declared in a catalog."""
 
     @property
     def name(self) -> str:
-        """Of the column."""
+        """The column's name."""
         ...
 
     @property
@@ -41,12 +41,12 @@ class DeclaredColumn(Protocol):
 
     @property
     def not_null(self) -> bool:
-        """Whether it is declared so."""
+        """Whether it is declared NOT NULL."""
         ...
 
     @property
     def comment(self) -> str:
-        """That the database keeps of it."""
+        """The comment in the database."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class DeclaredColumn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What the lake stores, and how it arrives."""
+    """The lake's type, and the encoding of arriving values."""
 
     type: ColumnType
     encoding: Encoding
@@ -66,14 +66,14 @@ class Mapped:
 
 
 def stored(found: StoredAs) -> Mapped:
-    """What the lake has in the place of a type that Iceberg does not have."""
+    """Returns the lake's substitute for a type that Iceberg does not have."""
     encoding = Encoding(found.wire, found.element_wire)
     return Mapped(found.type, encoding, found.comment, found.detail)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why no lake column holds the values; their encoding, if a configured type could."""
+    """The reason why no lake column holds the values; the encoding, if a configured type could."""
 
     reason: str
     wire: Wire | None = None
@@ -83,17 +83,17 @@ Outcome: TypeAlias = Mapped | Refused
 
 
 def usable(type_: ColumnType, encoding: Encoding | Lossy, comment: str = "") -> Outcome:
-    """The type, unless its values lose something on their way."""
+    """Returns the type, unless its values lose something on their way."""
     if isinstance(encoding, Lossy):
         return Refused(encoding.reason, encoding.wire)
     return Mapped(type_, encoding, comment)
 
 
 def decimal(exact: StoredAs, modes: ConnectorModes) -> Outcome:
-    """A decimal as a connector with these modes writes it.
+    """Maps a decimal as a connector with these modes writes it.
 
     Args:
-        exact: what stores all of its digits, and how it arrives with the mode ``precise``.
+        exact: a type that stores all of its digits, with its encoding in the mode ``precise``.
         modes: the connector's.
     """
     if isinstance(exact.type, Decimal):
@@ -108,7 +108,7 @@ def decimal(exact: StoredAs, modes: ConnectorModes) -> Outcome:
 
 
 def bits(count: int) -> Mapped:
-    """A bit string of a declared length as connectors write it: one bit is a boolean."""
+    """Maps a bit string of a declared length as connectors write it: one bit is a boolean."""
     if count == 1:
         return Mapped(Primitive.BOOLEAN, Encoding(Wire.BOOLEAN))
     return stored(stand_ins.bits(count))
@@ -117,12 +117,12 @@ def bits(count: int) -> Mapped:
 def as_column(
     column: DeclaredColumn, outcome: Outcome, *, unchanged_marker: bool = False
 ) -> Column | UnmappedColumn:
-    """The column of a type's outcome.
+    """Returns the column of a type's outcome.
 
     Args:
         column: as it is declared.
         outcome: of its type.
-        unchanged_marker: whether a value may be the mark of one that was left out.
+        unchanged_marker: whether a value may be the placeholder of an omitted one.
     """
     if isinstance(outcome, Refused):
         return UnmappedColumn(
@@ -149,5 +149,5 @@ def as_column(
 def described_by_catalog(
     mapped: Iterable[Column | UnmappedColumn], key: tuple[str, ...], comment: str
 ) -> Described:
-    """A table whose columns a catalog tells."""
+    """Returns a table with columns from a catalog."""
     return Described(tuple(mapped), key, "database catalog", comment)

@@ -1,1 +1,1 @@
-"""PostgreSQL: its catalog, and its types as connectors write them."""
+"""Reads PostgreSQL's catalog, and maps its types as connectors write them."""

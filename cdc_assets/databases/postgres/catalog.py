@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalog says about tables: one query for as many tables as are asked for."""
+"""Reads tables from PostgreSQL's catalog: one query, however many tables are asked for."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REFUSALS: Final = (
 
 
 class ReplicaIdentity(StrEnum):
-    """What of the old row PostgreSQL logs (``pg_class.relreplident``); CHANGE is YugabyteDB's."""
+    """The logged part of the old row (``pg_class.relreplident``); CHANGE is YugabyteDB's."""
 
     DEFAULT = "d"
     NOTHING = "n"
@@ -51,8 +51,8 @@ class Publication:
     """A publication of a table.
 
     Attributes:
-        columns: that it publishes; None of a server that knows no column lists (before 15).
-        filters_rows: it has a ``WHERE`` for the table.
+        columns: the published columns; None on a server without column lists (before 15).
+        filters_rows: whether it has a ``WHERE`` for the table.
     """
 
     name: str
@@ -66,14 +66,15 @@ class CatalogTable:
 
     Attributes:
         identity_key: columns of the index that is the replica identity; () without one.
-        deferrable_key: the primary key is checked at the end of a statement or transaction.
-        publications: that publish changes under the table's own name.
+        deferrable_key: whether the primary key is checked at the end of a statement or transaction.
+        publications: publications of changes under the table's own name.
         root: ``(schema, name)`` of the partitioned table that it is a partition of.
-        partitions: likewise its own partitions, those that hold rows.
+        partitions: ``(schema, name)`` of its own partitions, those that hold rows.
         by_partition: publications that send its changes under the partitions' names.
         facts: of its columns.
-        identity: its ``oid``, which a table that is made anew, or restored from a dump, has not.
-        is_unlogged: its changes are in no WAL.
+        identity: its ``oid``, which a table that is recreated, or restored from a dump, does not
+            keep.
+        is_unlogged: whether its changes are in no WAL.
     """
 
     columns: tuple[PostgresColumn, ...]
@@ -96,7 +97,7 @@ class CatalogTable:
         return tuple(column.name for column in self.columns)
 
     def unpublished(self, publication: str | None) -> dict[str, str]:
-        """Columns whose changes no event holds, and why.
+        """Returns columns whose changes no event holds, each with the reason.
 
         Args:
             publication: the connector's; None takes all that the table has.
@@ -114,7 +115,7 @@ class CatalogTable:
         return found
 
     def filters_rows(self, publication: str | None) -> bool:
-        """Whether every publication of the table leaves rows out."""
+        """Returns whether every publication of the table leaves rows out."""
         mine = self._of(self.publications, publication)
         return bool(mine) and all(each.filters_rows for each in mine)
 
@@ -123,13 +124,13 @@ class CatalogTable:
         return tuple(each for each in given if name in (None, each.name))
 
     def sent_by_partition(self, publication: str | None) -> bool:
-        """Whether changes of this partitioned table come under its partitions' names."""
+        """Returns whether this partitioned table's changes come under its partitions' names."""
         return any(publication in (None, each) for each in self.by_partition) and not self._of(
             self.publications, publication
         )
 
     def require_told(self, key: tuple[str, ...], where: str) -> None:
-        """Refuse a table whose events do not tell which row they mean.
+        """Refuses a table whose events do not identify their row.
 
         Raises:
             TerminalError: if it is one.
@@ -152,21 +153,21 @@ class CatalogTable:
             raise TerminalError(what, where=where, remedy=remedy)
 
     def described(self, modes: ConnectorModes) -> Described:
-        """All columns, as a connector with these modes writes them."""
+        """Describes all columns, as a connector with these modes writes them."""
         told = describe_table(self.columns, self.primary_key, modes, comment=self.comment)
         return replace(told, warnings=(*told.warnings, *toast_warning(self.columns)))
 
     def corrected(
         self, told: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
-        """Without the columns that arrive without their values, see `without_lost`."""
+        """Refuses columns that arrive without their values, see `without_lost`."""
         mine = [each for each in self.columns if each.name in names]
         told = replace(told, warnings=(*told.warnings, *toast_warning(mine)))
         return without_lost(told, mine, modes)
 
 
 def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
-    """Read the catalog. Tables that do not exist are left out.
+    """Reads the catalog. Tables that do not exist are left out.
 
     Raises:
         UnreachableError: if the database does not answer; names it without the password.
@@ -179,7 +180,7 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
 
 
 def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableName]:
-    """Those of some tables that exist, without reading what they are like.
+    """Returns those of some tables that exist, without reading their columns.
 
     Raises:
         CdcError: as `read_tables`.
@@ -191,7 +192,7 @@ def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableNam
 
 
 def names_of(dsn: str, identities: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Schema and name of the tables with these numbers, of those that exist.
+    """Returns schema and name of the existing tables with these numbers.
 
     Raises:
         CdcError: as `read_tables`.
@@ -201,7 +202,7 @@ def names_of(dsn: str, identities: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def all_tables(dsn: str) -> tuple[tuple[str, str], ...]:
-    """Schema and name of every table but partitions and the server's own, in order.
+    """Returns schema and name of every table but partitions and the server's own, in order.
 
     Raises:
         CdcError: as `read_tables`.
@@ -254,7 +255,7 @@ _STYLE: Final = (
     "SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), "
     "set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)"
 )
-"""How values of columns are written that rows have from before they were added."""
+"""Output style for the values that rows have in columns added after them."""
 
 _QUERY: Final = """
 WITH RECURSIVE wanted AS (
@@ -377,7 +378,7 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
 
 
 def _facts(types: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, Facts]:
-    """Without values that the connector writes in other words than the database."""
+    """Drops existing values that the connector writes in another form than the database."""
     found = {name: Facts(**each) for name, each in told.items()}
     return {
         name: replace(facts, existing=None, is_untold=True)
@@ -392,7 +393,7 @@ def _publication(name: str, columns: list[str] | None, filters_rows: bool) -> Pu
 
 
 def address_of(dsn: str) -> str:
-    """``host:port/database`` for messages."""
+    """Returns ``host:port/database`` for messages."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
@@ -404,7 +405,7 @@ def address_of(dsn: str) -> str:
 
 
 def translated(error: psycopg.Error, address: str) -> CdcError:
-    """Sorted by what to do. The server's own text is not repeated: it may quote statements.
+    """Classifies an error by remedy. The server's text is not repeated: it may quote statements.
 
     A refused login has no SQLSTATE in libpq, only its text.
     """

@@ -1,6 +1,6 @@
-"""PostgreSQL's values as canonical text, by SQL: see `cdc_assets.schema.comparing`.
+"""Builds SQL that writes PostgreSQL's values as canonical text (`cdc_assets.schema.comparing`).
 
-A pair of a source's and a lake's type that is not listed here is not compared, and named.
+A pair of a source's and a lake's type that is not listed here is not compared, and reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TEXTS: Final = frozenset({
     "macaddr", "macaddr8", "ltree", "tsvector", "int4range", "int8range", "numrange", "tsrange",
     "daterange",
 })  # fmt: skip
-"""Types of which the lake has the text that PostgreSQL writes."""
+"""Types that the lake stores as the text that PostgreSQL writes."""
 
 _NUMBERS: Final = _INTEGERS | {"numeric", "money"}
 _FORMS: Final[dict[Primitive, dict[Form, frozenset[str]]]] = {
@@ -31,7 +31,7 @@ _FORMS: Final[dict[Primitive, dict[Form, frozenset[str]]]] = {
     Primitive.TIMESTAMP: {Form.MICROS: frozenset({"timestamp"})},
     Primitive.TIMESTAMPTZ: {Form.MICROS: frozenset({"timestamptz"})},
 }
-"""By the lake's type: forms, and the types of the source that they are of."""
+"""By the lake's type: forms, and the source's types that have them."""
 
 _ORDERED_TEXTS: Final = frozenset({"text", "varchar", "uuid", "citext", "name"})
 _WIRES_OF_DIGESTS: Final = {Wire.STRING: _TEXTS, Wire.INT: _INTEGERS, Wire.LONG: _INTEGERS}
@@ -39,12 +39,12 @@ _LONG_BITS: Final = 64
 
 
 def quote(name: str) -> str:
-    """An identifier, in a statement that has parameters."""
+    """Quotes an identifier, for a statement that has parameters."""
     return '"' + name.replace('"', '""').replace("%", "%%") + '"'
 
 
 def form_of(source: PostgresColumn, lake: Column) -> Form | str:
-    """How a column is compared, or why it is not."""
+    """Returns the form in which a column is compared, or the reason why it is not."""
     if lake.detail is not None and lake.detail.mask:
         return _form_of_digest(source, lake)
     if source.is_array != isinstance(lake.type, ListOf):
@@ -104,7 +104,7 @@ def _is_bits(source: PostgresColumn, most: int) -> bool:
 
 
 def canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
-    """SQL that writes a value, or each of a list's, as canonical text; NULL for NULL."""
+    """Returns SQL that writes a value, or each of a list's, as canonical text; NULL for NULL."""
     if not compared.is_list:
         return _canonical(source, compared, value)
     element = framed(_canonical(source, compared, "u.v"))
@@ -115,7 +115,7 @@ def canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
 
 
 def told(source: PostgresColumn, compared: Compared, value: str) -> str:
-    """SQL that writes a value so that the lake's can be made of it; of a list JSON of such."""
+    """Returns SQL for a value's text from which the lake's can be made; for a list, JSON of it."""
     if not compared.is_list:
         return _told(source, compared, value)
     elements = f"ARRAY(SELECT {_told(source, compared, 'u.v')} FROM unnest({value})"  # noqa: S608
@@ -124,7 +124,7 @@ def told(source: PostgresColumn, compared: Compared, value: str) -> str:
 
 
 def framed(text: str) -> str:
-    """A text with its length, so that texts that follow each other can be told apart."""
+    """Returns SQL that puts the length before a text, which separates texts in sequence."""
     return f"coalesce(length({text}) || ':' || ({text}), '-')"
 
 
@@ -170,7 +170,7 @@ def _told(source: PostgresColumn, compared: Compared, value: str) -> str:
 
 
 def _written(source: PostgresColumn, value: str) -> str:
-    """As the type's output function writes it; what a cast writes is another text of some."""
+    """Uses the type's output function; for some types a cast writes another text."""
     return _output(value) if source.type_name in {"inet", "char"} else f"{value}::text"
 
 
@@ -196,7 +196,7 @@ def _number(source: PostgresColumn, value: str) -> str:
 
 
 def _scaled(number: str, compared: Compared) -> str:
-    """With the digits after the point that the lake has; with its own if it has more."""
+    """Rounds to the lake's scale, if that does not change the value."""
     of = compared.column.type
     of = of.element if isinstance(of, ListOf) else of
     scale = of.scale if isinstance(of, Decimal) else 0
@@ -215,7 +215,7 @@ def _micros(value: str) -> str:
 
 
 def may_be_key(source: PostgresColumn, compared: Compared) -> bool:
-    """Whether rows can be found by the column, and are ordered by it alike on both sides."""
+    """Returns whether rows can be found by the column, and both sides order it alike."""
     if compared.is_list or source.type_name in {"time", "bit", "money"}:
         return False
     match compared.form:
@@ -230,7 +230,7 @@ def may_be_key(source: PostgresColumn, compared: Compared) -> bool:
 
 
 def ordered(source: PostgresColumn, value: str) -> str:
-    """A key's column as it is put in order: texts by their bytes."""
+    """Returns a key's column in the form by which rows are ordered: text by its bytes."""
     match source.type_name:
         case "text" | "varchar":
             return f'{value} COLLATE "C"'
@@ -245,13 +245,13 @@ def ordered(source: PostgresColumn, value: str) -> str:
 
 
 def is_indexed(source: PostgresColumn) -> bool:
-    """Whether an index on the column follows that order, whatever its collation is."""
+    """Returns whether an index on the column follows that order, whatever its collation is."""
     is_text = source.type_name in {"text", "varchar", "bpchar", "citext", "name", "oid"}
     return not is_text and source.kind != ENUM
 
 
 def of_text(source: PostgresColumn, form: Form, text: str) -> str:
-    """SQL that makes of canonical text what `ordered` has."""
+    """Returns SQL that converts canonical text to the form of `ordered`."""
     match form:
         case Form.TEXT if source.type_name == "uuid":
             return f"{text}::text::uuid"

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server says of logical replication: settings, slots, publications, rights."""
+"""Reads a PostgreSQL server's side of replication: settings, slots, publications, rights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdc_assets.databases.postgres.catalog import CONNECT_SECONDS, address_of, t
 from cdc_assets.databases.postgres.slots import Slot, read_slots
 
 _TIMEOUT: Final = "SET statement_timeout = '10s'"
-"""For each table whose values are searched."""
+"""Applies to each table whose values are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A publication, and which operations it publishes."""
+    """A publication, and the operations that it publishes."""
 
     name: str
     insert: bool = True
@@ -63,12 +63,12 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """Columns with values that cannot arrive as they are.
+    """Columns with values that cannot arrive unchanged.
 
     Attributes:
-        not_numbers: that have NaN or an infinity in a ``numeric``.
-        out_of_range: that have an infinity, or a year before 1 or after 9999.
-        is_sample: the table has more rows than were looked at.
+        not_numbers: columns with NaN or an infinity in a ``numeric``.
+        out_of_range: columns with an infinity, or a year before 1 or after 9999.
+        is_sample: whether the table has more rows than were searched.
     """
 
     not_numbers: tuple[str, ...] = ()
@@ -105,11 +105,11 @@ WHERE has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELEC
 
 
 def read_server(dsn: str, tables: Iterable[TableName], roles: Iterable[str]) -> Server:
-    """Read the server's side of logical replication: four queries, however many tables.
+    """Reads the server's side of logical replication: four queries, however many tables.
 
     Args:
         dsn: of the database.
-        tables: that the roles have to read.
+        tables: tables that the roles have to read.
         roles: the connectors' users.
 
     Raises:
@@ -145,16 +145,16 @@ def read_server(dsn: str, tables: Iterable[TableName], roles: Iterable[str]) -> 
 def odd_values(
     dsn: str, columns: Mapping[TableName, Mapping[str, str]], rows: int
 ) -> dict[TableName, Odd]:
-    """Search tables for values that a connector or the lake has nothing for.
+    """Searches tables for values that a connector or the lake cannot represent.
 
     Args:
         dsn: of the database.
-        columns: of each table, the types (``numeric``, ``date``, ``timestamp``, ``timestamptz``)
-            of those to search.
-        rows: how many of a table's rows are looked at.
+        columns: by table, the types (``numeric``, ``date``, ``timestamp``, ``timestamptz``) of the
+            columns to search.
+        rows: number of a table's rows to search.
 
     Returns:
-        Of tables that the user may read, and that were searched in time.
+        Results for tables that the user may read, and that were searched in time.
 
     Raises:
         CdcError: as `read_server`.

@@ -1,4 +1,4 @@
-"""Replication slots: what of the server's log they keep from being removed; where that log ends."""
+"""Reads replication slots, the WAL that they retain, and the end of the log."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Slot:
 
     Attributes:
         name: of the slot.
-        active: somebody reads it.
-        retained_bytes: of WAL that the server keeps because of it.
-        unconfirmed_bytes: between what its reader has confirmed and the log's end.
+        active: whether it has a reader.
+        retained_bytes: WAL that the server keeps because of it.
+        unconfirmed_bytes: WAL between its reader's confirmed position and the log's end.
         wal_status: ``reserved``, ``extended``, ``unreserved``, ``lost``; empty if it has none yet.
-        safe_bytes: that can still be written before it is in danger of being lost; None if the
+        safe_bytes: WAL that can still be written before it is in danger of being lost; None if the
             server keeps all of it (``max_slot_wal_keep_size`` is -1).
     """
 
@@ -38,11 +38,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A moment at the server: whatever had been committed before ``at`` lies before ``lsn``.
+    """A moment at the server: everything committed before ``at`` is before ``lsn``.
 
     Attributes:
         at: by the server's clock, aware.
-        lsn: where the next record of its log is written.
+        lsn: the position at which the next record of its log is written.
     """
 
     at: datetime
@@ -50,7 +50,7 @@ class LogPosition:
 
 
 def read_slots(dsn: str) -> tuple[Slot, ...]:
-    """The logical slots of a DSN's database, by name.
+    """Returns the logical slots of a DSN's database, by name.
 
     Raises:
         UnreachableError: if the database does not answer, or refuses; never quotes the DSN.
@@ -59,7 +59,7 @@ def read_slots(dsn: str) -> tuple[Slot, ...]:
 
 
 def log_position(dsn: str) -> LogPosition:
-    """Reads the clock, then where the log ends, so that the position is never too low for the time.
+    """Reads the clock, then the log's end, so that the position is never too low for the time.
 
     Raises:
         UnreachableError: as `read_slots`, and if the server is a standby.

@@ -1,12 +1,11 @@
-"""PostgreSQL's catalog types as Debezium's PostgreSQL connector writes them without schemas.
+"""Maps PostgreSQL's types as Debezium's connector writes them without schemas.
 
-Each rule was read in debezium/debezium 3.x: ``PostgresValueConverter.schemaBuilder`` (which
-schema a type gets, and which types get none and are left out of events),
-``ReplicationMessageColumnValueResolver`` (which values changes have),
-``JdbcValueConverters.schemaBuilder`` (the rest), ``TemporalPrecisionMode`` (times), and
-``UnchangedToastedReplicationMessageColumn`` (which values may be a placeholder). A type that
-is not listed here is unknown to the connector: refused, or with ``include.unknown.datatypes`` the
-bytes of PostgreSQL's text of it.
+Sources, in debezium/debezium 3.x: ``PostgresValueConverter.schemaBuilder`` (the schema of a type,
+and the types that get none and are left out of events), ``ReplicationMessageColumnValueResolver``
+(the values in changes), ``JdbcValueConverters.schemaBuilder`` (the rest), ``TemporalPrecisionMode``
+(times), and ``UnchangedToastedReplicationMessageColumn`` (values that may be a placeholder). A type
+that is not listed here is unknown to the connector: refused, or with ``include.unknown.datatypes``
+the bytes of PostgreSQL's text of it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ENUM: Final = "e"
 """``pg_type.typtype`` of an enumeration."""
 
 _OF_EXTENSIONS: Final = frozenset({"b", "r"})
-"""Likewise of base types and ranges: a composite type or domain is another whatever its name."""
+"""``typtype`` of base types and ranges: other kinds of types differ, whatever their names."""
 
 _SIMPLE: Final = {
     "bool": Primitive.BOOLEAN,
@@ -107,7 +106,7 @@ _UNLOGGED: Final = (
 _MARKED_IN_ARRAYS: Final = frozenset({
     "int4", "int8", "date", "uuid", "json", "jsonb", "bytea", "text", "varchar", "bpchar",
 })  # fmt: skip
-"""Elements of arrays in whose place the connector sends a placeholder if they are left alone."""
+"""Elements of arrays that the connector replaces by a placeholder if they are unchanged."""
 _EMPTIED: Final = frozenset({"int2vector", "oidvector"})
 _SENT_EMPTY: Final = "the connector sends empty arrays in the place of its values"
 _ARRAYS_LEFT_OUT: Final = frozenset({
@@ -130,7 +129,7 @@ _VARBIT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumn:
-    """A column as the catalog has it, domains replaced by what they stand for.
+    """A column as the catalog has it, domains replaced by their base types.
 
     Attributes:
         name: ``attname``.
@@ -138,11 +137,11 @@ class PostgresColumn:
         type_text: ``format_type(…)``, for people.
         modifier: ``atttypmod``; -1 if the type has no number.
         is_array: whether it is an array of ``type_name``.
-        dimensions: ``attndims`` of an array, as declared: PostgreSQL does not hold values to it.
+        dimensions: ``attndims`` of an array, as declared: PostgreSQL does not enforce it.
         may_be_toasted: whether updates may leave it out: PostgreSQL does not log large values that
             did not change, unless the replica identity is FULL.
         kind: ``typtype`` of the type or element: b(ase), e(num), c(omposite), r(ange), ….
-        not_null: whether it is declared so.
+        not_null: whether it is declared NOT NULL.
         comment: from ``COMMENT ON COLUMN``.
         is_generated: whether PostgreSQL computes it (``GENERATED ALWAYS AS (…)``).
         has_default: whether rows that do not name it get a value.
@@ -169,17 +168,17 @@ def describe_table(
     *,
     comment: str = "",
 ) -> Described:
-    """A table of the catalog as a connector with these modes writes it."""
+    """Describes a table of the catalog as a connector with these modes writes it."""
     return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
 def without_lost(
     told: Described, columns: Iterable[PostgresColumn], modes: ConnectorModes
 ) -> Described:
-    """What a record's schema tells, with columns refused whose values are not in the records.
+    """Corrects a description from a record's schema: refuses columns whose values are not sent.
 
-    Their schema is that of others: of text, of an array of one dimension, of bits. A column that
-    arrives in another way is left as it is: a custom converter of the connector writes it.
+    Such a column's schema looks ordinary: of text, of an array of one dimension, of bits. A column
+    that arrives in another way is left unchanged: a custom converter of the connector writes it.
     """
     known = {each.name: each for each in columns}
 
@@ -194,7 +193,7 @@ def without_lost(
 
 
 def toast_warning(columns: Iterable[PostgresColumn]) -> tuple[str, ...]:
-    """Of arrays that lose large values: nothing tells these from arrays that became NULL."""
+    """Warns of arrays that lose large values, which look like arrays that became NULL."""
     names = [
         each.name
         for each in columns
@@ -204,7 +203,7 @@ def toast_warning(columns: Iterable[PostgresColumn]) -> tuple[str, ...]:
 
 
 def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
-    """How records' schemas have a column whose values they have not."""
+    """Returns the wire types that records' schemas give a column whose values are not sent."""
     if lost.type_name in {"bit", "varbit"}:
         return {Wire.BITS, Wire.BOOLEAN}
     is_list = lost.is_array or lost.type_name in _EMPTIED | _VECTORS
@@ -212,7 +211,7 @@ def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
 
 
 def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
-    """Why the values of a column that is in the records are not, or not whole."""
+    """Returns the reason why a column's values are missing or incomplete in records; else None."""
     match column.type_name:
         case name if name in _EMPTIED:
             return Refused(_SENT_EMPTY)
@@ -233,7 +232,7 @@ def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
 
 
 def map_column(column: PostgresColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
-    """The lake column that holds every value of a PostgreSQL column exactly, or why none does."""
+    """Returns the lake column that holds every value of a column exactly, or why there is none."""
     of_type = _array if column.is_array else _scalar
     outcome = _lost(column, modes) or of_type(column, modes)
     marker = column.is_array or column.type_name in _VARLENA or _is_unknown(column)
@@ -269,7 +268,7 @@ def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
 
 
 def _is_unknown(column: PostgresColumn) -> bool:
-    """Whether the connector takes the type, or that of an array's elements, for an unknown one."""
+    """Returns whether the type, or that of an array's elements, is unknown to the connector."""
     if column.kind == ENUM:
         return False
     return column.kind not in _OF_EXTENSIONS or column.type_name not in _KNOWN
@@ -296,7 +295,7 @@ def _nested(column: PostgresColumn) -> Refused:
 
 
 def _money(modes: ConnectorModes) -> Outcome:
-    """With two digits after the point, unless ``money.fraction.digits`` says otherwise."""
+    """Maps money with two digits after the point, the default of ``money.fraction.digits``."""
     if modes.decimal is DecimalMode.PRECISE:
         return stored(stand_ins.decimal(None, 2))
     return usable(_MONEY, encoding_of(_MONEY, modes, None))
@@ -310,10 +309,10 @@ def _numeric(modifier: int, modes: ConnectorModes) -> Outcome:
 
 
 def numeric_digits(modifier: int) -> tuple[int, int] | None:
-    """Precision and scale in a ``numeric`` type modifier; None if it is unconstrained.
+    """Returns precision and scale in a ``numeric`` type modifier; None if it is unconstrained.
 
     PostgreSQL's ``numeric.c``: precision in the upper 16 bits, scale in the lower 11. The scale is
-    signed there, but the connector's driver reads it without: a value of ``numeric(3,-2)`` is
+    signed there, but the connector's driver reads it as unsigned: a value of ``numeric(3,-2)`` is
     written with 2046 digits after the point.
     """
     if modifier < 4:
@@ -323,5 +322,5 @@ def numeric_digits(modifier: int) -> tuple[int, int] | None:
 
 
 def seconds_digits(modifier: int) -> int | None:
-    """Digits after the second in the type modifier of a time or timestamp; None if not given."""
+    """Returns the digits after the second in a time's type modifier; None if not given."""
     return modifier if modifier >= 0 else None
