@@ -1,4 +1,4 @@
-"""Iceberg: the catalog, what a table's newest snapshot says, names of our own tables."""
+"""Iceberg: the catalog, the state in a table's newest snapshot, names of our own tables."""
 
 from cdc_assets.lake.catalog import Lake
 from cdc_assets.lake.spark_conf import spark_conf

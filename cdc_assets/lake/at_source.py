@@ -1,4 +1,4 @@
-"""What a lake table remembers of its source's table: properties of the table."""
+"""Stores in a lake table's properties the state of its source's table."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ AT_SOURCE: Final = PREFIX + "at-source."
 """Start of the properties' names."""
 
 _MANY: Final = 100
-"""So many statements on other tables may be read again by each batch."""
+"""How many statements on other tables each batch may read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtSource:
-    """One table, or one shard, as the source had it when it was last looked at.
+    """One table, or one shard, as the source had it at the last look.
 
     Attributes:
-        identity: tells it from another table of its name; None if it was never looked at.
-        history: what statements have made of it; None where none are sent.
-        barrier: position of the newest place where all older rows were another table's,
+        identity: distinguishes it from another table of its name; None if it was never looked at.
+        history: its history through statements; None where none are sent.
+        barrier: position of the newest place before which all rows were another table's,
             hexadecimal; empty without one.
-        renamed: what it is called by now, if not as it was when it was found.
+        renamed: its present name, if that differs from the one it was found under.
     """
 
     identity: str | None = None
@@ -36,7 +36,7 @@ class AtSource:
 
     @classmethod
     def of(cls, state: TableState | None, shard: str) -> AtSource:
-        """Read from the table's properties."""
+        """Reads the state from the table's properties."""
         said = state.properties if state else {}
         history = said.get(_name("history", shard))
         renamed = said.get(_name("renamed", shard))
@@ -48,7 +48,7 @@ class AtSource:
         )
 
     def to_properties(self, shard: str) -> dict[str, str]:
-        """What `of` reads."""
+        """Returns properties that `of` reads."""
         said = {"barrier": self.barrier}
         if self.identity is not None:
             said["identity"] = self.identity
@@ -59,7 +59,7 @@ class AtSource:
         return {_name(name, shard): text for name, text in said.items()}
 
     def is_to_follow(self, before: AtSource) -> bool:
-        """Whether it is worth to be written: the reading of other tables' statements is not."""
+        """Returns whether it is worth writing; reading other tables' statements alone is not."""
         if replace(self, history=None) != replace(before, history=None):
             return True
         if self.history is None or before.history is None:

@@ -1,4 +1,4 @@
-"""What a look at a table says of branches: whether one may be published, and which never can be."""
+"""Judges branches by one look at a table: whether one may be published, and which never can be."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cdc_assets.lake.state import published_by
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a branch has to be before it is published.
+    """The state of a branch before it is published.
 
     Attributes:
         branch: its name.
         head: of ``main``, on which it was built.
-        attempt: that has written it.
-        at_most: so many snapshots.
+        attempt: the attempt that wrote it.
+        at_most: the most snapshots.
     """
 
     branch: str
@@ -28,11 +28,11 @@ class Built:
 
 
 def is_built(table: Table, built: Built) -> bool:
-    """Whether a branch is ``at_most`` so many snapshots of this attempt, and then ``head``.
+    """Returns whether a branch is up to ``at_most`` snapshots of this attempt on top of ``head``.
 
-    And ``main`` is still at ``head``. Iceberg makes a branch that is missing when something
-    is written to it, on whatever ``main`` has become: what was written before is lost then,
-    and a fast-forward would publish the rest.
+    And whether ``main`` is still at ``head``. Iceberg recreates a missing branch when something
+    is written to it, on the present head of ``main``: earlier writes are then lost, and a
+    fast-forward would publish the rest.
     """
     ref = table.metadata.refs.get(built.branch)
     main = table.current_snapshot()
@@ -54,15 +54,15 @@ def is_built(table: Table, built: Built) -> bool:
 
 
 def dead_branches(table: Table, own: re.Pattern[str], head: int | None) -> tuple[str, ...]:
-    """Branches with names of this form that can never be fast-forwarded to.
+    """Returns branches with names of this form that can never be fast-forwarded to.
 
     ``main`` may only move to a descendant of its head: a branch that does not have that
     among its ancestors was left by a writer that was killed, or beaten.
 
     Args:
         table: as it was looked at.
-        own: names that count.
-        head: of ``main``, as it is or is about to be.
+        own: the form of the names that count.
+        head: the present or next head of ``main``.
     """
     if head is None:
         return ()

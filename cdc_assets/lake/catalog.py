@@ -1,4 +1,4 @@
-"""What the Iceberg catalog says of tables, read through PyIceberg."""
+"""Reads the Iceberg catalog's tables through PyIceberg."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from cdc_assets.lake.states import States
 from cdc_assets.lake.trying import try_place
 
 _SIDES: Final = Recent[SideState](256)
-"""Of all catalogs. Only merging asks for these, and their size is that of their snapshots."""
+"""For all catalogs. Only merging needs these, and their size is that of their snapshots."""
 
 
 class Lake:
-    """Reads tables through PyIceberg, and moves their branches where the catalog does that.
+    """A lake whose tables are read through PyIceberg, and whose branches the catalog may move.
 
-    Opens the catalog at the first use. Rows are written by Spark alone.
+    Opens the catalog at the first use. Only Spark writes rows.
     """
 
     def __init__(self, config: ReplicationConfig) -> None:
@@ -46,15 +46,15 @@ class Lake:
 
     @property
     def address(self) -> str:
-        """Where the catalog is, without credentials, for messages."""
+        """The catalog's address without credentials, for messages."""
         return self._connection.address
 
     def state(self, name: LakeName, shard: str = "") -> TableState | None:
-        """What the table says now; None if it does not exist.
+        """Returns a table's present state; None if it does not exist.
 
         Args:
             name: of the table.
-            shard: whose publishes count; empty for a table of one source table.
+            shard: the shard whose publishes count; empty for a table with one source table.
 
         Raises:
             UnreachableError: if the catalog or the table's metadata cannot be read.
@@ -63,11 +63,11 @@ class Lake:
         return self._states.one(name, shard)
 
     def states(self, tables: Sequence[tuple[LakeName, str]]) -> list[TableState | None]:
-        """The same of many tables and shards, in their order, for few calls."""
+        """Returns the states of many tables and shards, in their order, with few calls."""
         return self._states.all(tables)
 
     def side(self, name: LakeName) -> SideState | None:
-        """A side table; None if it does not exist. See `cdc_assets.lake.side.side_of`."""
+        """Returns a side table; None if it does not exist. See `cdc_assets.lake.side.side_of`."""
 
         def look() -> SideState | None:
             at = pointers(self._connection.catalog, [name])
@@ -81,9 +81,9 @@ class Lake:
         return self._connection.asked("lake: load table", look)
 
     def has_side(self, name: LakeName) -> bool:
-        """Whether there is a side table.
+        """Returns whether there is a side table.
 
-        Where that takes loading the table, one that was there is not looked for again: whatever
+        Where that takes loading the table, one that existed is not looked for again: whatever
         needs it looks itself, and finds it gone.
         """
         if name in self._sides:
@@ -94,28 +94,28 @@ class Lake:
         return found
 
     def history(self, name: LakeName, limit: int, shard: str = "") -> tuple[Published, ...]:
-        """Up to ``limit`` of our publishes of a shard, newest first."""
+        """Returns up to ``limit`` of our publishes of a shard, newest first."""
         table = self._connection.load(name)
         mine = (each for each in publishes(table) if each.shard == shard) if table else ()
         return tuple(islice(mine, limit))
 
     def past(self, name: LakeName) -> Past | None:
-        """What a table was; None if it does not exist, or holds nothing."""
+        """Returns a table's past; None if it does not exist, or has no snapshot."""
         table = self._connection.load(name)
         return read_past(table) if table else None
 
     @property
     def moves_back(self) -> bool:
-        """Whether `move_back` and `drop_tags` are to be had; see `moving_back`."""
+        """Whether `move_back` and `drop_tags` are available; see `moving_back`."""
         return can_move_back(self._connection.catalog)
 
     def move_back(self, past: Past, to: int, own: re.Pattern[str]) -> None:
-        """Set ``main`` to a snapshot, keep what it was at as `Past.next_tag`, drop our branches.
+        """Sets ``main`` to a snapshot, tags the old one with `Past.next_tag`, drops our branches.
 
         Raises:
             ConflictError: if the table has changed since that look; nothing was done, unless the
                 request was sent twice.
-            UnreachableError: if the catalog does not answer; it may be done.
+            UnreachableError: if the catalog does not answer; it may have been done.
         """
         self._published = None
         branches = [each for each in past.table.metadata.refs if own.fullmatch(each)]
@@ -124,12 +124,12 @@ class Lake:
         )
 
     def drop_tags(self, past: Past, tags: Collection[str]) -> None:
-        """Drop tags in one commit; raises as `move_back` does."""
+        """Drops tags in one commit; raises as `move_back` does."""
         self._published = None
         self._connection.asked("lake: drop tags", lambda: drop_tags(past.table, tags))
 
     def exists(self, name: LakeName) -> bool:
-        """Whether the catalog has a table.
+        """Returns whether the catalog has a table.
 
         Raises:
             UnreachableError: if it does not answer.
@@ -137,11 +137,11 @@ class Lake:
         return self._connection.load(name) is not None
 
     def drop(self, name: LakeName) -> str:
-        """Takes a table out of the catalog; its files stay.
+        """Removes a table from the catalog; its files stay.
 
         Returns:
-            Where its last metadata is, by which it can be registered again; empty if it was not
-            there.
+            The place of its last metadata, from which it can be registered again; empty if it did
+            not exist.
 
         Raises:
             UnreachableError: if the catalog does not answer.
@@ -154,17 +154,17 @@ class Lake:
         return table.metadata_location
 
     def has_attempt(self, name: LakeName, attempt: str) -> bool:
-        """Whether this attempt is in the ancestry of ``main``: then it was published."""
+        """Returns whether this attempt is in the ancestry of ``main``, so that it was published."""
         table = self._connection.load(name)
         return table is not None and any(each.attempt == attempt for each in publishes(table))
 
     def branches(self, name: LakeName) -> dict[str, int]:
-        """Branch names and the snapshots they point to, ``main`` included."""
+        """Returns branch names and the snapshots they point to, ``main`` included."""
         table = self._connection.load(name)
         return {ref: each.snapshot_id for ref, each in table.metadata.refs.items()} if table else {}
 
     def dead_branches(self, name: LakeName, own: re.Pattern[str]) -> tuple[str, ...]:
-        """Branches with names of this form that can never be published; see `branches`."""
+        """Returns branches with names of this form that can never be published; see `branches`."""
         table = self._connection.load(name)
         head = table.current_snapshot() if table else None
         return dead_branches(table, own, head.snapshot_id) if table and head else ()
@@ -172,14 +172,14 @@ class Lake:
     def figures(
         self, name: LakeName, own: re.Pattern[str], named: Collection[int] = ()
     ) -> Figures | None:
-        """What a table is made of, for its upkeep; None if it does not exist.
+        """Returns a table's figures for its upkeep; None if it does not exist.
 
         Args:
             name: of the table.
             own: the form of our branches' names.
-            named: snapshots that somebody else needs.
+            named: snapshots that are needed elsewhere.
         """
-        self._published = None  # what is done with them moves ``main``
+        self._published = None  # upkeep moves ``main``
         table = self._connection.load(name)
         if table is None:
             return None
@@ -188,7 +188,7 @@ class Lake:
         )
 
     def side_marks(self, name: LakeName, shard: str = "") -> frozenset[SideMark]:
-        """What any publish that is kept has named of side tables."""
+        """Returns the side tables' snapshots that any kept publish names."""
         table = self._connection.load(name)
         said = (published_by(each) for each in table.metadata.snapshots) if table else ()
         of_shard = (each.of_shard(shard) for each in said if each)
@@ -197,21 +197,21 @@ class Lake:
     def is_built_on(
         self, name: LakeName, branch: str, head: int | None, attempt: str, at_most: int
     ) -> bool:
-        """Whether a branch is ready to be published; see `branches.is_built`."""
+        """Returns whether a branch is ready to be published; see `branches.is_built`."""
         table = self._connection.load(name)
         return table is not None and is_built(table, Built(branch, head, attempt, at_most))
 
     @property
     def moves_branches(self) -> bool:
-        """Whether `make_branch` and `publish` are to be had; see `references`."""
+        """Whether `make_branch` and `publish` are available; see `references`."""
         return moves_branches(self._connection.catalog)
 
     def make_branch(self, name: LakeName, branch: str, head: int) -> None:
-        """Make a branch from the head of ``main``, if that is still this snapshot: one request.
+        """Makes a branch from the head of ``main``, if that is still this snapshot: one request.
 
         Raises:
             ConflictError: if it is not.
-            UnreachableError: if the catalog does not answer; the branch may be there.
+            UnreachableError: if the catalog does not answer; the branch may exist.
         """
         table = self._connection.last(name) or self._connection.load(name)
         if table is None:
@@ -220,11 +220,11 @@ class Lake:
             make_branch(table, branch, head)
 
     def publish(self, name: LakeName, built: Built, own: re.Pattern[str]) -> None:
-        """Look, then move ``main`` to a branch, and drop that and dead ones: two requests.
+        """Looks, then moves ``main`` to a branch, and drops that and dead ones: two requests.
 
         Raises:
             ConflictError: if it is not ready to be published, or ``main`` has moved since.
-            UnreachableError: if the catalog does not answer; it may be published.
+            UnreachableError: if the catalog does not answer; it may have been published.
         """
         table = self._connection.load(name)
         if table is None or not is_built(table, built):
@@ -236,9 +236,9 @@ class Lake:
         self._published = name, after
 
     def after_publish(self, name: LakeName, shard: str = "") -> TableState | None:
-        """What the table said when `publish` had moved ``main``, if nothing was asked since.
+        """Returns the table's state right after `publish`, if nothing was asked since.
 
-        Others may have published meanwhile: whoever plans by it will find that out.
+        Others may have published meanwhile: a plan based on it finds that out.
         """
         if self._published is None or self._published[0] != name:
             return None
@@ -255,17 +255,17 @@ class Lake:
             self._connection.catalog.list_namespaces()
 
     def write_and_delete(self, place: str) -> str:
-        """Write a file of a few bytes as PyIceberg writes files, read it and delete it.
+        """Writes a file of a few bytes as PyIceberg writes files, reads it and deletes it.
 
         Returns:
             The place, if the file cannot be deleted; empty if it is gone.
 
         Raises:
-            UnreachableError: if it cannot be written, or not read.
+            UnreachableError: if it cannot be written, or cannot be read.
         """
         return try_place(self._connection, place)
 
     def parents(self, name: LakeName) -> tuple[int, ...]:
-        """Snapshot ids from the head of ``main`` back."""
+        """Returns snapshot ids from the head of ``main`` back."""
         table = self._connection.load(name)
         return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()

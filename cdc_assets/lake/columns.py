@@ -1,8 +1,8 @@
-"""What a lake table says of its columns: how they arrive, and which it is not to have.
+"""Reads from a lake table's properties how its columns arrive, and which it is not to have.
 
-How the columns arrive that a table was made with is one property; each column that was added,
-adopted, renamed or given up since has one of its own, so that of two writers none takes the
-other's away. An empty value says nothing.
+The encodings of the columns that a table was made with are one property. Each column that was
+added, adopted, renamed or given up since has a property of its own, so that two writers do not
+remove each other's. An empty value says nothing.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from cdc_assets.schema.stored import column_from_json, from_json
 from cdc_assets.schema.types import Column, TableSchema
 
 SCHEMA: Final = "cdc-assets.schema"
-"""Property of the columns that the table was made with."""
+"""Property with the columns that the table was made with."""
 
 LEFT_OUT: Final = "cdc-assets.left-out."
-"""Property of a column that the table is not to have."""
+"""Property of a column that the table does not get."""
 
 DROPPED: Final = "cdc-assets.dropped."
-"""Property of a column that the table no longer has, or is about not to; "false" if it has again
-one of that name."""
+"""Property of a column that the table no longer has, or is about to lose; "false" if it has a
+column of that name again."""
 
 COLUMN: Final = "cdc-assets.column."
 """Property of a column that was added or adopted after the table was made."""
 
 
 def columns_of(state: TableState) -> TableSchema | None:
-    """All columns, as records have them, of the types that the table has.
+    """Returns all columns, as in records, with the types that the table has.
 
     None if the table does not say how they arrive: it is not ours.
     """
@@ -45,10 +45,10 @@ def columns_of(state: TableState) -> TableSchema | None:
 
 
 def described(schema: TableSchema, state: TableState) -> TableSchema:
-    """The schema that was recorded when the table was made, and what was since.
+    """Returns the schema recorded when the table was made, with all changes since.
 
-    Of a column that was renamed the later description counts, and of a name that columns have had
-    one after the other the later column.
+    For a renamed column the later description counts, and for a name that several columns have had
+    in turn the later column.
     """
     said = state.properties
     later = {
@@ -80,7 +80,7 @@ def _is_before(column: Column | None, other: Column) -> bool:
 
 
 def _called_now(name: str, visible: Mapping[str, Column], now: Mapping[str, str]) -> str:
-    """What the column is called that had this name when the table was made."""
+    """Returns the present name of the column that had this name when the table was made."""
     mine = visible.get(name)
     if mine is not None and (name not in now or name in mine.identity.was):
         return name
@@ -88,6 +88,6 @@ def _called_now(name: str, visible: Mapping[str, Column], now: Mapping[str, str]
 
 
 def dropped(state: TableState) -> tuple[str, ...]:
-    """Columns that the table has and is not to have: they were dropped at the source."""
+    """Returns columns that the table still has but should not: they were dropped at the source."""
     said = state.properties
     return tuple(each.name for each in state.columns if said.get(DROPPED + each.name) == "true")

@@ -1,4 +1,4 @@
-"""The Iceberg catalog as PyIceberg opens it."""
+"""Opens the Iceberg catalog through PyIceberg."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SILENT_SECONDS: Final = 60.0
 
 
 class CatalogConnection:
-    """Opens the catalog at the first use. Threads may share it."""
+    """A connection that opens the catalog at its first use. Threads may share it."""
 
     def __init__(self, config: LakeConfig) -> None:
         self._config = config
@@ -39,28 +39,28 @@ class CatalogConnection:
 
     @property
     def address(self) -> str:
-        """Where the catalog is, without credentials, for messages."""
+        """The catalog's address without credentials, for messages."""
         return f"{self._config.catalog.type} catalog {_without_userinfo(self._config)}"
 
     @property
     def catalog(self) -> Catalog:
-        """Opened."""
+        """The opened catalog."""
         with self._opening:
             if self._catalog is None:
                 self._catalog = _opened(self._config)
             return self._catalog
 
     def asked(self, what: str, ask: Callable[[], T]) -> T:
-        """The answer, for which a catalog in a file that somebody writes to is asked for a while.
+        """Returns the answer; retries for a while if another writer keeps a catalog's file busy.
 
         Raises:
-            UnreachableError: if there is none.
+            UnreachableError: if there is no answer.
         """
         with self.reachable(), effect(what):
             return _patiently()(ask)
 
     def load(self, name: LakeName) -> Table | None:
-        """A table; None if it does not exist.
+        """Loads a table; None if it does not exist.
 
         Raises:
             UnreachableError: if the catalog or the table's metadata cannot be read.
@@ -70,12 +70,12 @@ class CatalogConnection:
         return table
 
     def last(self, name: LakeName) -> Table | None:
-        """The table as it was when it was loaded, if that was the last that `load` has loaded."""
+        """Returns the table as `load` has loaded it, if it was the last one that was loaded."""
         last = self._last
         return last[1] if last and last[0] == name else None
 
     def loaded(self, name: LakeName) -> Table | None:
-        """The same, to be called in `asked`."""
+        """Loads a table like `load`, for calls within `asked`."""
         try:
             return self.catalog.load_table((name.namespace, name.name))
         except (NoSuchTableError, NoSuchNamespaceError):
@@ -83,7 +83,7 @@ class CatalogConnection:
 
     @contextmanager
     def reachable(self) -> Iterator[None]:
-        """Errors of what does not answer as `UnreachableError`."""
+        """Translates errors of whatever does not answer into `UnreachableError`."""
         try:
             yield
         except (SQLAlchemyError, RESTError, OSError, requests.RequestException) as error:
@@ -102,7 +102,7 @@ def _patiently() -> Retrying:
 
 
 class _Bounded(HTTPAdapter):
-    """Gives up on a server that is silent, for which requests alone would wait for ever."""
+    """An adapter that gives up on a silent server, for which requests would wait for ever."""
 
     def send(
         self,
@@ -113,15 +113,15 @@ class _Bounded(HTTPAdapter):
         cert: Any = None,
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
-        """With a time-out, which PyIceberg has no setting for."""
+        """Sends with a time-out, for which PyIceberg has no setting."""
         return super().send(request, stream, timeout or SILENT_SECONDS, verify, cert, proxies)
 
 
 class _BoundedRest(RestCatalog):
-    """A REST catalog whose every request ends, those of opening it included."""
+    """A REST catalog whose every request ends, including those that open it."""
 
     def _config_headers(self, session: requests.Session) -> None:
-        """The first that is done to a new session, which then asks for a token."""
+        """Prepares a new session; PyIceberg calls it first, before it asks for a token."""
         for scheme in ("http://", "https://"):
             session.mount(scheme, _Bounded())
         super()._config_headers(session)
@@ -135,7 +135,7 @@ def _opened(lake: LakeConfig) -> Catalog:
 
 
 def _pyiceberg(lake: LakeConfig) -> dict[str, str]:
-    """For local files without pyarrow's file system: importing that takes two seconds."""
+    """Avoids pyarrow's file system for local files: importing that takes two seconds."""
     local = lake.warehouse.startswith("file:")
     io = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"} if local else {}
     given = lake.catalog.resolved()

@@ -1,4 +1,4 @@
-"""What a table is made of: its files, by the manifests of the head, and its snapshots."""
+"""Reads a table's figures: its files, from the manifests of the head, and its snapshots."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from cdc_assets.lake.properties import OFFSETS
 
 _TARGET: Final = "write.target-file-size-bytes"
 _TARGET_BYTES: Final = 512 << 20
-"""Iceberg's own."""
+"""Iceberg's own default."""
 
 
 def read_figures(table: Table, own: re.Pattern[str], named: Collection[int] = ()) -> Figures:
-    """The figures of a loaded table.
+    """Reads the figures of a loaded table.
 
     Args:
         table: with all its snapshots.
         own: the form of our branches' names.
-        named: snapshots that somebody else needs.
+        named: snapshots that are needed elsewhere.
 
     Raises:
         OSError: if a manifest cannot be read.
@@ -58,12 +58,12 @@ def read_figures(table: Table, own: re.Pattern[str], named: Collection[int] = ()
 
 
 def small_below(table: Table) -> int:
-    """Below how many bytes a file is smaller than a table's files are to be."""
+    """Returns the bytes below which a file is smaller than a table's files are to be."""
     return round(int(table.properties.get(_TARGET, _TARGET_BYTES)) * SHARE_OF_TARGET)
 
 
 def history_of(table: Table, named: Collection[int] = ()) -> History:
-    """The snapshots of a loaded table."""
+    """Returns the snapshots of a loaded table."""
     metadata = table.metadata
     log = metadata.snapshot_log
     ends = [each.timestamp_ms for each in log[1:]]

@@ -1,7 +1,7 @@
-"""Keeps what was read of tables' metadata for the processes to come.
+"""Keeps tables' metadata, once read, for later processes.
 
 Commands, and each start of Dagster's daemon, look at all tables, most of which have not changed
-since. The file lies beside the registry where that is local; it may be removed at any time, and
+since. The file is beside the registry if that is local; it may be removed at any time, and
 nothing fails without it.
 """
 
@@ -33,7 +33,7 @@ _PUT: Final = "insert or replace into metadata values (?, ?, ?, ?)"
 
 
 class KeptMetadata:
-    """Shortened metadata by table, of its newest metadata file that was read.
+    """A store of shortened metadata by table, from its newest metadata file that was read.
 
     Args:
         registry: the registry's path or URL.
@@ -45,7 +45,7 @@ class KeptMetadata:
         self._file = Path(f"{path}.metadata.sqlite") if is_local else None
 
     def of(self, pointers: Mapping[LakeName, str]) -> dict[LakeName, Short]:
-        """What these files say; without those that were not read yet."""
+        """Returns the contents of these files; those not read yet are left out."""
 
         def look(database: sqlite3.Connection) -> dict[LakeName, Short]:
             found = dict[LakeName, Short]()
@@ -58,7 +58,7 @@ class KeptMetadata:
         return (self._tried(look) or {}) if pointers else {}
 
     def keep(self, read: Mapping[LakeName, tuple[str, Short]]) -> None:
-        """Replaces what was known of these tables by what these files say."""
+        """Replaces the stored metadata of these tables by the contents of these files."""
         rows = [(n.namespace, n.name, at, json.dumps(said)) for n, (at, said) in read.items()]
 
         def put(database: sqlite3.Connection) -> None:
@@ -69,7 +69,7 @@ class KeptMetadata:
             self._tried(put)
 
     def _tried(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What comes of it; None if there can be no file. What fails costs time alone."""
+        """Returns the result; None if there can be no file. A failure only costs time."""
         if self._file is None:
             return None
         try:

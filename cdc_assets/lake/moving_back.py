@@ -1,14 +1,15 @@
-"""Moving ``main`` to a snapshot that it does not come before: one commit, on what was looked at.
+"""Moves ``main`` to a snapshot that it is no ancestor of: one commit, based on the last look.
 
-1. What ``main`` leaves gets a tag, which keeps it from expiring.
-2. ``main`` is set to the other snapshot. Nothing is written: rows, deletion vectors and what the
-   snapshot says of offsets are there as they were.
-3. All branches of ours go. They were built on what ``main`` leaves, which comes after where it is
-   now: without this a writer that has looked could still fast-forward, and undo the move.
+1. The snapshot that ``main`` leaves gets a tag, which keeps it from expiring.
+2. ``main`` is set to the other snapshot. Nothing is written: rows, deletion vectors and the
+   snapshot's offsets are unchanged.
+3. All branches of ours are removed. They were built on the snapshot that ``main`` leaves, a
+   descendant of its new one: otherwise a writer that has looked could still fast-forward, and undo
+   the move.
 
-All of it happens, or nothing; and nothing, if ``main`` is not where it was looked at. A REST
-catalog compares that itself. For a catalog in a database the metadata file is written here, as it
-was but for these three things, and the row is changed if it still names the file that was read: as
+All of it happens, or nothing; and nothing if ``main`` has moved since the look. A REST catalog
+compares that itself. For a catalog in a database the metadata file is written here, unchanged but
+for these three things, and the row is changed if it still names the file that was read: as
 Iceberg's own JDBC catalog does. PyIceberg does not write files of format version 3.
 """
 
@@ -33,26 +34,26 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.lake.references import conflict, drop_refs, moves_branches, set_main
 
 Document = dict[str, Any]
-"""A metadata file, as it is."""
+"""The content of a metadata file."""
 
 _VERSION: Final = re.compile(r"(?:.*/)?(\d+)-[^/]*")
 _KEEP: Final = "write.metadata.previous-versions-max"
 _KEPT: Final = 100
-"""Iceberg's own."""
+"""Iceberg's own default."""
 
 
 def move_back(table: Table, to: int, tag: str, own: Iterable[str]) -> None:
-    """Set ``main`` to a snapshot, and tag what it was at.
+    """Sets ``main`` to a snapshot, and tags the one that it leaves.
 
     Args:
         table: as it was looked at.
-        to: the snapshot.
-        tag: its name, which must be free.
-        own: the branches that go with it.
+        to: the new snapshot.
+        tag: the tag's name, which must be free.
+        own: the branches to remove.
 
     Raises:
-        ConflictError: if ``main``, or of a catalog in a database anything of the table, has changed
-            since the look.
+        ConflictError: if ``main`` has changed since the look; for a catalog in a database, if
+            anything of the table has.
         TerminalError: if the catalog has no way to do it in one commit.
     """
     if moves_branches(table.catalog):
@@ -63,7 +64,7 @@ def move_back(table: Table, to: int, tag: str, own: Iterable[str]) -> None:
 
 
 def drop_tags(table: Table, names: Iterable[str]) -> None:
-    """Drop tags in one commit; raises as `move_back` does."""
+    """Drops tags in one commit; raises as `move_back` does."""
     if moves_branches(table.catalog):
         drop_refs(table, names)
         return
@@ -73,18 +74,18 @@ def drop_tags(table: Table, names: Iterable[str]) -> None:
 
 
 def can_move_back(catalog: Catalog) -> bool:
-    """Whether a catalog can do it in one commit that rests on what was looked at."""
+    """Returns whether a catalog can do it in one commit that depends on the look."""
     return moves_branches(catalog) or isinstance(catalog, SqlCatalog)
 
 
 def moved_back(document: Document, to: int, tag: str, own: tuple[str, ...], now: int) -> Document:
-    """A metadata file's content with the three changes, and nothing else.
+    """Returns a metadata file's content with the three changes, and nothing else.
 
     Args:
         document: the content.
         to: the snapshot that ``main`` is set to.
-        tag: the name of the tag on what it was at.
-        own: branches that go.
+        tag: the name of the tag on the snapshot that it leaves.
+        own: branches to remove.
         now: milliseconds of the epoch.
     """
     refs: Mapping[str, Document] = document["refs"]
@@ -99,7 +100,7 @@ def moved_back(document: Document, to: int, tag: str, own: tuple[str, ...], now:
 
 
 def after(document: Document, was_at: str, now: int) -> Document:
-    """As the file that comes after the one that was read."""
+    """Returns the content as that of the file after the one that was read."""
     log = [
         *document.get("metadata-log", []),
         {"timestamp-ms": document["last-updated-ms"], "metadata-file": was_at},
@@ -109,7 +110,7 @@ def after(document: Document, was_at: str, now: int) -> Document:
 
 
 def next_file(was_at: str) -> str:
-    """The name of a table's next metadata file."""
+    """Returns the name of a table's next metadata file."""
     found = _VERSION.fullmatch(was_at)
     return f"{int(found[1]) + 1 if found else 0:05d}-{uuid.uuid4()}.metadata.json"
 
@@ -128,12 +129,12 @@ def _read(table: Table) -> Document:
 
 
 def _now(document: Document) -> int:
-    """Milliseconds of the epoch; times in a table's logs do not fall, whatever clocks do."""
+    """Returns milliseconds of the epoch; times in a table's logs never fall, whatever clocks do."""
     return max(round(time.time() * 1000), document["last-updated-ms"])
 
 
 def _swap(table: Table, document: Document) -> None:
-    """Write the file, and let the catalog name it, if it still names the one that was read."""
+    """Writes the file and has the catalog name it, if it still names the one that was read."""
     was_at = table.metadata_location
     at = table.location_provider().new_metadata_location(next_file(was_at))
     content = json.dumps(after(document, was_at, _now(document)), separators=(",", ":"))

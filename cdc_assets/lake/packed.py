@@ -1,9 +1,9 @@
-"""A publish's state in few bytes: a table's metadata holds it once for every snapshot it keeps.
+"""Packs a publish's state into few bytes: a table's metadata has it once per snapshot it keeps.
 
-What grows with the topic's partitions and with the hours of the SLO goes into one property:
-numbers as columns over the partitions, each as the difference to the partition before, then
-LZMA. Short texts for people (topic, attempt, times, counts, offsets of few partitions) stay as
-they are.
+Everything that grows with the topic's partitions and with the hours of the SLO goes into one
+property: numbers as columns over the partitions, each as the difference to the previous partition,
+then LZMA. Short texts for people (topic, attempt, times, counts, offsets of few partitions) stay
+unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 PACKED: Final = "packed"
 OFFSETS_AS_TEXT: Final = 16
-"""Up to so many partitions, offsets can be read in the snapshot's summary as they are."""
+"""The most partitions for which the snapshot's summary shows offsets as plain text."""
 
 _CODEC: Final = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**20, "lc": 0, "lp": 0, "pb": 0}]
 """For digits; without a header. What was written with it has to stay readable."""
@@ -30,7 +30,7 @@ Rows = Mapping[int, Sequence[int]]
 
 
 def pack(document: Any) -> str:
-    """A JSON document as text of ASCII without quotes and backslashes."""
+    """Packs a JSON document into ASCII text without quotes and backslashes."""
     return b85encode(
         lzma.compress(_text(document).encode(), lzma.FORMAT_RAW, -1, None, _CODEC)
     ).decode()
@@ -40,7 +40,7 @@ def unpack(text: str) -> Any:
     """Reads what `pack` wrote.
 
     Raises:
-        ValueError: if it is something else.
+        ValueError: if the text is something else.
     """
     try:
         return json.loads(lzma.decompress(b85decode(text), lzma.FORMAT_RAW, None, _CODEC))
@@ -50,7 +50,7 @@ def unpack(text: str) -> Any:
 
 
 def packed_values(values: Mapping[str, str]) -> dict[str, str]:
-    """The same publish in few bytes.
+    """Packs a publish's properties.
 
     Args:
         values: properties as text, among them ``offsets``, ``start``, ``carried`` and ``slo``.
@@ -81,10 +81,10 @@ def packed_values(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def unpacked_values(values: Mapping[str, str]) -> Mapping[str, str]:
-    """Reads what `packed_values` wrote; of what an older version wrote, all as it is.
+    """Reads what `packed_values` wrote; returns an older version's values unchanged.
 
     Raises:
-        ValueError: if it is something else.
+        ValueError: if the text is something else.
     """
     if PACKED not in values:
         return values
@@ -111,7 +111,7 @@ def unpacked_values(values: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def to_columns(rows: Rows) -> list[list[int]]:
-    """Partitions, lengths of the rows, and each column of them, all as differences downwards."""
+    """Returns partitions, row lengths and each column of the rows, all as differences downwards."""
     partitions = sorted(rows)
     ordered = [rows[partition] for partition in partitions]
     width = max(map(len, ordered), default=0)
@@ -136,7 +136,7 @@ def _steps(numbers: Iterable[int]) -> list[int]:
 def _take_positions(
     carried: dict[str, Any], document: dict[str, Any], end: Mapping[int, int]
 ) -> None:
-    """Move ``applied`` to columns; the last number of a position is close to the offset."""
+    """Moves ``applied`` to columns; the last number of a position is close to the offset."""
     applied: Mapping[str, str] = carried.get("applied", {})
     if not applied or not all(_POSITION.fullmatch(each) for each in applied.values()):
         return

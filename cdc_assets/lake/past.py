@@ -1,4 +1,4 @@
-"""What a lake table was: our publishes that are kept, in ``main``'s ancestry and beside it."""
+"""A lake table's past: our publishes that are kept, in ``main``'s ancestry and beside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import published_by
 
 KEPT: Final = "before_rewind_"
-"""Start of the names of tags on what a rewind has replaced; a number follows."""
+"""Start of the names of tags on snapshots that a rewind has replaced; a number follows."""
 
 _NUMBERED: Final = re.compile(f"{KEPT}([0-9]+)")
 
@@ -29,7 +29,7 @@ class Kept:
     Attributes:
         snapshot: its id.
         at: when the snapshot was written, aware.
-        published: what it says, of whichever shard it is.
+        published: its recorded state, of whichever shard it is.
     """
 
     snapshot: int
@@ -42,13 +42,13 @@ class Past:
     """One look at a table's past.
 
     Attributes:
-        table: as it was looked at; a rewind rests on that.
+        table: as it was looked at; a rewind is based on that.
         snapshots: all that are kept, by id.
         head: of ``main``.
         line: publishes in the ancestry of ``main``, newest first.
-        beside: by tag that a rewind has left, newest tag first, the publishes that ``main`` does
-            not have, newest first.
-        tags: by name the snapshots of these tags, likewise.
+        beside: for each tag that a rewind has left, newest tag first, the publishes that ``main``
+            does not have, newest first.
+        tags: the snapshots of these tags by name, newest tag first.
     """
 
     table: Table
@@ -60,15 +60,14 @@ class Past:
 
     @property
     def next_tag(self) -> str:
-        """The name of the next one."""
+        """The name of the next such tag."""
         numbers = (int(found[1]) for each in self.tags if (found := _NUMBERED.fullmatch(each)))
         return f"{KEPT}{max(numbers, default=0) + 1}"
 
     def publish_at(self, snapshot: int) -> Kept | None:
-        """The publish that a snapshot has the rows of: itself, or compactions of it.
+        """Returns the publish whose rows a snapshot has: itself, or the one it is a compaction of.
 
-        None for the steps of a batch, for what somebody else has written, and for what is not
-        kept.
+        None for the steps of a batch, for another writer's snapshots, and for expired ones.
         """
         found = self.snapshots.get(snapshot)
         while found is not None:
@@ -81,26 +80,26 @@ class Past:
         return None
 
     def newest_publish(self, snapshot: int) -> Kept | None:
-        """The newest publish in a snapshot's ancestry, whatever others have written since."""
+        """Returns the newest publish in a snapshot's ancestry, whatever others wrote since."""
         return next(_publishes(self.snapshots, snapshot), None)
 
     def since(self, snapshot: int) -> tuple[Kept, ...]:
-        """The publishes of ``main`` that a snapshot does not have in its ancestry."""
+        """Returns the publishes of ``main`` that a snapshot does not have in its ancestry."""
         there = {each.snapshot_id for each in _ancestry(self.snapshots, snapshot)}
         return tuple(each for each in self.line if each.snapshot not in there)
 
     def is_at(self, snapshot: int) -> bool:
-        """Whether ``main`` has the rows of a snapshot, and nobody has written since."""
+        """Returns whether ``main`` has the rows of a snapshot, and nobody has written since."""
         return any(each == snapshot for each in _same_rows(self.snapshots, self.head))
 
     def was_rewound(self, tag: str, head: int, to: int) -> bool:
-        """Whether ``main`` was moved from one snapshot to another, with this tag on the former."""
+        """Returns whether ``main`` moved from one snapshot to another, leaving this tag."""
         moves = pairwise(each.snapshot_id for each in self.table.metadata.snapshot_log)
         line = (each.snapshot_id for each in _ancestry(self.snapshots, self.head))
         return self.tags.get(tag) == head and (head, to) in moves and to in line
 
     def columns_since(self, snapshot: int) -> tuple[str, ...]:
-        """Names of the columns that were added to the table after a snapshot was written."""
+        """Returns names of columns that were added to the table after a snapshot was written."""
         found = self.snapshots.get(snapshot)
         schema = self.table.schemas().get(found.schema_id or 0) if found else None
         then = {each.field_id for each in (schema or self.table.schema()).fields}
@@ -108,7 +107,7 @@ class Past:
 
 
 def read_past(table: Table) -> Past | None:
-    """The past of a loaded table; None if it has no snapshot."""
+    """Returns the past of a loaded table; None if it has no snapshot."""
     head = table.current_snapshot()
     if head is None:
         return None
@@ -124,7 +123,7 @@ def read_past(table: Table) -> Past | None:
 
 
 def _tags(table: Table) -> dict[str, int]:
-    """Those that rewinds have left, newest first."""
+    """Returns the tags that rewinds have left, newest first."""
     refs = table.metadata.refs.items()
     tags = {
         name: ref.snapshot_id
@@ -136,7 +135,7 @@ def _tags(table: Table) -> dict[str, int]:
 
 
 def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Kept]:
-    """Our publishes in a snapshot's ancestry, newest first, as far as snapshots are kept."""
+    """Yields our publishes in a snapshot's ancestry, newest first, as far as they are kept."""
     for each in _ancestry(snapshots, snapshot):
         published = published_by(each)
         if published is not None:
@@ -144,7 +143,7 @@ def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Kep
 
 
 def _ancestry(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Snapshot]:
-    """A snapshot and those that it came from, as far as they are kept."""
+    """Yields a snapshot and its ancestors, as far as they are kept."""
     found = snapshots.get(snapshot)
     while found is not None:
         yield found
@@ -152,7 +151,7 @@ def _ancestry(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Snap
 
 
 def _same_rows(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[int]:
-    """A snapshot, and what it is a compaction of."""
+    """Yields a snapshot, and those that it is a compaction of."""
     for each in _ancestry(snapshots, snapshot):
         yield each.snapshot_id
         if not _is_compaction(each):

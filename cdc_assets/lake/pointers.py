@@ -1,9 +1,9 @@
-"""Knows that nothing changed without reading a table.
+"""Detects that nothing changed without reading a table.
 
-Each commit to an Iceberg table writes a metadata file with a name of its own, and has the catalog
-point to it. So what was read of such a file stays right, and the pointer is enough to know that it
-is still the one that counts. A catalog in a database tells pointers for the price of a row; others
-give them with the whole table, whose state need not be worked out again then.
+Each commit to an Iceberg table writes a metadata file with a name of its own, and makes the catalog
+point to it. So the contents of such a file stay valid, and the pointer is enough to know that it is
+still the newest. A catalog in a database returns pointers for the price of a row; others return
+them with the whole table, whose state then need not be computed again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from cdc_assets.changes.names import LakeName
 T = TypeVar("T")
 
 _NAMES_AT_ONCE: Final = 400
-"""Databases bound the parameters of a statement, SQLite to 999 before its version 3.32."""
+"""Databases limit the parameters of a statement, SQLite to 999 before its version 3.32."""
 
 
 def pointers(catalog: Catalog, names: Iterable[LakeName]) -> Mapping[LakeName, str] | None:
-    """Where the newest metadata of tables is, of those that are there.
+    """Returns the newest metadata files of those tables that exist.
 
     Returns:
-        None if it takes loading the tables to know.
+        None if the tables would have to be loaded to know.
 
     Raises:
         SQLAlchemyError: if the catalog does not answer.
@@ -48,7 +48,7 @@ def pointers(catalog: Catalog, names: Iterable[LakeName]) -> Mapping[LakeName, s
 
 
 def _around(catalog: str, names: Iterable[LakeName]) -> Select[str, str, str | None]:
-    """Tables with one of the namespaces, and with one of the names: not each database has pairs."""
+    """Selects tables by namespace and by name separately: not every database compares pairs."""
     row = IcebergTables
     chosen = select(row.table_namespace, row.table_name, row.metadata_location)
     return chosen.where(
@@ -59,10 +59,10 @@ def _around(catalog: str, names: Iterable[LakeName]) -> Select[str, str, str | N
 
 
 class Recent(Generic[T]):
-    """What was last read of tables, by metadata files. Threads may share it.
+    """A bounded cache of what was last read, by metadata files. Threads may share it.
 
     Args:
-        most: how much of it is kept.
+        most: the most entries.
     """
 
     def __init__(self, most: int) -> None:
@@ -71,14 +71,14 @@ class Recent(Generic[T]):
         self._found: OrderedDict[Hashable, T] = OrderedDict()
 
     def of(self, key: Hashable) -> T | None:
-        """What was read; None if that was not lately."""
+        """Returns an entry; None if it was not used lately."""
         with self._lock:
             if (found := self._found.get(key)) is not None:
                 self._found.move_to_end(key)
             return found
 
     def keep(self, key: Hashable, found: T) -> T:
-        """The same, once it was read."""
+        """Stores an entry and returns it."""
         with self._lock:
             self._found[key] = found
             if len(self._found) > self._most:

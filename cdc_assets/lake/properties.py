@@ -1,7 +1,7 @@
-"""Snapshot properties: what one publish says about itself, in the snapshot itself.
+"""Records a publish in the properties of its own snapshot.
 
 They are the only place where offsets are stored. A snapshot carries them in the same commit
-that completes its rows, so that rows and offsets cannot part.
+that completes its rows, so that rows and offsets cannot diverge.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ PREFIX: Final = "cdc-assets."
 OFFSETS: Final = PREFIX + "offsets"
 ATTEMPT: Final = PREFIX + "attempt"
 MODE: Final = PREFIX + "mode"
-"""Of a table: what it holds, if that is not its source's rows."""
+"""Property of a table: its mode, if it does not hold its source's rows."""
 _SHARD: Final = "shard"
 _VALID_THROUGH: Final = "valid-through"
 _OTHERS: Final = "other-shards"
 _OTHERS_PACKED: Final = f"{PACKED}-{_OTHERS}"
 
 OtherShards = Mapping[str, Mapping[str, str]]
-"""What each of the other shards' newest publishes has recorded, as text, by shard."""
+"""The properties of each of the other shards' newest publishes, as text, by shard."""
 
 
 def accepted_restart(shard: str) -> str:
-    """Name of the table's property that holds a `cdc_assets.changes.restarts.Permit`.
+    """Returns the name of the table property with a `cdc_assets.changes.restarts.Permit`.
 
     Args:
-        shard: whose restart; empty for a table of one source table.
+        shard: the shard that restarted; empty for a table with one source table.
     """
     return f"{PREFIX}accepted-restart{'.' if shard else ''}{shard}"
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a publish records.
+    """The record of a publish.
 
     Attributes:
         offsets: next-to-read offset per partition, after this publish.
         start: the same before it. For a replay both are the vector that it left untouched.
         topic, topic_id, cluster_id: the log that the offsets belong to.
-        attempt: unique per try; found in ``main``'s ancestry, the try succeeded.
+        attempt: unique per try; if it is found in ``main``'s ancestry, the try succeeded.
         run: the Dagster run, for people.
         kind: ``tail`` or ``replay``.
         published_at: when the commit was written, aware.
-        carried: what the next batch must know.
+        carried: the state that the next batch needs.
         counts: records, inserted, updated, deleted and others, of this publish.
-        slo: latencies of the hours that the SLO looks at, this publish included.
-        shard: which of the tables that are merged into one it is of; empty for the only one.
-        valid_through: everything committed at the source before is in the table: a time by the
-            source's clock; None if nothing is proven.
-        others: of the other shards: a snapshot says of all of them how far they have come, so
-            that none of it goes when older snapshots expire.
+        slo: latencies of the hours that the SLO covers, this publish included.
+        shard: which of the tables that are merged into one it belongs to; empty for a single one.
+        valid_through: a time by the source's clock before which everything committed there is in
+            the table; None if nothing is proven.
+        others: the records of the other shards: a snapshot contains the progress of all of them,
+            so that none is lost when older snapshots expire.
     """
 
     offsets: OffsetVector
@@ -80,7 +80,7 @@ class Published:
     others: OtherShards = field(default_factory=dict[str, Mapping[str, str]])
 
     def of_shard(self, shard: str) -> Published | None:
-        """What the newest publish of a shard has recorded, up to this one; None without any."""
+        """Returns the record of a shard's newest publish up to this one; None without any."""
         if shard == self.shard:
             return self
         said = self.others.get(shard)
@@ -90,14 +90,14 @@ class Published:
         return replace(found, shard=shard, others=self.others_than(shard))
 
     def others_than(self, shard: str) -> OtherShards:
-        """What a publish of this shard after this one has to say of the others."""
+        """Returns the other shards' records for the next publish of this shard."""
         others = dict(self.others)
         if self.shard:
             others[self.shard] = self._values()
         return {name: said for name, said in others.items() if name != shard}
 
     def to_properties(self) -> dict[str, str]:
-        """As text of few bytes, with our prefix."""
+        """Returns compact text properties, with our prefix."""
         values = packed_values(self._values())
         if self.shard:
             values[_SHARD] = self.shard
@@ -124,11 +124,11 @@ class Published:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Published:
-        """Reads what `to_properties` wrote, of this version or an older one.
+        """Reads what `to_properties` wrote, in this version or an older one.
 
         Raises:
             KeyError: if this is not the summary of one of our publishes.
-            TerminalError: if a newer version wrote what this one must not overlook.
+            TerminalError: if a newer version wrote something that this one must not ignore.
             ValueError: if somebody has cut or changed it.
         """
         ours = (item for item in properties.items() if item[0].startswith(PREFIX))
@@ -154,7 +154,7 @@ class Published:
 
 
 def _iso(at: datetime) -> str:
-    """To the millisecond, rounded down."""
+    """Formats a time to the millisecond, rounded down."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds")
 
 

@@ -1,4 +1,4 @@
-"""The quarantine as PyIceberg reads it: where records lie and why, never what they hold."""
+"""Reads the quarantine through PyIceberg: records' places and reasons, never their contents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ABOUT: Final = ("table", "timestamp", "reason", "run_id", "quarantined_at")
 
 
 def quarantine_name(source: str) -> LakeName:
-    """The quarantine table of a source."""
+    """Returns the quarantine table of a source."""
     return LakeName(NAMESPACE, source)
 
 
@@ -33,11 +33,11 @@ class QuarantinedRecord:
     Attributes:
         source: configured name.
         table: ``schema.name``.
-        coordinate: where the record lies, or lay, in Kafka.
+        coordinate: the record's present or former place in Kafka.
         timestamp: of the record, aware.
-        reason: why it could not be merged.
-        run_id: of the run that set it aside.
-        quarantined_at: when, aware.
+        reason: the reason why it could not be merged.
+        run_id: of the run that quarantined it.
+        quarantined_at: when that happened, aware.
     """
 
     source: str
@@ -50,15 +50,15 @@ class QuarantinedRecord:
 
 
 class QuarantineLake(Lake):
-    """Reads quarantine tables. Their columns ``key`` and ``value`` are never fetched."""
+    """A lake with quarantine tables. Their columns ``key`` and ``value`` are never fetched."""
 
     def quarantined(
         self, source: str, table: str | None, limit: int
     ) -> tuple[tuple[QuarantinedRecord, ...], int]:
-        """The first ``limit`` records by coordinate, and how many there are in all.
+        """Returns the first ``limit`` records by coordinate, and the number of all records.
 
         Args:
-            source: whose quarantine.
+            source: the source of the quarantine.
             table: ``schema.name``; None for all.
             limit: not below 0.
 
@@ -73,10 +73,10 @@ class QuarantineLake(Lake):
         return tuple(_record(source, row) for row in first), found.num_rows
 
     def coordinates(self, source: str, table: str) -> frozenset[Coordinate]:
-        """Where the records of a table lie that are in quarantine.
+        """Returns the coordinates of a table's records in quarantine.
 
         Args:
-            source: whose quarantine.
+            source: the source of the quarantine.
             table: ``schema.name``.
 
         Raises:
@@ -87,7 +87,7 @@ class QuarantineLake(Lake):
         return frozenset(Coordinate(*(each[name] for name in _COORDINATE)) for each in places)
 
     def tables_in_quarantine(self, source: str) -> frozenset[str]:
-        """The tables of a source, as ``schema.name``, that have records in quarantine.
+        """Returns the tables of a source, as ``schema.name``, that have records in quarantine.
 
         Raises:
             UnreachableError: if the catalog or the table's files cannot be read.
@@ -109,7 +109,7 @@ def _of_table(table: str) -> EqualTo:
 
 
 def _distinct(rows: pa.Table) -> pa.Table:
-    """One row per coordinate: of two writers that met, each may have written it."""
+    """Keeps one row per coordinate: two concurrent writers may both have written it."""
     groups = rows.group_by(list(_COORDINATE), use_threads=False)
     found = groups.aggregate([(name, "first") for name in _ABOUT])
     return found.rename_columns({f"{name}_first": name for name in _ABOUT})

@@ -1,12 +1,12 @@
-"""Branches of tables, moved by one commit each that says what it rests on: REST catalogs only.
+"""Moves tables' branches by single commits that state their preconditions: REST catalogs only.
 
 Such a catalog takes a list of requirements with a list of changes, and does all or nothing. So a
 branch is made only while ``main`` is where the plan saw it, and publishing is one request: the
-catalog compares ``main`` and the branch with what was looked at, moves the one to the other, and
-drops what is not needed any more. Through Spark the same takes ten requests.
+catalog compares ``main`` and the branch with the last look, moves the one to the other, and drops
+branches that are no longer needed. Through Spark the same takes ten requests.
 
-Other catalogs take metadata that the client has written, which is left to Spark: PyIceberg does
-not write all that format version 3 has.
+Other catalogs take metadata that the client has written, which is left to Spark: PyIceberg cannot
+write everything in format version 3.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _MAIN = "main"
 
 
 def moves_branches(catalog: Catalog) -> bool:
-    """Whether a catalog carries out changes of branches by itself."""
+    """Returns whether a catalog carries out changes of branches itself."""
     return isinstance(catalog, RestCatalog)
 
 
 def make_branch(table: Table, branch: str, head: int) -> Table:
-    """Make a branch from the head of ``main``, if that is still this snapshot; the table then.
+    """Makes a branch from the head of ``main``, if that is still this snapshot; returns the table.
 
     Raises:
         ConflictError: if it is not, or the table is another one.
@@ -53,16 +53,16 @@ def make_branch(table: Table, branch: str, head: int) -> Table:
 
 
 def publish_branch(table: Table, branch: str, dead: Iterable[str]) -> Table:
-    """Move ``main`` to a branch and drop that, if both are where this look at the table saw them.
+    """Moves ``main`` to a branch and drops that branch, if both are unchanged since the look.
 
     Args:
         table: as it was looked at.
         branch: has ``main``'s head among its ancestors.
-        dead: other branches to be dropped, wherever they are by now.
+        dead: other branches to drop, wherever they are by now.
 
     Raises:
-        ConflictError: if they are not, or the table is another one; nothing has changed then,
-            unless the request was sent twice by something on its way.
+        ConflictError: if they have changed, or the table is another one; nothing has changed then,
+            unless something on the request's way sent it twice.
     """
     main = table.metadata.refs.get(_MAIN)
     tip = table.metadata.refs[branch].snapshot_id
@@ -71,11 +71,11 @@ def publish_branch(table: Table, branch: str, dead: Iterable[str]) -> Table:
 
 
 def set_main(table: Table, to: int, tag: str, own: Iterable[str]) -> Table:
-    """Set ``main`` to any snapshot, tag what it was at, and drop branches.
+    """Sets ``main`` to any snapshot, tags the one that it leaves, and drops branches.
 
     Raises:
-        ConflictError: if ``main`` is not where this look at the table saw it, the tag is there, or
-            the table is another one.
+        ConflictError: if ``main`` has moved since the look at the table, the tag exists, or the
+            table is another one.
     """
     main = table.metadata.refs[_MAIN].snapshot_id
     required = (_at(_MAIN, main), _at(tag, None))
@@ -85,7 +85,7 @@ def set_main(table: Table, to: int, tag: str, own: Iterable[str]) -> Table:
 
 
 def drop_refs(table: Table, names: Iterable[str]) -> Table:
-    """Drop tags or branches, wherever they are by now.
+    """Drops tags or branches, wherever they are by now.
 
     Raises:
         ConflictError: if the table is another one.
@@ -94,7 +94,7 @@ def drop_refs(table: Table, names: Iterable[str]) -> Table:
 
 
 def conflict(name: LakeName) -> ConflictError:
-    """Another writer came first."""
+    """Returns the error for another writer that came first."""
     what = "another writer published while this batch was at work"
     remedy = "the range is merged again by the next try"
     return ConflictError(what, where=f"lake={name}", remedy=remedy)
@@ -109,7 +109,7 @@ def _gone(names: Iterable[str]) -> Iterator[RemoveSnapshotRefUpdate]:
 
 
 def _set(table: Table, ref: str, snapshot: int) -> SetSnapshotRefUpdate:
-    """With what the branch says of how long its snapshots are kept."""
+    """Sets a branch, keeping its settings on how long its snapshots are kept."""
     now = table.metadata.refs.get(ref)
     kept = now.model_dump(by_alias=True, exclude_none=True) if now else {"type": "branch"}
     return SetSnapshotRefUpdate.model_validate(kept | {"ref-name": ref, "snapshot-id": snapshot})
@@ -118,7 +118,7 @@ def _set(table: Table, ref: str, snapshot: int) -> SetSnapshotRefUpdate:
 def _committed(
     table: Table, required: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
 ) -> Table:
-    """The table after the commit. Old metadata files are the catalog's own affair."""
+    """Returns the table after the commit. Old metadata files are left to the catalog."""
     same = AssertTableUUID(uuid=table.metadata.table_uuid)
     with _conflicts(table):
         said: CommitTableResponse = table.catalog.commit_table(table, (same, *required), updates)

@@ -1,10 +1,10 @@
-"""Reads of a table's metadata only what its state takes.
+"""Reads only the part of a table's metadata that its state needs.
 
 A metadata file lists every snapshot that is kept, and a busy table keeps thousands. Its state is
-in the newest that we have published, most often the head itself.
+in the newest one that we have published, most often the head itself.
 
-If somebody has compacted the table and expired what was before, the head's ancestry ends before
-that. Earlier metadata files have the rest, as long as they are kept
+If somebody has compacted the table and expired the snapshots before, the head's ancestry ends too
+early. Earlier metadata files have the rest, as long as they are kept
 (``write.metadata.previous-versions-max``): expiring removes snapshots, and the files of rows.
 """
 
@@ -26,32 +26,32 @@ from cdc_assets.lake.properties import OFFSETS
 from cdc_assets.lake.state import ancestry
 
 Short = Mapping[str, Any]
-"""Iceberg's table metadata, of the form of its file, with the snapshots that `shortened` leaves."""
+"""Iceberg's table metadata, in the form of its file, with the snapshots that `shortened` leaves."""
 
 _NONE: Final = -1
-"""What format version 1 has for "no snapshot"."""
+"""Format version 1's value for "no snapshot"."""
 
 _LISTS: Final = ("snapshot-log", "metadata-log", "statistics", "partition-statistics")
 
 
 def read_short(io: FileIO, at: str) -> Short:
-    """What a metadata file says, shortened, and what earlier ones know of its snapshots.
+    """Reads a metadata file, shortened, with what earlier files say of its snapshots.
 
     Raises:
-        OSError: if it cannot be read; FileNotFoundError if it is not there any more.
+        OSError: if it cannot be read; FileNotFoundError if it no longer exists.
     """
     return shortened(_read(io, at), partial(_read, io))
 
 
 def shortened(said: Short, earlier: Callable[[str], Short]) -> Short:
-    """Without the snapshots beyond our newest publish in ``main``'s ancestry, and without logs.
+    """Removes the logs, and snapshots beyond our newest publish in ``main``'s ancestry.
 
     Args:
-        said: what a metadata file says.
-        earlier: what another one says.
+        said: content of a metadata file.
+        earlier: reads the content of another one.
 
     Raises:
-        OSError: if one that is there cannot be read.
+        OSError: if an existing file cannot be read.
     """
     snapshots = list(_newest(said, earlier))
     used = {said.get("current-schema-id"), *(each.get("schema-id") for each in snapshots)}
@@ -64,13 +64,13 @@ def shortened(said: Short, earlier: Callable[[str], Short]) -> Short:
 
 
 def table_of(catalog: Catalog, name: LakeName, at: str, short: Short) -> Table:
-    """As PyIceberg has it."""
+    """Returns the table as PyIceberg represents it."""
     metadata = TableMetadataUtil.parse_obj(dict(short))
     return Table((name.namespace, name.name), metadata, at, io_of(catalog, at), catalog)
 
 
 def io_of(catalog: Catalog, at: str) -> FileIO:
-    """Reads files with the catalog's settings."""
+    """Returns access to files with the catalog's settings."""
     return load_file_io(catalog.properties, at)
 
 
@@ -81,10 +81,10 @@ def _read(io: FileIO, at: str) -> Short:
 
 
 def expired(table: Table) -> Iterator[Mapping[str, Any]]:
-    """What is known of snapshots in ``main``'s ancestry before the oldest that is kept.
+    """Yields the known snapshots in ``main``'s ancestry before the oldest one kept.
 
     Raises:
-        OSError: if a file that is there cannot be read.
+        OSError: if an existing file cannot be read.
     """
     wanted = None
     for each in ancestry(table):
@@ -94,7 +94,7 @@ def expired(table: Table) -> Iterator[Mapping[str, Any]]:
 
 
 def _newest(said: Short, earlier: Callable[[str], Short]) -> Iterator[Mapping[str, Any]]:
-    """Snapshots from the head of ``main`` back to our newest publish."""
+    """Yields snapshots from the head of ``main`` back to our newest publish."""
     files = [each["metadata-file"] for each in said.get("metadata-log", ())]
     for found in _ancestry(said.get("current-snapshot-id"), _by_id(said), files, earlier):
         yield found
@@ -108,9 +108,9 @@ def _ancestry(
     files: Sequence[str],
     earlier: Callable[[str], Short],
 ) -> Iterator[Mapping[str, Any]]:
-    """From a snapshot back, as far as this file and earlier ones know.
+    """Yields snapshots from one back, as far as this file and earlier ones know them.
 
-    A snapshot's parent never changes, so it does not matter which file tells of it.
+    A snapshot's parent never changes, so any file may supply it.
     """
     left = reversed(files)
     while wanted is not None and wanted != _NONE:

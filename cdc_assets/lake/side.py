@@ -1,10 +1,10 @@
-"""Side tables: what a table must remember beside its rows, and how much of it counts.
+"""Reads side tables: the memory of a table beside its rows, and how much of it counts.
 
 A keyed table remembers the positions of deleted keys there, a table without a key the events
 that it has counted. An attempt writes its entries before it publishes, and may then fail or be
-beaten. So each publish names the snapshot of the side table that belongs to it (`SideMark`),
-and readers read that snapshot, never the head: what an attempt wrote that was not published
-counts for nobody. A table that is rolled back finds what it remembered then.
+beaten. So each publish names the snapshot of the side table that belongs to it (`SideMark`), and
+readers read that snapshot, never the head: the entries of an unpublished attempt count for nobody.
+A table that is rolled back finds the entries of that time.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from cdc_assets.lake.state import ancestry
 
 NAMESPACE: Final = "cdc_assets_tombstones"
 FORGOTTEN: Final = PREFIX + "forgotten-below"
-"""Of a snapshot of a side table: see `Forgettable`."""
+"""Property of a side table's snapshot: see `Forgettable`."""
 _MOST_BYTES: Final = 240
-"""Of a name before the hash: a folder's may have 255."""
+"""Bytes of a name before the hash: a folder's name may have 255."""
 
 
 def side_name(target: LakeName) -> LakeName:
-    """The side table of a lake table; the hash keeps ``a.b_c`` and ``a_b.c`` apart."""
+    """Returns the side table's name; the hash keeps ``a.b_c`` and ``a_b.c`` apart."""
     digest = hashlib.sha256(str(target).encode()).hexdigest()[:8]
     readable = f"{target.namespace}_{target.name}".encode()[:_MOST_BYTES].decode(errors="ignore")
     return LakeName(NAMESPACE, f"{readable}_{digest}")
 
 
 def side_of(target: LakeName, mark: SideMark | None) -> LakeName:
-    """The side table that a publish has named; None for a table without a publish."""
+    """Returns the side table named by a publish; without one, the default for the lake table."""
     if mark is None or not mark.table:
         return side_name(target)
     namespace, _, name = mark.table.partition(".")
@@ -47,7 +47,7 @@ def side_of(target: LakeName, mark: SideMark | None) -> LakeName:
 
 
 def side_lost(name: LakeName, where: str) -> TerminalError:
-    """The side table that a table needs is not there any more."""
+    """Returns the error for a needed side table that no longer exists."""
     what = f"the side table {name} is gone: what this table remembers is lost"
     remedy = (
         "build the table anew: cdc-assets rebuild; where that says this, let go of what it has "
@@ -60,13 +60,13 @@ def side_lost(name: LakeName, where: str) -> TerminalError:
 class Forgettable:
     """Remembered deletes that nothing can undo any more.
 
-    All changes of a key lie in one partition, and those from before a delete lie before it. What
-    is sent again is sent again up to the delete, which is then remembered anew. So once the log
-    has lost a delete's record, it has lost all that the delete is to be held against.
+    All changes of a key are in one partition, and those older than a delete come before it. A
+    redelivery continues up to the delete, which is then remembered again. So once the log has lost
+    a delete's record, it has lost everything that the delete protects against.
 
     Attributes:
-        below: the lowest offset that any partition still holds; none of them has a record below.
-        rows: it is worth the while once there are so many.
+        below: the lowest offset that any partition still has; no partition has a record below it.
+        rows: the number of rows from which on forgetting is worthwhile.
     """
 
     below: int
@@ -79,10 +79,10 @@ class SideSnapshot:
 
     Attributes:
         parent: None for the first.
-        attempt: that has written it.
-        is_compaction: it has the rows of its parent.
-        rows: how many; None if unknown.
-        forgotten: entries of lower offsets were removed, see `Forgettable`.
+        attempt: the attempt that wrote it.
+        is_compaction: whether it has the rows of its parent.
+        rows: number of rows; None if unknown.
+        forgotten: the offset below which entries were removed, see `Forgettable`.
     """
 
     parent: int | None
@@ -94,7 +94,7 @@ class SideSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SideState:
-    """One look at a side table: its head, what is known of snapshots, and those that are kept."""
+    """One look at a side table: its head, the known snapshots, and the ones not expired."""
 
     name: LakeName
     head: int | None
@@ -102,7 +102,7 @@ class SideState:
     kept: frozenset[int]
 
     def stands_at(self, mark: SideMark) -> bool:
-        """Whether the head holds what counts, and nothing else."""
+        """Returns whether the head has exactly the entries that count."""
         at = self.head
         if mark.snapshot is None:
             return at is None or self.snapshots[at].rows == 0
@@ -112,10 +112,10 @@ class SideState:
         return at is not None
 
     def readable(self, mark: SideMark) -> int | None:
-        """The snapshot to read for what counts; None if nothing does.
+        """Returns the snapshot with the entries that count; None if none do.
 
         Raises:
-            TerminalError: if that snapshot was expired, and the head holds something else.
+            TerminalError: if that snapshot was expired, and the head has other entries.
         """
         if mark.snapshot is None or mark.snapshot in self.kept:
             return mark.snapshot
@@ -127,7 +127,7 @@ class SideState:
 
     @property
     def forgotten(self) -> int:
-        """Below which offset entries were removed; 0 if that is not known."""
+        """The offset below which entries were removed; 0 if unknown."""
         at = self.head
         while at is not None and (snapshot := self.snapshots.get(at)) is not None:
             if not snapshot.is_compaction:
@@ -136,21 +136,21 @@ class SideState:
         return 0
 
     def is_worth_forgetting(self, what: Forgettable) -> bool:
-        """Whether so many rows are there, and more of them may go than the last time."""
+        """Returns whether there are enough rows, and more of them may go than the last time."""
         rows = self.snapshots[self.head].rows if self.head is not None else 0
         return (rows is None or rows >= what.rows) and what.below > self.forgotten
 
     def written_by(self, attempt: str) -> tuple[int, SideSnapshot] | None:
-        """The snapshot of an attempt."""
+        """Returns the snapshot of an attempt."""
         found = (each for each in self.snapshots.items() if each[1].attempt == attempt)
         return next(found, None)
 
 
 def read_side(name: LakeName, table: Table) -> SideState:
-    """The state of a loaded side table.
+    """Returns the state of a loaded side table.
 
-    Of what was expired it has the compactions that the head goes back to, and what they began
-    with: the head stands for that.
+    Of expired snapshots it includes the compactions that the head descends from, and the snapshot
+    before them: the head stands for that one.
 
     Raises:
         OSError: if an earlier metadata file cannot be read.

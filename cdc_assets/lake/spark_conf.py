@@ -1,4 +1,4 @@
-"""The Iceberg catalog as Spark opens it."""
+"""Configures the Iceberg catalog for Spark."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cdc_assets.config import ReplicationConfig
 _SQLITE_MILLIS: Final = "30000"
 _SPARK_TYPES: Final = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
 _REST: Final = {"rest-metrics-reporting-enabled": "false"}
-"""Else Spark tells the catalog about each scan and commit, by a request of its own."""
+"""Otherwise Spark reports each scan and commit to the catalog, by a request of its own."""
 
 
 def spark_conf(config: ReplicationConfig) -> dict[str, str]:
-    """Settings that define the catalog on a Spark server that we start.
+    """Returns the settings that define the catalog on a Spark server that we start.
 
     Spark's own table cache is off: it would hide another writer's publish for up to 30 s.
     """
@@ -30,7 +30,7 @@ def spark_conf(config: ReplicationConfig) -> dict[str, str]:
         values["uri"] = _jdbc(values["uri"])
         values["jdbc.schema-version"] = "V1"  # the version that PyIceberg reads and writes
         if values["uri"].startswith("jdbc:sqlite:"):
-            values["jdbc.busy_timeout"] = _SQLITE_MILLIS  # tables are committed side by side
+            values["jdbc.busy_timeout"] = _SQLITE_MILLIS  # tables are committed concurrently
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{prefix}.{name}": value for name, value in values.items()},
@@ -38,7 +38,7 @@ def spark_conf(config: ReplicationConfig) -> dict[str, str]:
 
 
 def _jdbc(uri: str) -> str:
-    """``sqlite:///FILE`` → ``jdbc:sqlite:FILE``; other SQLAlchemy URLs lose their driver."""
+    """Converts ``sqlite:///FILE`` to ``jdbc:sqlite:FILE``; removes drivers from other URLs."""
     if uri.startswith("sqlite:///"):
         return "jdbc:sqlite:" + uri.removeprefix("sqlite:///")
     scheme, _, rest = uri.partition("://")

@@ -1,4 +1,4 @@
-"""What an Iceberg table says about its replication, read without Spark."""
+"""Reads the replication state of an Iceberg table without Spark."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.properties import OFFSETS, PREFIX, OtherShards, Published
 
 _DELETES_GO_WITH_THEIR_FILES: Final = 3
-"""From this format version on a data file that goes takes its deletion vector with it, so that
-deletes never count rows which are not there. https://iceberg.apache.org/spec/#deletion-vectors"""
+"""From this format version on, a data file that is removed takes its deletion vector with it, so
+deletes never count rows that do not exist. https://iceberg.apache.org/spec/#deletion-vectors"""
 
 
 @dataclass(frozen=True, slots=True)
 class LakeColumn:
-    """A column as the lake has it: Iceberg's spelling of the type."""
+    """A column of the lake, with Iceberg's spelling of its type."""
 
     name: str
     type: str
@@ -34,20 +34,20 @@ class TableState:
     Attributes:
         name: of the table.
         snapshot_id: the head of ``main``; a publish succeeds only while it still is.
-        published: what the newest of our publishes in ``main``'s ancestry recorded; None if
-            there is none, which means that somebody else made the table. If several are merged
-            into it, of the shard that was asked for.
-        others: what is known of the other shards; empty if there are none.
+        published: the record of the newest of our publishes in ``main``'s ancestry; None if
+            there is none, which means that somebody else made the table. If several tables are
+            merged into it, of the requested shard.
+        others: the records of the other shards; empty if there are none.
         columns: in order, ours (``_cdc_…``) included.
         key: names of the identifier fields, in column order.
         properties: of the table.
         location: of its files.
-        is_empty: the head has no data files at all. Counting rows would not prove it: deletes
-            of format version 2 may outlive the files that they belong to.
-        total_records: rows by the head's own count, deleted ones taken off; None if unknown.
-        head_columns: names that columns have in the head, by those that they have now. Reading a
-            snapshot takes its own columns: some may have been added since, or renamed.
-        is_lost: it is ours, and of no shard a publish is known any more.
+        is_empty: whether the head has no data files at all. Counting rows would not prove it:
+            deletes of format version 2 may outlive the files that they belong to.
+        total_records: rows by the head's own count, without deleted ones; None if unknown.
+        head_columns: column names in the head, by present names. Reading a snapshot uses its own
+            columns: some may have been added or renamed since.
+        is_lost: whether it is ours, but no publish of any shard is known any more.
         files: data files by the head's own count; None if unknown.
     """
 
@@ -67,7 +67,7 @@ class TableState:
 
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
-    """The state of a loaded table, for one of its shards."""
+    """Returns the state of a loaded table, for one of its shards."""
     head = table.current_snapshot()
     newest = next(iter(publishes(table)), None)
     schema = table.schema()
@@ -92,7 +92,7 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
 
 
 def publishes(table: Table) -> Iterator[Published]:
-    """Our publishes in the ancestry of ``main``, newest first, as far as snapshots are kept."""
+    """Yields our publishes in the ancestry of ``main``, newest first, as far as they are kept."""
     for snapshot in ancestry(table):
         published = published_by(snapshot)
         if published is not None:
@@ -100,13 +100,13 @@ def publishes(table: Table) -> Iterator[Published]:
 
 
 def published_by(snapshot: Snapshot) -> Published | None:
-    """What a snapshot of ours says; None for those of others."""
+    """Returns the record in a snapshot of ours; None for those of others."""
     summary = _summary(snapshot)
     return Published.from_properties(summary) if OFFSETS in summary else None
 
 
 def ancestry(table: Table) -> Iterator[Snapshot]:
-    """Snapshots from the head of ``main`` back to the oldest that is kept."""
+    """Yields snapshots from the head of ``main`` back to the oldest that is kept."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     head = table.current_snapshot()
     while head is not None:
@@ -115,7 +115,7 @@ def ancestry(table: Table) -> Iterator[Snapshot]:
 
 
 def ancestry_ends(table: Table) -> bool:
-    """Whether snapshots that were expired may be those of ours that matter."""
+    """Returns whether our relevant snapshots may be among the expired ones."""
     oldest = None
     for oldest in ancestry(table):
         if published_by(oldest) is not None:
@@ -133,7 +133,7 @@ def _count(head: Snapshot | None, name: str) -> int | None:
 
 
 def _columns_of(table: Table, head: Snapshot | None) -> dict[str, str]:
-    """By their field ids, which no rename changes."""
+    """Maps names by field ids, which no rename changes."""
     written = table.schemas().get(head.schema_id) if head and head.schema_id is not None else None
     there = {each.field_id: each.name for each in (written or table.schema()).fields}
     now = table.schema().fields

@@ -1,4 +1,4 @@
-"""The states of tables, of which those that did not change are not read again."""
+"""Reads the states of tables; those of unchanged tables are not read again."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from cdc_assets.lake.state import TableState, ancestry_ends, read_state
 
 _CALLS_AT_ONCE: Final = 16
 _KNOWN = Recent[TableState](4_096)
-"""Of all catalogs, as metadata files have names of their own. Of tables of fifty columns so many
-take some 60 MB."""
+"""For all catalogs, since metadata files have names of their own. This many states of tables of
+fifty columns take some 60 MB."""
 
 Wanted = tuple[LakeName, str]
-"""A table, and the shard whose publishes count; empty for a table of one source table."""
+"""A table, and the shard whose publishes count; empty for a table with one source table."""
 Files = Mapping[LakeName, str]
-"""Tables' newest metadata files."""
+"""The newest metadata file of each table."""
 
 
 class States:
-    """Reads states.
+    """A reader of table states.
 
     Args:
         connection: to the catalog.
-        kept: what other processes have read.
+        kept: metadata that other processes have read.
     """
 
     def __init__(self, connection: CatalogConnection, kept: KeptMetadata) -> None:
@@ -41,19 +41,19 @@ class States:
         self._kept = kept
 
     def one(self, name: LakeName, shard: str) -> TableState | None:
-        """What a table says now; None if it does not exist."""
+        """Returns a table's present state; None if it does not exist."""
         files = self._files([name])
         if files is None:
             return self._loaded(name, shard)
         return self._told([(name, shard)], files, self._read)[0]
 
     def known(self, name: LakeName, shard: str, table: Table) -> TableState:
-        """The state of a table that was just published."""
+        """Returns the state of a table that was just published."""
         key = table.metadata_location, name, shard
         return _KNOWN.of(key) or _KNOWN.keep(key, read_state(name, table, shard))
 
     def all(self, wanted: Sequence[Wanted]) -> list[TableState | None]:
-        """The same of many, in their order. What is read is kept for other processes."""
+        """Returns the states of many tables, in their order; keeps them for other processes."""
         files = self._files([name for name, _ in wanted])
         if files is None:
             with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
@@ -69,7 +69,7 @@ class States:
         if table is None:
             return None
         at = table.metadata_location
-        key = at, name, shard  # a table that is renamed keeps its file
+        key = at, name, shard  # a renamed table keeps its file
         if (known := _KNOWN.of(key)) is not None:
             return known
         if ancestry_ends(table):
@@ -83,7 +83,7 @@ class States:
         files: Files,
         read: Callable[[Files], Mapping[LakeName, Short]],
     ) -> list[TableState | None]:
-        """By these files, each of which is read once at most."""
+        """Returns the states by these files, each of which is read at most once."""
         known = {(name, shard): _KNOWN.of((files.get(name), name, shard)) for name, shard in wanted}
         unknown = {name for (name, _), state in known.items() if state is None and name in files}
         said = read({name: files[name] for name in unknown})
@@ -96,7 +96,7 @@ class States:
         self, wanted: Wanted, files: Files, said: Mapping[LakeName, Short]
     ) -> TableState | None:
         name, shard = wanted
-        if name not in said:  # the table went on while it was looked at
+        if name not in said:  # the table changed while it was looked at
             return self._loaded(name, shard)
         table = table_of(self._connection.catalog, name, files[name], said[name])
         return _KNOWN.keep((files[name], name, shard), read_state(name, table, shard))
@@ -108,7 +108,7 @@ class States:
         return {**kept, **read}
 
     def _read(self, files: Files) -> Mapping[LakeName, Short]:
-        """Without those that are not there any more."""
+        """Reads files; those that no longer exist are left out."""
         catalog = self._connection.catalog
 
         def read(item: tuple[LakeName, str]) -> tuple[LakeName, Short | None]:

@@ -1,4 +1,4 @@
-"""Whether files can be written to the warehouse and deleted from it, by trying."""
+"""Tests by trying whether files can be written to the warehouse and deleted from it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _TRIED: Final = b"written by cdc-assets assess; may be deleted"
 
 
 def try_place(connection: CatalogConnection, place: str) -> str:
-    """Write a file of a few bytes, read it, delete it.
+    """Writes a file of a few bytes, reads it, and deletes it.
 
     Args:
-        connection: whose properties say how files are reached.
+        connection: provides the properties for access to files.
         place: URL of a file that nobody else writes.
 
     Returns:
         The place, if the file cannot be deleted; empty if it is gone.
 
     Raises:
-        UnreachableError: if it cannot be written, or not read.
+        UnreachableError: if it cannot be written, or cannot be read.
     """
     io = load_file_io(connection.catalog.properties, place)
     try:
@@ -31,12 +31,12 @@ def try_place(connection: CatalogConnection, place: str) -> str:
             out.write(_TRIED)
         with io.new_input(place).open() as found:
             is_same = found.read() == _TRIED
-    except Exception as error:  # each file system has its own
+    except Exception as error:  # each file system has its own exceptions
         raise _refused(place, type(error).__name__) from None
     try:
         io.delete(place)
         is_there = io.new_input(place).exists()
-    except Exception:  # likewise: what matters is that it is still there
+    except Exception:  # of any file system: what matters is that the file is still there
         return place
     if not is_same:
         raise _refused(place, "other bytes were read than were written")
