@@ -1,4 +1,4 @@
-"""The configuration file as one strict, frozen tree: docs/configuration.md."""
+"""The configuration file as one strict, frozen tree, see docs/configuration.md."""
 
 from cdc_assets.config.kafka import KafkaConfig
 from cdc_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config, parse_config

@@ -1,4 +1,4 @@
-"""A YAML document with the lines of its keys, read strictly: no repeated keys, no leaks."""
+"""Reads a YAML document with the lines of its keys, strictly: no repeated keys, no leaks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Repeated(yaml.YAMLError):
 
 
 def read_document(text: str, name: str) -> tuple[yaml.Node | None, Any]:
-    """The document's node tree (for `line_of`) and its value.
+    """Returns the document's node tree (for `line_of`) and its value.
 
     Raises:
         ConfigError: if it is not YAML, or a key is repeated. Never quotes the document.
@@ -42,7 +42,7 @@ def read_document(text: str, name: str) -> tuple[yaml.Node | None, Any]:
 
 
 def line_of(root: yaml.Node | None, location: Sequence[int | str]) -> int | None:
-    """The line (from 1) of the key at a location, or of its nearest parent that exists."""
+    """Returns the line (from 1) of the key at a location, or of its nearest existing parent."""
     line, node = None, root
     for part in location:
         found = _child(node, part)
@@ -64,7 +64,7 @@ def _child(node: yaml.Node | None, part: int | str) -> tuple[int, yaml.Node] | N
 
 
 def _cut(quoted: re.Match[str]) -> str:
-    """Leave single characters and YAML's own ``<names>``; cut what may be from the document."""
+    """Keeps single characters and YAML's own ``<names>``; cuts what may be from the document."""
     inner = quoted[1] or quoted[2] or ""
     return quoted[0] if len(inner) <= 1 or inner.startswith("<") else "…"
 

@@ -1,4 +1,4 @@
-"""Which formats may be named: those that are installed, by their entry points."""
+"""Finds the formats that may be named: those that are installed, by their entry points."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ GROUP: Final = "cdc_assets.formats"
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the installed formats, sorted; none of them is loaded."""
+    """Returns the names of the installed formats, sorted; loads none of them."""
     return tuple(sorted({each.name for each in entry_points(group=GROUP)}))

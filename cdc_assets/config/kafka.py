@@ -1,8 +1,8 @@
-"""How to reach Kafka, in the two spellings that its clients use.
+"""Configures access to Kafka, in the two spellings that its clients use.
 
-The file speaks librdkafka (``sasl.username``); Spark's reader speaks Java
-(``sasl.jaas.config``). Properties that decide about security are translated or refused,
-never dropped: https://kafka.apache.org/documentation/#consumerconfigs and
+The file uses librdkafka's names (``sasl.username``); Spark's reader uses Java's
+(``sasl.jaas.config``). Properties that affect security are translated or refused, never dropped:
+https://kafka.apache.org/documentation/#consumerconfigs and
 https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md name them.
 """
 
@@ -58,7 +58,7 @@ class KafkaConfig(Strict):
         return properties
 
     def librdkafka(self) -> dict[str, str]:
-        """Properties for confluent-kafka, secrets revealed.
+        """Returns properties for confluent-kafka, with secrets revealed.
 
         Raises:
             ConfigError: if a secret's variable is not set.
@@ -67,7 +67,7 @@ class KafkaConfig(Strict):
         return {"bootstrap.servers": self.bootstrap_servers, **revealed}
 
     def spark_options(self) -> dict[str, str]:
-        """Options for Spark's Kafka reader (``kafka.`` + Java's names), secrets revealed.
+        """Returns options for Spark's Kafka reader (``kafka.`` + Java's names), secrets revealed.
 
         Certificates and keys are passed as text, so that remote executors need no files.
 

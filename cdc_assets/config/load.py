@@ -1,4 +1,4 @@
-"""From a YAML file to a `ReplicationConfig`, or to an error that names file, line and key.
+"""Reads a YAML file into a `ReplicationConfig`, or raises an error naming file, line and key.
 
 Messages repeat keys, never values: a value may be a secret in the wrong place.
 """
@@ -44,7 +44,7 @@ _BOUNDS = {
 
 
 def load_config(path: Path | None = None) -> ReplicationConfig:
-    """Read the configuration: ``path``, else ``$CDC_ASSETS_CONFIG``, else ``./replication.yaml``.
+    """Reads the configuration: ``path``, else ``$CDC_ASSETS_CONFIG``, else ``./replication.yaml``.
 
     Raises:
         ConfigError: names the file, the line, the key and what to do.
@@ -61,7 +61,7 @@ def load_config(path: Path | None = None) -> ReplicationConfig:
 
 
 def parse_config(text: str, file: Path | None = None) -> ReplicationConfig:
-    """Read the configuration from text; ``file`` names it and anchors relative paths.
+    """Reads the configuration from text; ``file`` names it and anchors relative paths.
 
     Raises:
         ConfigError: see `load_config`.
@@ -97,7 +97,7 @@ def _problem(error: ErrorDetails, root: yaml.Node | None) -> _Problem:
 
 
 def _words(error: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
-    """What is wrong and the remedy."""
+    """Returns what is wrong, and the remedy."""
     match error["type"]:
         case "unknown_key":
             return f"unknown key {context['key']!r}", str(context["remedy"])
@@ -119,7 +119,7 @@ def _plain_words(kind: str, context: Mapping[str, Any]) -> str | None:
 
 
 def _choice(given: object, expected: str) -> str:
-    """The nearest choice. The value itself is not repeated, it might be a secret."""
+    """Returns the nearest choice. The value itself is not repeated: it might be a secret."""
     close = nearest(str(given), re.findall(r"'([^']*)'", expected))
     return f"did you mean {close!r}?" if close else f"choose {expected}"
 

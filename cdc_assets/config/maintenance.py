@@ -1,4 +1,4 @@
-"""When a lake table needs upkeep, and what upkeep leaves alone."""
+"""Configures when a lake table needs upkeep, and what upkeep leaves alone."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from cdc_assets.config.strict import Strict
 
 
 class MaintenanceConfig(Strict):
-    """The upkeep of a lake table, and of what lies beside it.
+    """The upkeep of a lake table and of the tables beside it.
 
     Attributes:
-        enabled: whether it is done without being asked for; ``cdc-assets maintain`` works anyway.
-        every_minutes: a table has a run of maintenance so often at most.
-        small_files: so many in one partition are put together.
-        marked_percent: data files of whose rows more are deleted are written anew, once that
-            holds for the table as a whole.
-        keep_minutes: for so long after readers could begin with a snapshot it can be read.
-        keep_snapshots: so many publishes are kept, however old they are.
-        expired_at_once: snapshots are expired once there are so many to expire, or after a day.
-        manifests: above this, manifests are written anew.
-        remembered_deletes: those that nothing in the log can undo any more are forgotten once the
-            table beside has so many rows.
-        orphan_days: files that no snapshot has ever named are removed when they are so old; once
-            a day.
+        enabled: whether it is done unasked; ``cdc-assets maintain`` works anyway.
+        every_minutes: the shortest interval between two maintenance runs of a table.
+        small_files: number of small files in one partition from which on they are compacted.
+        marked_percent: data files with a larger share of deleted rows are rewritten, once that
+            share holds for the table as a whole.
+        keep_minutes: how long a snapshot stays readable after readers could last begin with it.
+        keep_snapshots: number of publishes that are kept, however old they are.
+        expired_at_once: snapshots are expired once this many can be, or after a day.
+        manifests: above this number, manifests are rewritten.
+        remembered_deletes: number of rows of the side table from which on remembered deletes that
+            nothing in the log can undo any more are forgotten.
+        orphan_days: the age at which files that no snapshot has ever named are removed; once a
+            day.
     """
 
     enabled: bool = True
@@ -42,7 +42,7 @@ class MaintenanceConfig(Strict):
 
     @property
     def thresholds(self) -> Thresholds:
-        """The same as a value of the core."""
+        """The thresholds as a value of the core."""
         return Thresholds(
             small_files=self.small_files,
             marked=self.marked_percent / 100,
@@ -53,7 +53,7 @@ class MaintenanceConfig(Strict):
         )
 
     def laid_under(self, own: MaintenanceConfig | None) -> MaintenanceConfig:
-        """With what is said of one table instead, as far as something is."""
+        """Returns these settings, overridden by those of one table where it has any."""
         if own is None:
             return self
         return self.model_copy(update={n: getattr(own, n) for n in own.model_fields_set})

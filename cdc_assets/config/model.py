@@ -1,4 +1,4 @@
-"""`ReplicationConfig`: the root of the tree."""
+"""Defines `ReplicationConfig`, the root of the configuration tree."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _SOURCE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class ReplicationConfig(Strict):
-    """Everything the file says, with defaults filled in and paths made absolute.
+    """The contents of the file, with defaults filled in and paths made absolute.
 
     ``home`` and every other relative path resolve against the folder of the file, so that
     commands mean the same wherever they are started from. Secrets are not read here.
 
-    ``name`` comes before the names of its jobs, sensors, pools and so on in Dagster, which are
-    then apart from those of other replications in the same code location.
+    ``name`` prefixes the names of its jobs, sensors, pools and so on in Dagster, which separates
+    them from those of other replications in the same code location.
     """
 
     kafka: KafkaConfig
@@ -56,7 +56,7 @@ class ReplicationConfig(Strict):
     _mount: object | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: dict[str, Path] | None, /) -> None:
-        """Remember the file and its folder."""
+        """Remembers the file and its folder."""
         if context:
             self._path = context.get(CONFIG_FILE)
             self._directory = context.get(BASE_DIRECTORY, self._directory)
@@ -90,29 +90,29 @@ class ReplicationConfig(Strict):
 
     @property
     def path(self) -> Path | None:
-        """The file this was read from, if it was read from one."""
+        """The file that this was read from, if any."""
         return self._path
 
     @property
     def mount(self) -> object | None:
-        """How it is mounted in Dagster, if a project has mounted it."""
+        """The mount in Dagster, if a project has mounted it."""
         return self._mount
 
     def mounted(self, mount: object, name: str = "") -> Self:
-        """The same as a project mounts it, under another name if one is given."""
+        """Returns a copy as mounted by a project, under another name if one is given."""
         made = self.model_copy(update={"name": name} if name else None)
         made._mount = mount  # noqa: SLF001 (one of this class)
         return made
 
     def resolve(self, path: str | Path) -> Path:
-        """A path of the configuration as an absolute one."""
+        """Returns a path of the configuration as an absolute one."""
         return self._directory / Path(path).expanduser()
 
     def max_record_bytes(self, topic: str) -> int:
-        """How large a record may be that is read of a topic: as the most generous source says.
+        """Returns the largest size of a record read from a topic, by the most generous source.
 
-        Of one that no source includes, such as some transaction topics, as any source says; without
-        any source, as one would that says nothing.
+        For a topic that no source includes, such as some transaction topics, all sources count;
+        without any source, the default does.
         """
         sources = self.sources.values()
         mine = [each for each in sources if each.topics.matches(topic)] or sources
@@ -120,10 +120,10 @@ class ReplicationConfig(Strict):
         return max((each.batch.max_record_bytes for each in mine), default=usual)
 
     def source(self, name: str) -> SourceConfig:
-        """The source of this name.
+        """Returns the source of this name.
 
         Raises:
-            ConfigError: if there is none; names the nearest match.
+            ConfigError: if there is none; suggests the nearest match.
         """
         if name not in self.sources:
             msg = f"no source is named {name!r}"

@@ -1,4 +1,4 @@
-"""Relative paths in the configuration resolve against the folder of its file."""
+"""Resolves relative paths in the configuration against the folder of its file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/)(.+)")
 
 
 def absolute_path(path: Path, info: ValidationInfo) -> Path:
-    """The path, resolved against the configuration's folder; ``~`` is the home directory."""
+    """Returns the path resolved against the configuration's folder; ``~`` is the home directory."""
     return base_directory(info) / path.expanduser()
 
 
 def absolute_url(text: str, info: ValidationInfo) -> str:
-    """A URL as it is; a path as an absolute ``file://`` URL, which Spark and PyIceberg share."""
+    """Returns a path as an absolute ``file://`` URL, for Spark and PyIceberg; keeps URLs."""
     return text if _SCHEME.match(text) else absolute_path(Path(text), info).as_uri()
 
 
 def absolute_sqlite(uri: str, info: ValidationInfo) -> str:
-    """``sqlite:///relative.db`` as ``sqlite:////absolute.db``; any other URI as it is."""
+    """Turns ``sqlite:///relative.db`` into ``sqlite:////absolute.db``; keeps other URIs."""
     found = _SQLITE.fullmatch(uri)
     if found is None or found[2] == ":memory:":
         return uri

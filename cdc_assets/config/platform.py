@@ -1,4 +1,4 @@
-"""Where things run: the lake's catalog, Spark, the local stack, alerts."""
+"""Configures where things run: the lake's catalog, Spark, the local stack, alerts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
 from cdc_assets.config.strict import Strict, refuse
 
 TABLES_AT_ONCE: Final = 16
-"""Merged at the same time on a Spark that is elsewhere."""
+"""Tables merged at the same time on a Spark that is elsewhere."""
 
 
 class CatalogConfig(Strict):
-    """The Iceberg catalog, as PyIceberg and Spark both open it."""
+    """The Iceberg catalog, which both PyIceberg and Spark open."""
 
     type: Literal["sql", "rest", "glue", "hive"]
     uri: SecretUrl | None = None
@@ -37,7 +37,7 @@ class CatalogConfig(Strict):
         return self
 
     def resolved(self) -> dict[str, str]:
-        """``properties`` and ``uri`` with secrets revealed.
+        """Returns ``properties`` and ``uri`` with secrets revealed.
 
         Raises:
             ConfigError: if a secret's variable is not set.
@@ -91,15 +91,15 @@ class SparkConfig(Strict):
 
     @property
     def is_local_server(self) -> bool:
-        """Whether the local Spark Connect server is meant: reused, or started by us."""
+        """Whether Spark is the local Spark Connect server: reused, or started by us."""
         return self.master is None and self.remote in {None, "local"}
 
     @property
     def tables_at_once(self) -> int:
-        """How many tables of a run are merged at the same time.
+        """The number of tables of a run that are merged at the same time.
 
-        If it is not configured: on this machine one more than it has cores, as a small batch keeps
-        none of them busy all the time; elsewhere `TABLES_AT_ONCE`. One with ``master``, where a
+        If not configured: on this machine one more than it has cores, since a small batch does not
+        keep any of them busy all the time; elsewhere `TABLES_AT_ONCE`. One with ``master``, where a
         process has one session that can be closed.
         """
         if self.master is not None:
@@ -109,7 +109,7 @@ class SparkConfig(Strict):
         return (os.cpu_count() or 1) + 1 if self.is_local_server else TABLES_AT_ONCE
 
     def resolved_conf(self) -> dict[str, str]:
-        """``conf`` with secrets revealed.
+        """Returns ``conf`` with secrets revealed.
 
         Raises:
             ConfigError: if a secret's variable is not set.
@@ -118,19 +118,19 @@ class SparkConfig(Strict):
 
 
 class RunsConfig(Strict):
-    """How long a run that a sensor has started stays, to take what has become due meanwhile.
+    """How long a run that a sensor has started stays, to take work that has become due meanwhile.
 
     Attributes:
-        idle_seconds: it ends when none of its tables had a change for so long; with 0, once its
+        idle_seconds: it ends when none of its tables had a change for this long; with 0, once its
             tables have caught up.
-        most_seconds: it ends when it is so old. Also at the end of its hour.
-        look_seconds: how often Kafka is asked whether there is more.
-        every_seconds: a table has one turn in so many seconds at most, as each turn costs about
-            as much whether it merges one change or a thousand.
-        many_changes: so many that wait are merged without that delay: from some ten thousand on
-            it is the changes that a batch takes its time for, and no more the batch.
-        retry_hours: how long a table is tried again by itself that fails for what may pass, such as
-            a part that does not answer; with 0 for ever.
+        most_seconds: the age at which it ends. It also ends at the end of its hour.
+        look_seconds: interval at which Kafka is asked for more.
+        every_seconds: the shortest interval between two turns of a table, since each turn costs
+            about as much whether it merges one change or a thousand.
+        many_changes: number of waiting changes that are merged without that delay: from some ten
+            thousand on, a batch's time goes into its changes, and no longer into the batch.
+        retry_hours: how long a table is retried by itself if it fails for a passing reason, such as
+            a part that does not answer; 0 for ever.
     """
 
     idle_seconds: float = Field(default=60, ge=0)
@@ -142,16 +142,16 @@ class RunsConfig(Strict):
 
     @property
     def give_up_after(self) -> timedelta | None:
-        """`retry_hours`; None for ever."""
+        """`retry_hours` as a duration; None for ever."""
         return timedelta(hours=self.retry_hours) if self.retry_hours else None
 
     def is_worth_a_turn(self, changes: int, seconds: float) -> bool:
-        """Whether so many changes are merged now, so long after the table's last turn began."""
+        """Returns whether to merge so many changes now, so long after the last turn began."""
         return changes >= self.many_changes or (changes > 0 and seconds >= self.every_seconds)
 
 
 class Ports(Strict):
-    """Where the parts of the local stack listen, all on 127.0.0.1."""
+    """The ports of the local stack's parts, all on 127.0.0.1."""
 
     postgres: int = Field(default=15432, ge=1, le=65535)
     kafka: int = Field(default=19092, ge=1, le=65535)
@@ -180,12 +180,12 @@ class StackConfig(Strict):
 
 
 class AlertsConfig(Strict):
-    """Where what is wrong is posted to, in which form.
+    """The address and form of alerts.
 
     Attributes:
         webhook: a URL, which is a secret.
-        form: ``slack`` is that of Slack's incoming webhooks, which others read too.
-        slot_bytes: a replication slot that keeps more WAL than this is told of.
+        form: ``slack`` is the form of Slack's incoming webhooks, which others accept too.
+        slot_bytes: the retained WAL, in bytes, above which a replication slot is reported.
     """
 
     webhook: Secret | None = None

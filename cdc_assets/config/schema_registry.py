@@ -1,4 +1,4 @@
-"""The registry that holds the schemas of a source's Avro records."""
+"""Configures the registry of the schemas of a source's Avro records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cdc_assets.config.strict import Strict, refuse
 
 
 def _as_list(given: object) -> object:
-    """One URL needs no brackets."""
+    """Allows one URL without brackets."""
     return cast("object", given) if isinstance(given, list | tuple) else [given]
 
 
@@ -25,13 +25,13 @@ Urls = Annotated[
 
 
 class SchemaRegistryConfig(Strict):
-    """How to reach the registry; of several URLs each is tried in turn.
+    """Access to the registry; several URLs are tried in turn.
 
-    ``api: confluent`` is what Confluent's registry, Karapace, Redpanda and (under
-    ``/apis/ccompat/v7``) Apicurio speak; ``apicurio`` is Apicurio's own. Its records have ids of
-    two kinds, which a number alone does not tell: ``ids`` says which of them stands before the
-    data, unless records carry it in their headers.
-    ``timeout_seconds`` is for connecting, and again for the whole reply.
+    ``api: confluent`` is the API of Confluent's registry, Karapace, Redpanda and (under
+    ``/apis/ccompat/v7``) Apicurio; ``apicurio`` is Apicurio's own. Its records have ids of two
+    kinds, which a number alone does not distinguish: ``ids`` says which of them precedes the data,
+    unless records carry it in their headers.
+    ``timeout_seconds`` applies to connecting, and again to the whole reply.
     """
 
     url: Urls
@@ -77,7 +77,7 @@ class SchemaRegistryConfig(Strict):
 
 
 def is_http(url: str) -> bool:
-    """Whether it is the URL of an HTTP server, without query or fragment."""
+    """Returns whether it is the URL of an HTTP server, without query or fragment."""
     try:
         parts = urlsplit(url)
         return (

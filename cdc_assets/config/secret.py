@@ -1,4 +1,4 @@
-"""Secrets are names of environment variables; their values are read when they are needed."""
+"""Reads secrets from environment variables when they are needed; only their names are stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECRET_NAME = re.compile(
 
 
 class Secret(BaseModel):
-    """``{env: NAME}``: the only way to give a secret. Neither `repr` nor errors show its value."""
+    """``{env: NAME}``: the only form of a secret. Neither `repr` nor errors show its value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -40,7 +40,7 @@ class Secret(BaseModel):
         return data
 
     def reveal(self) -> str:
-        """The value, read from the environment now.
+        """Returns the value, read from the environment now.
 
         Raises:
             ConfigError: if the variable is not set or empty.
@@ -58,12 +58,12 @@ class Secret(BaseModel):
 
 
 def reveal(value: str | Secret) -> str:
-    """The text of a property that may be a secret."""
+    """Returns the text of a property that may be a secret."""
     return value.reveal() if isinstance(value, Secret) else value
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a property of this name usually holds a secret (``sasl.password``, …)."""
+    """Returns whether a property of this name usually holds a secret (``sasl.password``, …)."""
     return bool(_SECRET_NAME.search(name))
 
 
@@ -72,7 +72,7 @@ def _is_env(data: object) -> bool:
 
 
 def _property_value(data: object) -> object:
-    """YAML writes numbers and booleans where clients expect text."""
+    """Converts YAML's numbers and booleans where clients expect text."""
     if isinstance(data, bool):
         return str(data).lower()
     if isinstance(data, int | float):
@@ -88,7 +88,7 @@ def _refuse_property() -> object:
 
 
 def _refuse_plain_secrets(data: object) -> object:
-    """Runs before the values are parsed, over the raw mapping."""
+    """Refuses plain secrets in the raw mapping, before the values are parsed."""
     for name, value in as_mapping(data).items():
         if looks_secret(str(name)) and isinstance(value, str):
             what = f"{name} holds a secret in plain text; its value is not shown here"
@@ -123,4 +123,4 @@ Url = Annotated[str, BeforeValidator(_refuse_password_in_url)]
 """A path or URL without a password in it."""
 
 SecretUrl = Annotated[str | Secret, BeforeValidator(_refuse_password_in_url)]
-"""A URL without a password in it, or ``{env: NAME}`` of one with."""
+"""A URL without a password, or ``{env: NAME}`` for one with a password."""

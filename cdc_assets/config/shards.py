@@ -1,4 +1,4 @@
-"""Several tables of one shape, merged into one: shards of a database."""
+"""Configures the merging of several tables of one shape into one: shards of a database."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TABLE_FIELDS = ("source", "schema", "table")
 
 
 def fields_of(table: TableName) -> dict[str, str]:
-    """What templates of the lake's names may hold of a table: `TABLE_FIELDS`."""
+    """Returns the fields that templates of the lake's names may use: `TABLE_FIELDS`."""
     return dict(zip(TABLE_FIELDS, (table.source, table.schema, table.name), strict=True))
 
 
 class MergeIntoConfig(Strict):
-    r"""Which tables are merged into one, and how its rows tell which of them they are of.
+    r"""The tables that are merged into one, and the column that distinguishes their rows.
 
     ``tables`` is a regular expression over ``schema.table``. The others but ``shard_column`` are
     templates: fields ``{source}``, ``{schema}``, ``{table}``, and the groups that ``tables`` names:
@@ -48,31 +48,31 @@ class MergeIntoConfig(Strict):
         return self
 
     def matches(self, table: TableName) -> bool:
-        """Whether a table is one of them."""
+        """Returns whether a table is one of them."""
         return re.fullmatch(self.tables, table.qualified) is not None
 
     def lake_name(self, table: TableName) -> LakeName:
-        """What it is merged into."""
+        """Returns the lake table that it is merged into."""
         return stored_lake_name(
             self._filled(self.namespace, table), self._filled(self.table, table)
         )
 
     def shard_of(self, table: TableName) -> Shard:
-        """How its rows are told from those of the others.
+        """Returns the shard that distinguishes its rows from those of the others.
 
-        By a value that is no folder's name a substitute, see `cdc_assets.changes.lake_names`.
+        A value that cannot name a folder is substituted, see `cdc_assets.changes.lake_names`.
         """
         return Shard(self.shard_column, stored_value(self._filled(self.shard, table)))
 
     def _filled(self, template: str, table: TableName) -> str:
-        """A template with the fields of a table that matches."""
+        """Fills in a template with the fields of a matching table."""
         match = re.fullmatch(self.tables, table.qualified)
         groups = {name: text or "" for name, text in (match.groupdict() if match else {}).items()}
         return template.format_map({**groups, **fields_of(table)})
 
 
 def require_fields(template: str, known: tuple[str, ...], where: str = "") -> None:
-    """Refuse a template that has other fields than these.
+    """Refuses a template that has other fields than these.
 
     Raises:
         PydanticCustomError: if it does.

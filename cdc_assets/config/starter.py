@@ -1,4 +1,4 @@
-"""A commented `replication.yaml` to begin with."""
+"""Writes a commented `replication.yaml` to begin with."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class StarterSource:
         name: of the source.
         format: of its records.
         include: regular expressions of its topics.
-        tables: that were found, for a comment.
+        tables: the tables that were found, for a comment.
         kind: of its database; empty if unknown.
-        variable: the environment variable that holds the database's DSN.
-        keyless: tables without a primary key, as the database says.
-        uncaptured: tables that the database has, and of which there is no topic.
-        gone: tables that have a topic, and that the database does not show.
-        unasked: why the database was not asked; empty if it was, or if there is none to ask.
+        variable: the environment variable with the database's DSN.
+        keyless: tables without a primary key, according to the database.
+        uncaptured: tables of the database that have no topic.
+        gone: tables that have a topic but are not in the database.
+        unasked: the reason why the database was not asked; empty if it was, or if there is none.
     """
 
     name: str
@@ -40,7 +40,7 @@ class StarterSource:
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """What is written into the file. Relative paths are relative to it."""
+    """The contents of the file. Relative paths are relative to it."""
 
     kafka: str = "127.0.0.1:9092"
     properties: tuple[tuple[str, object], ...] = ()
@@ -52,7 +52,7 @@ class Starter:
     sources: tuple[StarterSource, ...] = field(default=())
 
     def text(self) -> str:
-        """The file. It loads as it is, without any of the secrets that it names."""
+        """Returns the file's text. It loads as it is, without the secrets that it names."""
         name = f"name: {_text(self.name)}\n" if self.name else _NAME
         known = "\n".join(map(_source, self.sources))
         sources = f"sources:\n{known}" if known else _NO_SOURCE
@@ -107,7 +107,7 @@ sources: {}
 
 
 def _source(source: StarterSource) -> str:
-    """One source; the first one opens the mapping."""
+    """Formats one source; the first one opens the mapping."""
     include = ", ".join(map(_text, source.include))
     found = _listed("", source.tables)
     found += _listed("In the database, without a topic as yet:", source.uncaptured)
@@ -123,7 +123,7 @@ def _source(source: StarterSource) -> str:
 
 
 def _listed(title: str, tables: Sequence[str]) -> str:
-    """Comments: a title, and some of the tables."""
+    """Formats a title and some of the tables as comments."""
     if not tables:
         return ""
     lines = [*([title] if title else []), *map(_comment, tables[:_SHOWN])]
@@ -133,7 +133,7 @@ def _listed(title: str, tables: Sequence[str]) -> str:
 
 
 def _keys(keyless: Sequence[str]) -> str:
-    """Comments: how tables without a key are given one."""
+    """Formats comments that show how to give tables without a key one."""
     if not keyless:
         return ""
     tables = "".join(
@@ -154,7 +154,7 @@ _DATABASE: Final = """\
 
 
 def _comment(text: str) -> str:
-    """One line, whatever a name holds."""
+    """Returns one line, whatever the name contains."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
@@ -165,5 +165,5 @@ def _flow(value: object) -> str:
 
 
 def _text(value: str) -> str:
-    """A scalar of YAML that is this text."""
+    """Returns a YAML scalar for this text."""
     return yaml.safe_dump(value, width=10_000, allow_unicode=True).removesuffix("...\n").strip()

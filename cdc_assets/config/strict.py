@@ -22,29 +22,29 @@ BASE_DIRECTORY = "base_directory"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word closest in spelling, if any is close."""
+    """Returns the known word closest in spelling, if any is close."""
     by_lower = {each.lower(): each for each in known}
     found = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The remedy for a word that is not among the known ones. Does not repeat the word."""
+    """Returns the remedy for a word that is not among the known ones. Does not repeat the word."""
     choices = sorted(known)
     close = nearest(word, choices)
     return f"did you mean {close!r}?" if close else f"known: {', '.join(choices)}"
 
 
 def refuse(what: str, remedy: str = "") -> PydanticCustomError:
-    """The error for a validator to raise. Neither text may hold the refused value."""
+    """Returns an error for a validator to raise. Neither text may contain the refused value."""
     return PydanticCustomError(REFUSED, "{what}", {"what": what, "remedy": remedy})
 
 
 def require_pattern(pattern: str, remedy: str) -> None:
-    """Refuse what is no regular expression.
+    """Refuses text that is not a regular expression.
 
     Raises:
-        PydanticCustomError: if it is none.
+        PydanticCustomError: if it is not one.
     """
     try:
         re.compile(pattern)
@@ -54,12 +54,12 @@ def require_pattern(pattern: str, remedy: str) -> None:
 
 
 def as_mapping(data: object) -> Mapping[object, object]:
-    """The data if it is a mapping, else an empty one: pydantic reports the wrong type."""
+    """Returns the data if it is a mapping, else an empty one: pydantic reports the wrong type."""
     return cast("Mapping[object, object]", data) if isinstance(data, Mapping) else {}
 
 
 def base_directory(info: ValidationInfo) -> Path:
-    """The configuration file's folder, or the working directory if there is no file."""
+    """Returns the configuration file's folder, or the working directory if there is no file."""
     context = cast("Mapping[str, Any] | None", info.context) or {}
     return Path(context.get(BASE_DIRECTORY, Path.cwd())).absolute()
 

@@ -1,4 +1,4 @@
-"""How tables are compared with their source."""
+"""Configures how tables are compared with their source."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ Patterns = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 def _off(said: object) -> object:
-    """YAML reads ``off`` as false."""
+    """Undoes that YAML reads ``off`` as false."""
     return OFF if said is False else said
 
 
 class VerifyConfig(Strict):
-    """How a source's tables are compared with the lake, and how much that may ask of its database.
+    """Settings to compare a source's tables with the lake, and to limit the load on its database.
 
     Attributes:
-        bucket_rows: about so many rows have a checksum together.
-        chunk_rows: about so many are read with one statement.
-        rows_per_second: no more than these are read; None for no bound.
-        statement_seconds: a statement may take.
-        wait_seconds: the connector and the lake may take to come up to what was read.
-        looks: so often keys are looked at that keep changing.
-        most_keys: no more keys than these are looked at one by one.
-        slot: the connector's, in PostgreSQL; None for all of its database.
-        nudge: write something to the database's log, so that a connector at rest tells how far it
-            is: a logical message of PostgreSQL if it is true, or what a statement says.
-        schedule: when the check `matches_source` may begin by itself: a cron expression, in UTC;
-            ``off`` for never.
-        every_hours: the check compares a table once in so many hours at most. Each time of the
-            schedule takes its share of the tables.
-        tables: those that it compares by itself: regular expressions over ``schema.table``.
+        bucket_rows: approximate number of rows that share a checksum.
+        chunk_rows: approximate number of rows read with one statement.
+        rows_per_second: the most rows read per second; None for no bound.
+        statement_seconds: the longest time of a statement.
+        wait_seconds: the longest wait for the connector and the lake to reach what was read.
+        looks: number of looks at keys that keep changing.
+        most_keys: the most keys that are looked at one by one.
+        slot: the connector's slot in PostgreSQL; None for all of its database.
+        nudge: whether to write something to the database's log, so that an idle connector reports
+            its position: true writes a logical message of PostgreSQL; a statement is executed.
+        schedule: the times at which the check `matches_source` may begin by itself: a cron
+            expression, in UTC; ``off`` for never.
+        every_hours: the shortest interval between two checks of a table. Each time of the schedule
+            takes its share of the tables.
+        tables: the tables that it compares by itself: regular expressions over ``schema.table``.
     """
 
     bucket_rows: int = Field(default=1_000, ge=10)
@@ -76,14 +76,14 @@ class VerifyConfig(Strict):
 
     @property
     def cron(self) -> Cron | None:
-        """`schedule`; None for off."""
+        """The parsed `schedule`; None for off."""
         return None if self.schedule == OFF else Cron.parse(self.schedule)
 
     @property
     def every(self) -> timedelta:
-        """`every_hours`."""
+        """`every_hours` as a duration."""
         return timedelta(hours=self.every_hours)
 
     def compares(self, table: TableName) -> bool:
-        """Whether the check compares a table by itself."""
+        """Returns whether the check compares a table by itself."""
         return any(re.fullmatch(each, table.qualified) for each in self.tables)
