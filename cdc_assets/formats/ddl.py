@@ -37,7 +37,7 @@ _NAME: Final = r'(?:`[^`]+`|"[^"]+"|\[[^\]]+\]|[\w$#]+)'
 _TEMPORARY: Final = re.compile(
     r"(?i)^\s*(?:create|drop)\s+(?:/\*!\d*\s+)?(?:or\s+replace\s+)?temporary\b"
 )
-"""Tables of a session, whose names hide others; MySQL also drops them this way when it ends."""
+"""Tables of a session, whose names hide others; MySQL drops them this way at the session's end."""
 
 _OF_NO_TABLE: Final = re.compile(
     r"(?i)^\s*(?:create|alter|drop)\s+(?:or\s+replace\s+)?"

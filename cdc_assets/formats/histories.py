@@ -21,7 +21,7 @@ _SCHEMES: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Sc
 
 _AT_ONCE: Final = 100
 _RENAMES: Final = 100
-"""Limit of renames that are followed for a table without a change under any of its names."""
+"""A table with this many names before a change under any of them is not followed."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ class _Topic:
     def after(self, history: History, table: Relation) -> History:
         """Returns the history of a table, continued to the topic's end.
 
-        The history of a renamed table ends at its renaming, unless the name was given again: later
-        statements belong to the table of that name.
+        The history of a renamed table ends at its renaming, unless its name is given to a table
+        again: later statements are on its new name.
         """
         gone = history if history.became else None
         for ddl in self.told:

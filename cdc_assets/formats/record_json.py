@@ -62,7 +62,7 @@ def found_here(value: Expression, spec: ReadSpec) -> Expression:
     return F.when(F.spark_partition_id() >= 0, value) if spec.parse_here else value
 
 
-# ── what cannot be read ───────────────────────────────────────────────────────────────────
+# ── unreadable records ────────────────────────────────────────────────────────────────────
 
 
 def unread(document: Expression) -> Expression:

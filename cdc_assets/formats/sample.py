@@ -55,8 +55,7 @@ class Sample:
         described: the table, if the records describe it themselves.
         guessed: the table inferred from values, by formats that guess for themselves; None if it is
             to be inferred later.
-        refusal: the reason why the records lack something that a table needs; None if none was
-            found.
+        refusal: of records that lack data that a table needs; None if none do.
         scalars: row keys that are not objects, each with its row.
     """
 
@@ -89,7 +88,7 @@ class Sample:
         return found[0][0] if found else None
 
     def is_keyed_by(self, names: tuple[str, ...]) -> bool:
-        """Whether each record's key consists of these columns."""
+        """Returns whether each record's key consists of these columns."""
         wanted = set(names)
         if len(self.keys) == self.count:
             return all(set(key) == wanted for key in self.keys)

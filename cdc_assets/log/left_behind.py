@@ -8,7 +8,7 @@ from cdc_assets.registry import TableEntry
 
 
 def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
-    """Returns the error for records that arrived there after all was merged; None without such.
+    """Returns the error for records that arrived there after all was merged; None if none did.
 
     Args:
         entry: any table.

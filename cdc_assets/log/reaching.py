@@ -60,7 +60,7 @@ def reach(client: AdminClient, attempts: Attempts, timeout_seconds: float) -> No
     Raises:
         KafkaException: after the time-out, or early if every broker turns the client away.
     """
-    client.poll(0)  # delivers reports since the last question
+    client.poll(0)  # delivers the errors since the last request
     if attempts.connected:
         return
     try:

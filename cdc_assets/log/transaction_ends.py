@@ -3,7 +3,7 @@
 An ``END`` record may be gone: the transaction topic may keep its records for a shorter time than
 the table's topic. A connector sends transactions one after another, so a transaction has also ended
 if a transaction committed after it has. Its changes cannot be counted then, and count as complete
-once the last of them is two seconds older than that later ``END``, by the rule of
+once the last of them is at least two seconds older than that later ``END``, by the rule of
 `cdc_assets.log.unfinished`.
 
 The order of commits is known for PostgreSQL, whose transaction ids hold the LSN.

@@ -91,6 +91,8 @@ class TransactionLog:
     ) -> tuple[Newest, Unfinished | None]:
         """Determines whether ranges hold all of a transaction that is followed by older ones.
 
+        See `resent.newest_of`.
+
         Raises:
             UnreachableError: if Kafka does not answer in time.
         """

@@ -146,7 +146,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
         is_read=F.lit(False),
         before=Image(F.when(is_delete, data.isNotNull()).otherwise(old.isNotNull()), before),
         after=Image(data.isNotNull(), lambda column: data.getField(column.name)),
-        # ``old`` holds what has changed; a key is never NULL.
+        # ``old`` holds the changed columns; a key is never NULL.
         unchanged=lambda _: F.lit(True),
         left_out=lambda _: None,
         record_key=Image(F.lit(False), lambda _: no_text()),

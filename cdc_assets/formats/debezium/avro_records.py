@@ -241,7 +241,7 @@ def _image(document: Expression, shape: Shape, name: str) -> Image:
 
 
 def _field(record: Expression, shape: Shape, name: str, kind: DataType) -> Expression:
-    """Returns a field in the wanted type; NULL if its record does not have it."""
+    """Returns a field in the wanted type; NULL if its record has no field of this name."""
     if name not in shape.fields:
         return F.lit(None).cast(kind)
     return record.getField(name).cast(kind)
@@ -296,7 +296,7 @@ def _rejection(op: Expression, images: tuple[Image, Image, Image], spec: ReadSpe
 
 
 def _is_broken(image: Image, column: Column) -> Expression | None:
-    """Returns whether text is not UTF-8, which Spark accepts; None for other types."""
+    """Returns whether text is not UTF-8: Spark accepts it, no reader does; None for other types."""
     if (column.element_wire or column.wire) is not Wire.STRING:
         return None
     if column.wire is not Wire.LIST:

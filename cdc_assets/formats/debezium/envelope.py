@@ -46,7 +46,7 @@ def envelope_type(spec: ReadSpec, row: RowType = wire_struct) -> StructType:
 
 
 def is_read(envelope: Expression) -> Expression:
-    """Returns whether it is a snapshot's row, which some connectors send as ``c``."""
+    """Returns whether it is a snapshot's row; some connectors send ``c`` and mark ``snapshot``."""
     snapshot = envelope.getField("source").getField("snapshot")
     in_snapshot = F.coalesce(snapshot, F.lit("false")) != "false"
     return (envelope.getField("op") == "r") | in_snapshot

@@ -100,7 +100,7 @@ class OggJson(Format):
         """The time zone in which GoldenGate writes times; None if not configured."""
         return self.source.connector.time_zone
 
-    # ── what a table is like ─────────────────────────────────────────────────────────────
+    # ── descriptions of tables ───────────────────────────────────────────────────────────
 
     def of_catalog(self, table: SourceTable) -> Described:
         """Refuses a catalog: GoldenGate writes values by its own rules, not the database's."""

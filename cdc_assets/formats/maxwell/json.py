@@ -107,7 +107,7 @@ class MaxwellJson(Format):
         """The time zone of Maxwell's Java process, if configured."""
         return self.source.connector.time_zone
 
-    # ── what a table is like ─────────────────────────────────────────────────────────────
+    # ── descriptions of tables ───────────────────────────────────────────────────────────
 
     def of_catalog(self, table: SourceTable) -> Described:
         """Describes tables of MySQL and MariaDB, by the types that Maxwell writes."""

@@ -45,7 +45,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
         is_read=op == "r",
         before=Image(F.when(is_delete, data.is_there).otherwise(old.is_there), before),
         after=data,
-        # ``old`` holds what has changed (``BinlogConnectorEvent.writeOldData``).
+        # ``old`` holds the changed columns (``BinlogConnectorEvent.writeOldData``).
         unchanged=lambda column: ~images.has_name(old_names, column.name),
         left_out=lambda _: None,
         record_key=Image(F.lit(False), lambda _: no_text()),

@@ -1,10 +1,10 @@
-"""Orders MySQL's and MariaDB's changes: epoch and file, position in the file; MySQL: event row.
+"""Orders MySQL's and MariaDB's changes by file, with its epoch, and position; MySQL's by row, too.
 
 `cdc_assets.changes.numbering.scan` detects, record by record, that the numbering of files starts
 again. It cannot start again within a run: records of one file base and lineage that never step
 back, sent between two restarts. Spark therefore finds the runs, and only the ends of each and the
-begin of its last transaction are scanned. A restart found in one partition splits the runs of all
-partitions, which are then scanned once more.
+beginning of its last transaction are scanned. A restart found in one partition splits the runs of
+all partitions, which are then scanned once more.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Order:
         """Returns whether it is a snapshot's row with more than was committed at its position."""
         return F.lit(False)
 
-    # ── what is carried from batch to batch ──────────────────────────────────────────────
+    # ── state carried between batches ────────────────────────────────────────────────────
 
     def epochs(self, carried: str) -> Epochs:
         """Returns the known epochs, as the newest publish recorded them."""
@@ -153,7 +153,7 @@ class Order:
         return carried
 
 
-# ── what orders are made of ───────────────────────────────────────────────────────────────
+# ── parts of orders ───────────────────────────────────────────────────────────────────────
 
 
 def epoch_of(placed: Placed, state: OrderState) -> Expression:

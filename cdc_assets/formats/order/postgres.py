@@ -63,7 +63,7 @@ class PostgresOrder(Order):
         return F.when(placed.is_read, lsn), F.when(~placed.is_read & no_commit, lsn)
 
     def may_witness(self, placed: Placed) -> Expression:
-        """Excludes a change without a last commit, whose position is that of its making."""
+        """Excludes a change without a last commit: it is ordered by its own LSN."""
         has_commit = placed.is_read | _last_commit(placed.source).isNotNull()
         return super().may_witness(placed) & has_commit
 
