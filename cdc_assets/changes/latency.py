@@ -90,7 +90,7 @@ class LatencyHistogram:
         return sum(count for _, count in self.buckets)
 
     def count_within(self, seconds: float) -> int:
-        """Number of changes with a latency up to ``seconds``; never overstated.
+        """Returns the number of changes with a latency up to ``seconds``; never overstated.
 
         Exact if ``seconds`` is one of BOUNDS. Otherwise the changes between the bound below
         it and ``seconds`` count as late.
@@ -101,7 +101,7 @@ class LatencyHistogram:
     def percentile(self, q: float) -> float:
         """Returns the latency in seconds at or below which ``q`` percent of the changes are.
 
-        Within RELATIVE_ERROR of the nearest-rank percentile where that lies in
+        Within RELATIVE_ERROR of the nearest-rank percentile where that is in
         ``BOUNDS[0]..BOUNDS[-1]``, and clamped to them outside. NaN if there are no changes.
 
         Raises:

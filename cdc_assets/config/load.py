@@ -97,7 +97,7 @@ def _problem(error: ErrorDetails, root: yaml.Node | None) -> _Problem:
 
 
 def _words(error: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns what is wrong, and the remedy."""
+    """Returns the problem and the remedy."""
     match error["type"]:
         case "unknown_key":
             return f"unknown key {context['key']!r}", str(context["remedy"])

@@ -13,7 +13,7 @@ from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
 from cdc_assets.config.strict import Strict, refuse
 
 TABLES_AT_ONCE: Final = 16
-"""Tables merged at the same time on a Spark that is elsewhere."""
+"""Number of tables merged at the same time on a Spark elsewhere."""
 
 
 class CatalogConfig(Strict):
@@ -118,7 +118,7 @@ class SparkConfig(Strict):
 
 
 class RunsConfig(Strict):
-    """How long a run that a sensor has started stays, to take work that has become due meanwhile.
+    """The lifetime of a run started by a sensor, which stays to take work that becomes due.
 
     Attributes:
         idle_seconds: it ends when none of its tables had a change for this long; with 0, once its

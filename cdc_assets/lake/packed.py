@@ -1,4 +1,4 @@
-"""Packs a publish's state into few bytes: a table's metadata has it once per snapshot it keeps.
+"""Packs a publish's state into few bytes: a table's metadata stores it once per snapshot.
 
 Everything that grows with the topic's partitions and with the hours of the SLO goes into one
 property: numbers as columns over the partitions, each as the difference to the previous partition,

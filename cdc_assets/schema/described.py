@@ -67,7 +67,7 @@ class Described:
         return replace(self, columns=tuple(columns), key=key)
 
     def with_unsigned(self, types: Mapping[str, ColumnType]) -> Described:
-        """Maps 64-bit integers to these unsigned types: no schema tells signed from unsigned.
+        """Maps 64-bit integers to these unsigned types, which no schema tells from signed ones.
 
         Args:
             types: the types to store them as, by column name.

@@ -391,7 +391,7 @@ def _with(table: TableSchema, name: str, column: Column) -> TableSchema:
 
 
 def _taken(columns: Iterable[Column]) -> tuple[str, ...]:
-    """Returns present and former names in the lake: what is recorded under one is not reused."""
+    """Returns present and former names in the lake: records of one are not reused."""
     return tuple(name for each in columns for name in (each.name, *each.identity.was))
 
 

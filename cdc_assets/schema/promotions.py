@@ -1,4 +1,4 @@
-"""Decides which types hold the values of others, and whether a value on the wire reads the same."""
+"""Decides whether a type holds the values of another, and whether its encoding means the same."""
 
 from __future__ import annotations
 

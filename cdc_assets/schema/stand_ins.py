@@ -1,6 +1,6 @@
-"""Defines what the lake stores where Iceberg lacks a type of the source's.
+"""Defines the types that the lake stores where Iceberg lacks the source's type.
 
-It is text, a number or a struct that preserves the source's value, the same whether a record's
+They are text, a number or a struct that preserves the source's value, the same whether a record's
 schema or a database's catalog describes the column. Comments of columns are for people.
 """
 

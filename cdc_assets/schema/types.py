@@ -148,7 +148,7 @@ class Identity:
         number: in the database's catalog (PostgreSQL's ``attnum``), which a rename keeps; 0 if
             unknown.
         turn: number of renames in the table before it got its name in the lake: of two columns
-            that have had one name, the one with the higher turn has it now.
+            with one name in turn, the one with the higher turn has it now.
     """
 
     name: str = ""

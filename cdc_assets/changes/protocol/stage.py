@@ -61,7 +61,7 @@ class Stage:
     _processes: list[_Process] = field(default_factory=list[_Process])
 
     def run(self, order: Order) -> End:
-        """Runs, with everything that is started beside it; returns how the first run ends."""
+        """Executes a run and everything started beside it; returns how the first run ends."""
         first = self._start(order)
         while self._processes:
             self._step(self.world.chance.choice(self._processes))
