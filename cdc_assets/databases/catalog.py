@@ -127,7 +127,7 @@ class SourceCatalog(Protocol):
         ...
 
     def listed(self) -> tuple[tuple[str, str], ...]:
-        """Returns schema and name of every table, in order, but partitions and the server's own.
+        """Returns schema and name of every table in order, except partitions and the server's own.
 
         Raises:
             CdcError: as `read`.

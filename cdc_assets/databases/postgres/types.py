@@ -322,5 +322,5 @@ def numeric_digits(modifier: int) -> tuple[int, int] | None:
 
 
 def seconds_digits(modifier: int) -> int | None:
-    """Returns the digits after the second in a time's type modifier; None if not given."""
+    """Returns the digits after the second in a time or timestamp modifier; None if not given."""
     return modifier if modifier >= 0 else None
