@@ -36,7 +36,7 @@ from cdc_assets.schema.avro_types import (
 )
 
 MAX_DEPTH: Final = 24
-"""Levels of records, arrays, maps and unions of several types. Spark 4.1's Python client
+"""Nesting levels of records, arrays, maps and unions of several types. Spark 4.1's Python client
 reads types of 28 levels and fails at 32."""
 
 MAX_NODES: Final = 100_000

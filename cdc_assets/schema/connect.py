@@ -98,8 +98,8 @@ def describe_envelope(value: ConnectSchema, key: ConnectSchema | None = None) ->
 def is_envelope_schema(value: object) -> bool:
     """Returns whether a parsed value is an envelope's schema: well-formed, with ``after`` columns.
 
-    A record's ``schema`` may contain anything. The other functions here do not check the types of
-    their arguments.
+    A record's ``schema`` may contain anything. The functions that describe tables do not
+    check the types of their arguments.
     """
     if not _is_well_formed(value):
         return False

@@ -268,7 +268,7 @@ class _Planning:
                 return f"column {home.name}: {home.type} has become {column.type}"
 
     def _replaced(self, home: Column, column: Column) -> Change | str:
-        """Plans another column; refuses a key column, since two columns would be two keys."""
+        """Plans another column, but never for a key: two columns would be two keys."""
         in_key = home.name in self.lake.key
         if self.policy.incompatible is Reaction.IGNORE and converts(column.type, home.type):
             return Kept(home.name, home.type, column.type)
@@ -391,7 +391,7 @@ def _with(table: TableSchema, name: str, column: Column) -> TableSchema:
 
 
 def _taken(columns: Iterable[Column]) -> tuple[str, ...]:
-    """Returns present and former names in the lake: records of one are not reused."""
+    """Returns present and former names in the lake, which no other column may take."""
     return tuple(name for each in columns for name in (each.name, *each.identity.was))
 
 

@@ -228,7 +228,7 @@ class Attempt:
         return before.late | coordinates(each for each in again if _is_marked(found, each))
 
     def _partitions(self, plan: Plan) -> int:
-        """Returns for how many partitions the highest positions by partition can be trusted.
+        """Returns the number of partitions with which highest positions by partition are trusted.
 
         Keys move when partitions are added: keys that moved before the first batch, or later,
         leave rows behind that are newer than changes arriving in the other partition. 0: never.

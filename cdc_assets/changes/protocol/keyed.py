@@ -94,7 +94,7 @@ class Keyed:
         return Way.UPSERT if newer else Way.CONDITIONAL_UPSERT
 
     def _kept(self, rows: Rows, truncated: Position) -> Rows:
-        """Returns the rows that a truncate leaves; soft deletes keep rows and mark by position."""
+        """Returns the rows that a truncate leaves; soft deletes keep them, marked by position."""
         if self.soft:
             return rows
         return {key: held for key, held in rows.items() if held.position > truncated}
