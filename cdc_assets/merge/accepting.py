@@ -1,12 +1,12 @@
-"""Where a source began again, which a table stops at, and a person's permission to go on.
+"""Finds where a source began again, which stops a table, and records a permission to go on.
 
-Its numbering may begin again, or the table itself be another one.
+Either the numbering of positions began again, or the source's table is another one.
 
 For a numbering the permission is a property of the table that names the restart and the epoch that
 it raises to (`cdc_assets.changes.restarts.Permit`). The batch that is merged across the restart
-records both with its publish; from then on the property means nothing, so that a second restart
-stops the table again. Until then it may be given as often as one likes. Another table
-is from then on the one that the lake's rows are of.
+records both with its publish; from then on the property has no effect, so that a second restart
+stops the table again. Until then it may be given repeatedly. Another table, once accepted, counts
+as the one that the lake's rows came from.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Acceptable:
     """A restart that a person may accept.
 
     Attributes:
-        permit: what accepting it records.
+        permit: recorded when the restart is accepted.
         scheme: of the table's positions.
     """
 
@@ -62,14 +62,14 @@ class Acceptable:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """A description for people."""
         restart = self.permit.restart
         place = f"partition {restart.partition} offset {restart.offset}"
         return f"{place}: {restart.describe(self.scheme)}"
 
 
 class RestartDesk:
-    """Finds restarts in what is not merged yet, and accepts them."""
+    """A finder of restarts in records that are not merged yet, which also accepts them."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class RestartDesk:
         self._planner = Planner(config, self._lake, self._log, clock)
 
     def restart(self, entry: TableEntry) -> Acceptable | None:
-        """The restart that the next batch stops at; None if it stops at none.
+        """Returns the restart that the next batch stops at; None if it stops at none.
 
         Raises:
             CdcError: if the table cannot be read on for another reason.
@@ -142,16 +142,16 @@ class RestartDesk:
         return Known(spark, catalog, plan, (), Tombstones(side, plan.schema))
 
     def another_table(self, entry: TableEntry) -> Break | None:
-        """Why the source's table is not the one that the lake's rows are of; None if it is.
+        """Returns why the source's table is not that of the lake's rows; None if it is.
 
         Raises:
-            CdcError: if the table cannot be looked at.
+            CdcError: if the table cannot be read.
         """
         plan = self._plan(entry)
         return break_of(plan, self._asked(plan)) if plan is not None else None
 
     def accept_table(self, entry: TableEntry) -> None:
-        """Record that the lake's rows are those of the table that the source has now."""
+        """Records that the lake's rows are those of the source's present table."""
         plan = self._plan(entry)
         if plan is None:
             return
@@ -161,7 +161,7 @@ class RestartDesk:
         self._record(entry, "accept table", now.to_properties(shard))
 
     def _plan(self, entry: TableEntry) -> BatchPlan | None:
-        """Of the batch that the table stops at; None if there is nothing to merge."""
+        """Returns the plan of the batch that the table stops at; None if there is none to merge."""
         if self._lake.state(entry.target, entry.shard_value) is None:
             return None
         pending = self._planner.tail(entry, None, "accept-restart")
@@ -183,7 +183,7 @@ class RestartDesk:
         return Asked(self._config.source(plan.entry.table.source), history)
 
     def accept(self, entry: TableEntry, found: Acceptable) -> None:
-        """Record the permission; the next batches are merged across this restart."""
+        """Records the permission; the next batches are merged across this restart."""
         said = {accepted_restart(entry.shard_value): found.permit.to_json()}
         self._record(entry, "accept restart", said)
 

@@ -1,7 +1,7 @@
-"""Keeping one table equal to its source: the life of its batches.
+"""Keeps a table equal to its source, batch by batch.
 
-One loop (`Replicator._lives`) asks for a batch, has it planned and executed, and decides by what
-has become of it: go on, ask for a longer or a wider one, plan it again, or end.
+One loop (`Replicator._lives`) requests a batch, has it planned and executed, and decides by its
+outcome: go on, request a longer or a wider one, plan it again, or end.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from cdc_assets.registry import TableEntry
 _CONFLICT_TRIES = 5
 
 NextHour = Callable[[HourWindow, BatchResult | None], HourWindow | None]
-"""From an hour that is merged, and its last batch, to the one to go on with; None to end."""
+"""Returns the hour that follows a merged one, given that and its last batch; None to end."""
 
 
 def utc_now() -> datetime:
-    """The wall clock, aware."""
+    """Returns the time of the wall clock, aware."""
     return datetime.now(UTC)
 
 
 class Replicator:
-    """Merges tables of one configuration with one Spark session.
+    """A merger of one configuration's tables, with one Spark session.
 
     Args:
         config: the configuration.
-        spark: gives the session; called when the first statement is sent.
+        spark: returns the session; called when the first statement is sent.
         clock: wall clock, for latencies and attempt times.
-        shared: what the run has read of topics of many tables; None if each table reads alone.
-        connections: None for some of its own.
+        shared: the run's readings of topics of many tables; None if each table reads alone.
+        connections: None to open new ones.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Replicator:
         self._attempts = Attempts(config, connections, spark, clock, shared)
 
     def sharing(self, shared: SharedReadings) -> Replicator:
-        """Itself, reading topics of many tables with others from now on."""
+        """Returns itself, from now on with readings of topics of many tables that others share."""
         self._attempts.shared = shared
         return self
 
@@ -85,21 +85,21 @@ class Replicator:
         budget_seconds: float,
         next_hour: NextHour | None = None,
     ) -> Iterator[BatchResult | Waiting]:
-        """Merge batch after batch from the committed offsets on.
+        """Merges batch after batch from the committed offsets on.
 
         Ends when the table has caught up, the hour's last offset is merged, or the budget is
-        spent (a batch that was begun is finished). Another writer's publish makes a batch
-        start over at the new head. If what is left cannot be merged yet, the last item says why.
+        spent (a batch that was begun is finished). If another writer publishes, the batch starts
+        over at the new head. If the rest cannot be merged yet, the last item says why.
 
         Args:
             entry: the table.
             window: the hour to stay within; None for no limit.
             run_id: recorded with each publish.
             budget_seconds: time for taking new batches.
-            next_hour: where to go on after an hour; None to end with the first.
+            next_hour: returns the hour to go on with; None to end with the first hour.
 
         Raises:
-            CdcError: see `cdc_assets.errors`; what was yielded before stays published.
+            CdcError: see `cdc_assets.errors`; batches yielded before stay published.
         """
         if budget_seconds > 0:
             request = Request(entry, run_id, Tail(window))
@@ -114,9 +114,9 @@ class Replicator:
     def replay(
         self, entry: TableEntry, windows: Sequence[HourWindow], *, run_id: str
     ) -> Iterator[BatchResult]:
-        """Merge hours again that were merged before; committed offsets stay as they are.
+        """Merges hours again that were merged before; committed offsets stay as they are.
 
-        What is newer in the table, or was deleted since, stays.
+        Newer rows in the table stay, and so do later deletes.
 
         Raises:
             LostRangeError: if the log no longer holds the beginning of an hour.
@@ -129,10 +129,10 @@ class Replicator:
     def replay_offsets(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...], *, run_id: str
     ) -> Iterator[BatchResult]:
-        """The same for offsets, of which none may lie at or above the committed ones.
+        """Merges offsets again, as `replay` does hours; all must be below the committed ones.
 
         Raises:
-            TerminalError: if one does, the table does not exist yet, or it has no key.
+            TerminalError: if one is not, the table does not exist yet, or it has no key.
         """
         self._attempts.planner.require_replayable(entry, ranges)
         given = tuple(each for each in ranges if each.length)
@@ -146,24 +146,24 @@ class Replicator:
         run_id: str,
         accept_overtaken: bool = False,
     ) -> QuarantineReplay | None:
-        """Merge records out of quarantine, from the bytes that are kept there.
+        """Merges records out of quarantine, from the bytes that are kept there.
 
-        A record that was overtaken by newer changes of its row has nothing to add if each
-        change holds the whole row. Otherwise those may have left columns unchanged that only
-        it has set: then it stays, unless that is accepted.
+        A record that was overtaken by newer changes of its row adds nothing if each change holds
+        the whole row. Otherwise those may have left columns unchanged that only this record has
+        set: then it stays, unless that is accepted.
 
         Args:
             entry: the table.
             coordinates: only these; None for all.
             run_id: recorded with the publish.
-            accept_overtaken: they leave the quarantine in any case.
+            accept_overtaken: whether overtaken records leave the quarantine in any case.
 
         Returns:
-            None if none of them lies in quarantine.
+            None if none of them is in quarantine.
 
         Raises:
-            CdcError: see `cdc_assets.errors`; what was merged stays in quarantine until it is
-                published, and merging it twice does no harm.
+            CdcError: see `cdc_assets.errors`; merged records stay in quarantine until they are
+                published, and merging them twice does no harm.
         """
         work = Quarantined(coordinates, accept_overtaken)
         for done in self._lives(Request(entry, run_id, work), float("inf"), None):
@@ -172,10 +172,10 @@ class Replicator:
         return None
 
     def plan(self, entry: TableEntry) -> BatchPlan | None:
-        """What the next batch would do; None if there is nothing to merge. Changes nothing.
+        """Returns the plan of the next batch; None if there is nothing to merge. Changes nothing.
 
         Raises:
-            CdcError: what would stop the table before it reads its records.
+            CdcError: if the table would stop before it reads its records.
         """
         return self._attempts.plan(Request(entry, "plan", Tail()))
 
@@ -188,7 +188,7 @@ class Replicator:
     def _lives(
         self, request: Request | None, deadline: float, next_hour: NextHour | None
     ) -> Iterator[BatchResult | QuarantineReplay | Waiting]:
-        """Try a request, see what has become of it, go on to the next."""
+        """Tries requests one after the other, each chosen by the outcome of the one before."""
         watch = self._attempts.watch(request.entry) if request else None
         while request is not None and watch is not None:
             match self._attempts.of(request, watch):
@@ -212,10 +212,10 @@ class Replicator:
 
 
 def _asked_again(request: Request, why: Longer | Unlike | Conflict) -> Request:
-    """The same batch with what is known of it now.
+    """Returns the request for the same batch, with what the outcome has shown.
 
     Raises:
-        CdcError: if that cannot help.
+        CdcError: if another try cannot help.
     """
     match why:
         case Longer(error, may_grow):
@@ -241,7 +241,7 @@ def _asked_again(request: Request, why: Longer | Unlike | Conflict) -> Request:
 
 
 def _after(request: Request, done: BatchResult) -> Request | None:
-    """What comes after a batch; None if all that was to be merged again is."""
+    """Returns the request after a batch; None if everything requested again has been merged."""
     match request.work:
         case Tail(window):
             return request.for_work(Tail(window, done))

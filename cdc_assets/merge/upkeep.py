@@ -1,8 +1,8 @@
-"""Upkeep of a lake table and of what lies beside it: planned from figures, then carried out.
+"""Plans the upkeep of a lake table and its side tables from figures, and carries it out.
 
-None of it changes a row, and each step is one that may be left at any point: what was committed
-stays, what was not has changed nothing. Steps are small, so that somebody who waits for the table
-need not wait for long, and each is planned anew if another writer came first.
+No step changes a row, and each may be interrupted at any point: what was committed stays, and
+what was not has changed nothing. Steps are small, so that nobody waits long for the table, and
+each is planned again if another writer came first.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.registry import TableEntry
 
 _TRIES: Final = 3
-"""A step meets another writer's commit so often before it is left for the next time."""
+"""Number of conflicts with other writers after which a step is left for the next time."""
 
 _AT_ONCE: Final = 256 * MIB
-"""So much is written anew with one commit, a few seconds' work, unless one file is larger."""
+"""Bytes rewritten with one commit, a few seconds' work, unless one file is larger."""
 
 _EXPIRED_AT_ONCE: Final = 1_000
 
 _DELETES_AS_FILES: Final = 2
-"""Of this format version deletes are files, of which a data file may have many, and which may
-outlive it. https://iceberg.apache.org/spec/#position-delete-files"""
+"""In this format version deletes are files; a data file may have many, and they may outlive it.
+https://iceberg.apache.org/spec/#position-delete-files"""
 
 _FILES_LOOKED_AT: Final = Recent[int](4_096)
-"""How many data files tables had when they were last looked at, in all of this process."""
+"""Numbers of data files of tables when they were last looked at, for the whole process."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one table needs.
+    """The upkeep that one table needs.
 
     Attributes:
-        name: of the lake table, or of one beside it.
-        figures: what it is made of now.
+        name: of the lake table or of a side table.
+        figures: of its present files, snapshots and branches.
         tasks: in the order to do them.
-        expirable: the snapshots that may go.
-        limits: by which that was told.
+        expirable: the snapshots that may be expired.
+        limits: the thresholds that decided this.
     """
 
     name: LakeName
@@ -80,13 +80,13 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One step that was taken.
+    """One completed step.
 
     Attributes:
         name: of the table.
-        task: of its kind.
-        seconds: that it took.
-        counts: what Iceberg says of it, such as ``rewritten_data_files_count``.
+        task: its kind.
+        seconds: its duration.
+        counts: Iceberg's figures about it, such as ``rewritten_data_files_count``.
     """
 
     name: LakeName
@@ -96,17 +96,17 @@ class Done:
 
 
 IsOver = Callable[[], bool]
-"""Whether to stop before the next step."""
+"""Returns whether to stop before the next step."""
 
 
 class Upkeep:
-    """Looks after one lake table.
+    """The upkeep of one lake table.
 
     Args:
         config: the configuration.
         entries: the source tables that are merged into it.
-        lake: where it is looked at.
-        session: gives the Spark session; called when the first statement is sent.
+        lake: for reading its state.
+        session: returns the Spark session; called when the first statement is sent.
         clock: wall clock.
     """
 
@@ -126,7 +126,7 @@ class Upkeep:
         self.said: MaintenanceConfig = source.upkeep(entries[0].table)
 
     def needs(self) -> list[Needs]:
-        """Of the lake table and of those beside it; of those that exist.
+        """Returns the needs of the lake table and of its side tables, as far as they exist.
 
         Raises:
             UnreachableError: if the lake cannot be read.
@@ -134,14 +134,14 @@ class Upkeep:
         return list(self._each())
 
     def carry_out(self, *, orphans: bool, is_over: IsOver = lambda: False) -> Iterator[Done]:
-        """Do what is needed; yields each step as it is done.
+        """Carries out the needed steps; yields each when it is done.
 
         Args:
-            orphans: also remove the files that no snapshot names.
-            is_over: asked before each step. What is left is needed the next time, too.
+            orphans: whether also to remove the files that no snapshot names.
+            is_over: called before each step. Steps left out are needed the next time, too.
 
         Raises:
-            CdcError: if a step fails; the others' outcome stays.
+            CdcError: if a step fails; the outcome of the others stays.
         """
         for needs in self._each():
             wanted = [*needs.tasks, *([Task.REMOVE_ORPHANS] if orphans else [])]
@@ -149,13 +149,13 @@ class Upkeep:
                 yield from self._carried_out(needs, task, is_over)
 
     def after_batch(self, files: int | None) -> None:
-        """Put the tiny files of the lake table together, if batches have left many of them.
+        """Combines the tiny files of the lake table, if batches have left many of them.
 
-        A moment's work, also for a large table; the rest is left to `carry_out`. What fails is
+        This is quick even for a large table; the rest is left to `carry_out`. A failure is only
         logged, as it must not hold the table up.
 
         Args:
-            files: how many data files the table has by its head's own count.
+            files: number of the table's data files, according to its head.
         """
         if not self.said.enabled or files is None:
             return
@@ -178,7 +178,7 @@ class Upkeep:
         _FILES_LOOKED_AT.keep(key, files)
 
     def _each(self) -> Iterator[Needs]:
-        """One after the other: what is beside a table is needed less once that was looked after."""
+        """Yields the needs lazily, as upkeep of the table reduces those of its side tables."""
         target = self._entries[0].target
         yield from self._needs_of(target, ())
         for entry in self._entries:
@@ -190,7 +190,7 @@ class Upkeep:
                 yield from self._needs_of(name, ids)
 
     def _needs_of(self, name: LakeName, named: Collection[int]) -> Iterator[Needs]:
-        """None, if there is no such table."""
+        """Yields the needs of a table; nothing if there is no such table."""
         figures = self._lake.figures(name, OWN_BRANCH, tuple(named))
         if figures is not None:
             now, limits = round(self._clock().timestamp() * 1000), self.said.thresholds
@@ -225,7 +225,7 @@ class Upkeep:
                 assert_never(unexpected)
 
     def _compacted(self, needs: Needs, tier: Tier, is_over: IsOver) -> Iterator[Done]:
-        """A few files with each commit, until there is nothing left to put together."""
+        """Combines a few files with each commit, until there is nothing left to combine."""
         statement = sql.compact(self._catalog, needs.name, self._options(needs, tier))
         while not is_over():
             done = self._done(needs, Task.COMPACT, statement)
@@ -236,7 +236,7 @@ class Upkeep:
                 return
 
     def _done(self, needs: Needs, task: Task, statement: str) -> Done:
-        """One statement, sent again if another writer came first.
+        """Runs one statement, again if another writer came first.
 
         Raises:
             CdcError: if it fails.
@@ -256,17 +256,17 @@ class Upkeep:
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def _spark(self) -> SparkSession:
-        """The session, for which times in statements are UTC."""
+        """Returns the session, with UTC as the time zone of statements."""
         session = self._session()
         session.conf.set("spark.sql.session.timeZone", "UTC")
         return session
 
     def _options(self, needs: Needs, tier: Tier) -> dict[str, object]:
-        """Of Iceberg's procedure. What is not named has its default."""
+        """Returns options for Iceberg's procedure; others have their defaults."""
         limits, figures = needs.limits, needs.figures
         options: dict[str, object] = {
             "min-input-files": max(2, limits.small_files // 3),
-            "max-concurrent-file-group-rewrites": 1,  # the cores are others', too
+            "max-concurrent-file-group-rewrites": 1,  # other work needs the cores, too
         }
         if tier is Tier.TINY:
             return options | {"min-file-size-bytes": TINY, "delete-ratio-threshold": 1.0}
@@ -280,7 +280,7 @@ class Upkeep:
 
 
 def _counts(rows: Sequence[Any]) -> dict[str, int]:
-    """What a procedure says in its one row; how many rows, where it says something else."""
+    """Returns the figures in a procedure's one row; if there are other rows, their number."""
     if len(rows) != 1:
         return {"files": len(rows)} if rows else {}
     return {name: n for name, n in rows[0].asDict().items() if isinstance(n, int)}

@@ -1,1 +1,1 @@
-"""From folded changes to the branch, and from there to readers."""
+"""Applies folded changes to a branch, and publishes it to readers."""

@@ -1,9 +1,9 @@
-"""Tables that hold each change as a row: a batch appends the changes that are not there yet.
+"""Appends a batch's new changes to a table that holds each change as a row.
 
-Nothing is folded, nothing deleted, and nothing remembered beside the table. Each row says which
-change it is (``_cdc_event``, of `cdc_assets.merge.apply.telling`), so that one that is delivered
-again, or replayed, is told. The table is looked at only if the batch may hold a change that it has:
-a replay, or positions that are not above all that was applied.
+Nothing is folded, nothing deleted, and nothing remembered beside the table. Each row identifies
+its change (``_cdc_event``, of `cdc_assets.merge.apply.telling`), so that a redelivery or a replay
+is recognized. The table is read only if the batch may hold a change that it has: a replay, or
+positions that are not above all that was applied.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class ChangeLogTable:
         self._telling = Telling.of(plan)
 
     def new(self, frame: DataFrame, figures: BatchFigures, count: int) -> DataFrame:
-        """Those of the changes that the table has not, each once; pinned.
+        """Returns the changes that the table lacks, each once; checkpointed.
 
         Args:
             frame: of `recordable`, cached.
             figures: of the batch.
-            count: how many changes there are.
+            count: number of changes.
 
         Raises:
             RejectedRecordError: if one that came twice cannot be told from two that are alike.
@@ -80,14 +80,14 @@ class ChangeLogTable:
             return pinned(once.drop("told"))
 
     def write(self, new: DataFrame, branch: Branch, properties: dict[str, str]) -> None:
-        """Append them."""
+        """Appends the new changes."""
         with self._steps.step("append rows"):
             branch.append(self._rows(new).sortWithinPartitions(sql.POSITION), properties)
 
     # ── what is there ────────────────────────────────────────────────────────────────────
 
     def _may_repeat(self, frame: DataFrame, figures: BatchFigures) -> bool:
-        """Whether the table may have one of the changes.
+        """Returns whether the table may have one of the changes.
 
         A truncate has no key, and may come again in any partition. The position of a change without
         a last commit, or without an event, may be another one each time.
@@ -114,13 +114,13 @@ class ChangeLogTable:
         )
 
     def _there(self, told: DataFrame, count: int) -> DataFrame:
-        """``told event known_place`` of the rows that the table has of these changes; pinned."""
+        """Returns ``told event known_place`` of these changes' rows in the table; checkpointed."""
         bounds = told.agg(F.min("event").alias("low"), F.max("event").alias("high")).collect()[0]
         if bounds["low"] is None:
             return told.select("told", "event", F.lit("").alias("known_place")).limit(0)
         low, high = (bytes(bounds[each])[:-CONTENT_BYTES] for each in ("low", "high"))
         event, above = F.col(sql.EVENT), high + b"\xff" * (CONTENT_BYTES + 1)
-        # Files without any of them are passed over by what they say of their lowest and highest.
+        # Files without any of them are skipped by their statistics of the lowest and highest.
         rows = lake_table(self._spark, self._catalog, self._plan, None)
         known = rows.where((event >= F.lit(low)) & (event <= F.lit(above))).select(
             event.alias("event"),

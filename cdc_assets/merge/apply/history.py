@@ -1,17 +1,17 @@
-"""Tables that hold each version of each row: what a batch begins, and what it ends.
+"""Applies a batch to a table that holds each version of each row.
 
-1. *Tell apart.* Of the changes those stay that the table does not have
-   (`cdc_assets.merge.apply.telling`). What a change has made or ended is told in the rows
-   themselves, but for what ended nothing (`cdc_assets.merge.tables.ends`).
-2. *Truncates* end all current versions that are older, by one statement. Versions that the table
-   has on both sides of one are looked up.
-3. *Look up* the current versions of the batch's keys. Where a change may be older than what was
-   applied, also all that end at or after the lowest of those: it then takes its place in the past.
-   Of each key these are the newest versions without a gap.
+1. *Tell apart.* Changes that the table already has are left out
+   (`cdc_assets.merge.apply.telling`). The rows themselves record which changes made and ended
+   them; ends that ended nothing are in a side table (`cdc_assets.merge.tables.ends`).
+2. *Truncates* end all older current versions, by one statement each. Versions that the table has
+   on both sides of a truncate are looked up.
+3. *Look up* the current versions of the batch's keys. If a change may be older than what was
+   applied, also all that end at or after the lowest such change, which then takes its place in
+   the past. Of each key these are the newest versions without a gap.
 4. *Fold* them together with the changes (`cdc_assets.merge.fold.versions`).
-5. *Write*: versions that are others now are deleted and appended as they are, new ones appended;
-   all of it to the batch's branch. Current versions lie in a partition of their own, so that a
-   batch costs no more when the past grows.
+5. *Write*: changed versions are deleted and appended in their new state, new ones appended; all
+   of it to the batch's branch. Current versions have a partition of their own, so that a batch
+   costs no more when the past grows.
 """
 
 from __future__ import annotations
@@ -47,16 +47,18 @@ from cdc_assets.merge.tables.known import lake_table
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a batch does to the table.
+    """The effects of a batch on the table.
 
     Attributes:
-        versions: of `fold.ended`, pinned.
-        gone: ``key position held`` of versions that are none any more, pinned; None if there are
+        versions: of `fold.ended`, checkpointed.
+        gone: ``key position held`` of versions that are none any more, checkpointed; None if there
+            are none.
+        incomplete: ``partition offset`` of changes that cannot be completed; None if there are
             none.
-        incomplete: ``partition offset`` of the changes that cannot be made whole; None likewise.
-        applied: ``partition offset`` of the changes that the table had not; how many ``changes``.
+        applied: ``partition offset`` of the changes that the table lacked; ``changes`` is their
+            number.
         emptied: the truncates among them.
-        counts: of versions and deletes, by what is done with them.
+        counts: numbers of versions and deletes, by the action taken.
         highest_lone: the highest position of a delete that ended nothing, hexadecimal.
     """
 
@@ -71,7 +73,7 @@ class Resolved:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is written."""
+        """Whether there is nothing to write."""
         return not (any(self.counts.values()) or self.emptied)
 
 
@@ -84,7 +86,7 @@ class HistoryTable:
         plan: of the batch.
         steps: measures.
         unset_able: columns that a change may leave alone.
-        ends: what is remembered beside it.
+        ends: the deletes and truncates remembered beside it.
     """
 
     def __init__(
@@ -108,13 +110,13 @@ class HistoryTable:
     def resolve(
         self, folded: Folded, figures: BatchFigures, branch: Branch, *, rekeyed: bool
     ) -> Resolved:
-        """Find out what the batch does; of its truncates this is written already.
+        """Determines the effects of the batch; those of its truncates are then already written.
 
         Args:
             folded: of `cdc_assets.merge.apply.telling.recordable`, cached.
             figures: of the batch.
-            branch: what was written before.
-            rekeyed: an update of the batch changes the key.
+            branch: of the batch, with all that was written before.
+            rekeyed: whether an update of the batch changes the key.
 
         Raises:
             RejectedRecordError: if a change that came twice cannot be told from two.
@@ -134,7 +136,7 @@ class HistoryTable:
             return self._resolved(events, place, may_leave=bool(folded.partial or is_late))
 
     def remember(self, resolved: Resolved) -> SideMark | None:
-        """Remember what has ended nothing; None if there is nothing to remember."""
+        """Remembers the ends that ended nothing; returns None if there are none."""
         if not (resolved.counts.get("lone") or resolved.emptied):
             return None
         own = ("key", "op", *fold.PLACED)
@@ -147,7 +149,7 @@ class HistoryTable:
             return self._ends.remember(lone, self._plan.attempt)
 
     def delete(self, resolved: Resolved, branch: Branch) -> None:
-        """Delete the versions that are others now, or none any more."""
+        """Deletes the versions that have changed, or are none any more."""
         changed = resolved.versions.where("is_changed").select("key", "position", "held")
         if resolved.gone is not None:
             changed = changed.unionByName(resolved.gone)
@@ -158,7 +160,7 @@ class HistoryTable:
                     branch.delete_versions(mine, self._plan.schema.key, count, current=current)
 
     def append(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Append them as they are now, and those that begin."""
+        """Appends the changed versions in their new state, and the new ones."""
         rows = resolved.versions.where("is_new OR is_changed")
         with self._steps.step("append versions"):
             branch.append(fold.as_rows(rows, self._plan.schema.names), properties)
@@ -166,9 +168,9 @@ class HistoryTable:
     # ── 1. what is new ───────────────────────────────────────────────────────────────────
 
     def _may_be_late(self, folded: Folded, figures: BatchFigures, *, rekeyed: bool) -> bool:
-        """Whether something of the batch may be there, or older than what is there.
+        """Returns whether the table may have, or have newer than, anything in the batch.
 
-        Truncates and what has no last commit, or no event, may stand anywhere.
+        Truncates and changes without a last commit, or without an event, may have any position.
         """
         plan, published = self._plan, self._plan.published
         odd = figures.by_op["t"] or figures.lone_tombstones or figures.min_floating is not None
@@ -194,7 +196,7 @@ class HistoryTable:
     # ── 2. truncates ─────────────────────────────────────────────────────────────────────
 
     def _emptied(self, new: DataFrame) -> tuple[Emptied, ...]:
-        """The truncates that the table does not know, lowest first."""
+        """Returns the truncates that the table does not know, lowest position first."""
         topic = F.lit(self._plan.entry.topic).alias("topic")
         found = emptied_in(new.select("*", topic))
         if not self._begins_anew:
@@ -204,9 +206,9 @@ class HistoryTable:
         return tuple(sorted((*found, anew), key=lambda each: each.position))
 
     def _keys(self, place: _Place, branch: Branch) -> DataFrame:
-        """The keys of the changes, and those of versions that a truncate cuts.
+        """Returns the keys of the changes, and those of versions that a truncate cuts.
 
-        It cuts those that have an end behind it, or were read again by a snapshot behind it.
+        It cuts those that ended after it, or were read again by a snapshot after it.
         """
         keys = place.new.where("op != 't'").select("key").distinct()
         if not (place.emptied and self._has_rows):
@@ -233,10 +235,10 @@ class HistoryTable:
         return lake_table(self._spark, self._catalog, self._plan, branch.identifier)
 
     def _beside(self, place: _Place, keys: DataFrame, branch: Branch) -> DataFrame | None:
-        """The newest versions of these keys, from some place on: none between them is missing.
+        """Returns the newest versions of these keys from some position on, without a gap.
 
-        Those that are current, and where changes may be late also those that end at or after the
-        lowest of them. Pinned; None if the table has none.
+        These are the current ones, and where changes may be late also those that end at or after
+        the lowest of them. Checkpointed; None if the table has no rows.
         """
         if not self._has_rows:
             return None
@@ -252,7 +254,7 @@ class HistoryTable:
     # ── 4. fold ──────────────────────────────────────────────────────────────────────────
 
     def _events(self, place: _Place, ends: EndsKnown, beside: DataFrame | None) -> DataFrame:
-        """All that takes part: changes, versions, and what ended nothing so far."""
+        """Returns all events that take part: changes, versions, and ends that ended nothing yet."""
         schema, unset = self._plan.schema, unset_names(self._unset_able)
         changes = place.new.where("op != 't'")
         own = fold.changes_as_events(changes, schema.names, self._plan.entry.topic, unset)
@@ -309,11 +311,11 @@ class HistoryTable:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a batch stands.
+    """A batch's new changes, and their place among the positions.
 
     Attributes:
-        new: its changes that the table has not.
-        emptied: the truncates that it has not.
+        new: its changes that the table lacks.
+        emptied: its truncates that the table lacks.
         lowest: no position of both is lower; None if they are newer than whatever was applied.
     """
 
@@ -323,7 +325,7 @@ class _Place:
 
 
 def _lowest(new: DataFrame, emptied: tuple[Emptied, ...]) -> bytes:
-    """The lowest position of all; above any if there is none."""
+    """Returns the lowest position of all; one above any if there is none."""
     found = new.agg(F.min("position").alias("lowest")).collect()[0]["lowest"]
     positions = [each.position for each in emptied]
     if found is not None:
@@ -339,9 +341,9 @@ def _is_cut(at: bytes) -> Expression:
 
 
 def _left_alone(events: DataFrame, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the columns that any of the events leaves alone.
+    """Returns those of the columns that any of the events leaves alone.
 
-    What has another name since then, or is gone, is what the table has.
+    Columns that were renamed since, or are gone, keep the table's values.
     """
     rows = events.select(F.explode("unset")).distinct().collect()
     return tuple(sorted({row[0] for row in rows} & {*names}))

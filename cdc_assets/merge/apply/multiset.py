@@ -1,15 +1,16 @@
-"""Tables without a key: rows are a multiset, and a batch says how many of each more or less.
+"""Applies a batch to a keyless table: counts by how many each row of the multiset changes.
 
-A create adds one of its row, a delete takes one of the row before it away, an update does both.
-What a batch does to one row is summed up: a surplus is appended, a deficit deleted by
-Iceberg's row id (``_row_id``, format version 3), so that of two equal rows one stays.
+A create adds one copy of its row, a delete removes one of the row before it, an update does both.
+The changes of one row are added up: a surplus is appended, a deficit deleted by Iceberg's row id
+(``_row_id``, format version 3), so that of two equal rows one stays.
 
 Adding up is not idempotent, so each event must count once:
 
-1. of repeats in the batch one is left (`_once`): an event is told by its position, without the
-   Kafka offset, and, where several events may have one, by its place in its transaction;
-2. of an event that is not newer than everything applied the ledger says whether it was counted;
-3. rows of a snapshot are not repeated within it. A later snapshot holds the whole table anew:
+1. of repeats in the batch one is kept (`CountedTable.counted`): an event is identified by its
+   position, without the Kafka offset, and, where several events may share that, by its place in
+   its transaction;
+2. for an event that is not newer than everything applied, the ledger shows whether it was counted;
+3. rows of a snapshot are not repeated within it. A later snapshot holds the whole table again:
    it is a truncate at its position (`snapshot_start`).
 """
 
@@ -47,7 +48,7 @@ _KEPT: Final = (
 class MissingRowError(RejectedRecordError):
     """A delete or update of a row that neither the table nor the batch has.
 
-    Its create may lie in another partition, beyond the batch's end there: a longer batch has it.
+    Its create may be in another partition, after the batch's end there: a longer batch has it.
     """
 
 
@@ -57,7 +58,7 @@ class Counted:
 
     Attributes:
         frame: the events, cached.
-        repeated: how many were left out.
+        repeated: number of events left out.
     """
 
     frame: DataFrame
@@ -65,7 +66,7 @@ class Counted:
 
 
 def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
-    """The changes as events: with ``position``, and ``at`` and ``ordinal``, which tell repeats."""
+    """Adds ``position`` to the changes, and ``at`` and ``ordinal``, which identify repeats."""
     numbers = plan.numbers
     unique = order_of(plan.layout.scheme).is_unique
     content = F.xxhash64("op", "row", "old_row")
@@ -83,27 +84,27 @@ def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
 
 
 def snapshot_start(read: str) -> str:
-    """The highest position, hexadecimal, below all rows of the snapshot of the row at ``read``.
+    """Returns the highest position (hexadecimal) below all rows of the snapshot with ``read``.
 
-    They differ in the Kafka offset only: what the snapshot holds is older than all of them.
+    These rows differ in the Kafka offset only; the changes that the snapshot holds are older.
     """
     first = int(without_offset(read) + "0" * _NUMBER_DIGITS, 16)
     return f"{first - 1:0{len(read)}X}"
 
 
 def without_offset(position: str) -> str:
-    """The position that two deliveries of one event have in common; hexadecimal."""
+    """Returns the part of a position that all deliveries of an event share; hexadecimal."""
     return position[:-_NUMBER_DIGITS]
 
 
 def highest_read(frame: DataFrame) -> str:
-    """The highest position of a snapshot row, hexadecimal; empty without any."""
+    """Returns the highest position of a snapshot row, hexadecimal; empty without any."""
     found = frame.where("ts IS NULL").agg(F.hex(F.max("position")).alias("read")).collect()
     return found[0]["read"] or ""
 
 
 class CountedTable:
-    """The lake table of a table without a key while a batch is applied to it."""
+    """The lake table of a keyless table while a batch is applied to it."""
 
     def __init__(
         self, spark: SparkSession, catalog: str, plan: BatchPlan, steps: Steps, ledger: Ledger
@@ -115,12 +116,12 @@ class CountedTable:
         self._ledger = ledger
 
     def counted(self, frame: DataFrame, floor: str, *, may_repeat: bool) -> DataFrame:
-        """The events above ``floor`` (hexadecimal), each once.
+        """Returns the events above ``floor`` (hexadecimal), each once.
 
         Args:
             frame: of `events`.
             floor: position of the newest truncate.
-            may_repeat: whether an event may be one that the table has counted already.
+            may_repeat: whether the table may have counted an event already.
 
         Raises:
             RejectedRecordError: if a repeat cannot be told from a second row like it.
@@ -147,17 +148,17 @@ class CountedTable:
             return pinned(above.where("ts IS NULL").unionByName(new))
 
     def remember(self, counted: DataFrame) -> SideMark:
-        """Record the events."""
+        """Records the events."""
         with self._steps.step("record events"):
             streamed = counted.where("ts IS NOT NULL")
             return self._ledger.record(streamed, self._plan.attempt, self._committed)
 
     @contextmanager
     def surplus_deleted(self, counted: DataFrame, branch: Branch) -> Iterator[DataFrame]:
-        """Delete surplus rows; those that are missing, to be appended within the block.
+        """Deletes surplus rows; yields the missing rows, to be appended within the block.
 
         Raises:
-            MissingRowError: if a row that is to go is not there.
+            MissingRowError: if a row to be deleted does not exist.
         """
         net = _net(counted).persist()
         with released_after(net.unpersist):
@@ -169,7 +170,7 @@ class CountedTable:
             yield net.where("n > 0")
 
     def append(self, missing: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Append rows, each as often as it is missing."""
+        """Appends rows, each as often as it is missing."""
         with self._steps.step("append rows"):
             branch.append(self._rows(missing), properties)
 
@@ -183,7 +184,7 @@ class CountedTable:
             branch.delete_rows(found, due)
 
     def _found(self, surplus: DataFrame, due: int, branch: str | None) -> DataFrame:
-        """``_row_id`` and ``row`` of as many of the lake's rows as are too many."""
+        """Returns ``_row_id`` and ``row`` of the lake's surplus rows, the oldest of equal ones."""
         names = self._plan.schema.names
         rows = lake_table(self._spark, self._catalog, self._plan, branch)
         table = rows.select(
@@ -211,7 +212,7 @@ class CountedTable:
         return published.offsets if published else OffsetVector()
 
     def _require_told(self, repeats: DataFrame) -> None:
-        """A copied row has the position of its neighbours: it may be equal to one of them."""
+        """Checks repeats: a copied row has its neighbours' position, and may equal one of them."""
         unclear = repeats.where("op = 'c' AND NOT is_numbered")
         found = unclear.agg(
             F.count(F.lit(1)).alias("n"), F.min(F.struct("partition", "offset")).alias("first")
@@ -226,7 +227,7 @@ class CountedTable:
         raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
 
     def _require_same(self, both: DataFrame) -> None:
-        """A connector that resumes inside a transaction may number its events anew."""
+        """Checks contents, as a connector that resumes in a transaction may renumber its events."""
         contents, place = F.count_distinct("content").alias("n"), F.min("place").alias("place")
         differing = both.groupBy(*EVENT).agg(contents, place).where("n > 1")
         found = differing.agg(F.min("place").alias("first")).collect()[0]
@@ -254,7 +255,7 @@ class CountedTable:
 
 
 def _net(counted: DataFrame) -> DataFrame:
-    """``row n position ts``: by how much the number of each row changes, if it does."""
+    """Returns ``row n position ts``: by how much the number of each row changes, if it does."""
     added = counted.where("row IS NOT NULL").withColumn("n", F.lit(1))
     taken = counted.where("old_row IS NOT NULL").withColumn("row", F.col("old_row"))
     both = added.unionByName(taken.withColumn("n", F.lit(-1)))

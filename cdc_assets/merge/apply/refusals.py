@@ -1,4 +1,4 @@
-"""What happens to records that cannot be merged: the table stops, or they are kept apart."""
+"""Handles records that cannot be merged: stops the table, or puts them into quarantine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from cdc_assets.merge.tables.quarantine import Origin, Quarantine
 
 
 class Refusals(Protocol):
-    """Takes the records that a batch cannot merge."""
+    """A handler of the records that a batch cannot merge."""
 
     quarantined: int | None
-    """How many of the table lie in quarantine now; None if that has not changed."""
+    """Number of the table's records in quarantine now; None if that has not changed."""
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
-        """Deal with records (``partition offset reason``), at least one; how many there were.
+        """Handles records (``partition offset reason``), at least one; returns their number.
 
         Raises:
             RejectedRecordError: if the table must stop.
@@ -34,11 +34,11 @@ class Refusals(Protocol):
 
 
 class Stopping:
-    """``bad_records: fail``, and what records of withheld columns always do.
+    """``bad_records: fail``, which also applies to all records of withheld columns.
 
     Args:
         plan: of the batch.
-        may_set_aside: the records might lie in quarantine, if the configuration said so.
+        may_set_aside: whether the configuration could send the records to quarantine.
     """
 
     quarantined: int | None = None
@@ -48,7 +48,7 @@ class Stopping:
         self._may_set_aside = may_set_aside
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
-        """Stop; names the first record and why."""
+        """Stops the table; names the first record and the reason."""
         first = F.min(F.struct("partition", "offset", "reason")).alias("first")
         with steps.step("look at rejections"):
             found = refused.agg(F.count(F.lit(1)).alias("n"), first).collect()[0]
@@ -72,7 +72,7 @@ class KeptApart:
         quarantine: of the source.
         plan: of the batch.
         raw: its records.
-        limits: how much of the table may lie there.
+        limits: for the table's records in quarantine.
         clock: wall clock.
     """
 
@@ -93,10 +93,11 @@ class KeptApart:
         self._clock = clock
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
-        """Write them to the quarantine; stop if there are more than the bound then.
+        """Writes the records to the quarantine.
 
         Raises:
-            RejectedRecordError: likewise if they are too large for it; then none is written.
+            RejectedRecordError: if there are then more than the bound; or if they are too large
+                for the quarantine, and then none is written.
         """
         plan = self._plan
         origin = Origin(plan.entry, plan.ranges, plan.run_id, self._clock())
@@ -114,17 +115,17 @@ class KeptApart:
 
 
 class Reported:
-    """For records that are merged again out of quarantine: those refused again stay there.
+    """A handler for records merged again out of quarantine, which keeps those refused again there.
 
     Attributes:
-        found: where and why.
-        merged: what is in the table now.
-        overtaken: what its rows had newer changes of.
+        found: coordinates and reasons of the refused ones.
+        merged: records that are in the table now.
+        overtaken: records whose rows had newer changes.
 
     Args:
         taken: the records.
-        total: how many of the table lie in quarantine, these included.
-        keep_overtaken: why those stay there too; None if they may go.
+        total: number of the table's records in quarantine, these included.
+        keep_overtaken: reason why overtaken ones stay there too; None if they may leave.
     """
 
     quarantined: int | None = None
@@ -138,7 +139,7 @@ class Reported:
         self.overtaken: tuple[Coordinate, ...] = ()
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
-        """Remember them."""
+        """Notes the records with their reasons."""
         with steps.step("look at rejections"):
             rows = refused.collect()
         for row in rows:
@@ -146,7 +147,7 @@ class Reported:
         return len(rows)
 
     def settle(self, applied: DataFrame, steps: Steps) -> None:
-        """Sort the records by what became of them.
+        """Sorts the records by their outcome.
 
         Args:
             applied: ``partition offset`` of the changes that are in the table now.

@@ -1,4 +1,4 @@
-"""Which changes of a batch a history does not have: its versions say what made and ended them."""
+"""Finds the changes that a history lacks; its versions record which made and ended them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDED: Final = (sql.END_EVENT, sql.END_TOPIC, sql.END_PARTITION, sql.END_OFFSET
 
 @dataclass(frozen=True, slots=True)
 class EndsKnown:
-    """What is remembered that ended nothing: truncates, and deletes of the batch's keys."""
+    """The remembered ends that ended nothing: truncates, and deletes of the batch's keys."""
 
     truncates: tuple[Emptied, ...] = ()
     lone: DataFrame | None = None
@@ -44,7 +44,7 @@ class Repeats:
     Args:
         spark: the session.
         plan: of the batch.
-        ends: what is remembered beside the table.
+        ends: the deletes and truncates remembered beside the table.
     """
 
     def __init__(self, spark: SparkSession, plan: BatchPlan, ends: Ends) -> None:
@@ -54,7 +54,7 @@ class Repeats:
         self._telling = Telling.of(plan)
 
     def ends_known(self, folded: Folded) -> EndsKnown:
-        """What is remembered beside the table, of deletes those of the batch's keys."""
+        """Returns all truncates remembered beside the table, and deletes of the batch's keys."""
         truncates, published = self._ends.truncates(), self._plan.published
         if published is None or not published.carried.max_tombstone:
             return EndsKnown(truncates)
@@ -63,13 +63,13 @@ class Repeats:
         return EndsKnown(truncates, None if lone is None else pinned(lone))
 
     def new(self, folded: Folded, ends: EndsKnown, table: DataFrame, *, is_late: bool) -> DataFrame:
-        """Those of the changes that the table has not, each once; pinned.
+        """Returns the changes that the table lacks, each once; checkpointed.
 
         Args:
             folded: of the batch.
             ends: of `ends_known`.
             table: as the batch finds it.
-            is_late: whether it may have any of the changes.
+            is_late: whether the table may have any of the changes.
 
         Raises:
             RejectedRecordError: if a change that came twice cannot be told from two.
@@ -88,7 +88,7 @@ class Repeats:
         return pinned(once.drop("told"))
 
     def _there(self, folded: Folded, ends: EndsKnown, table: DataFrame) -> DataFrame:
-        """``told event known_place`` of what may be one of these changes."""
+        """Returns ``told event known_place`` of recorded changes that may be among these."""
         frames = [frame_of(self._spark, ends.truncates).select(*_PLACED)]
         if ends.lone is not None:
             frames.append(ends.lone.select(*_PLACED))
@@ -106,9 +106,9 @@ class Repeats:
         return told.select(F.expr(TOLD).alias("told"), "event", place).distinct()
 
     def _bounds(self, folded: Folded) -> tuple[tuple[Expression, Expression], bool]:
-        """Of the events, and whether rows of snapshots are among them.
+        """Returns bounds of the events, and whether rows of snapshots are among them.
 
-        Files without any in the bounds are passed over by their statistics.
+        Files with no event within the bounds are skipped by their statistics.
         """
         found = folded.frame.agg(
             F.min("event").alias("low"),

@@ -1,11 +1,11 @@
-"""Which change is which: tells one that is delivered again, or replayed, from a new one.
+"""Identifies changes, so that redelivered and replayed ones are told from new ones.
 
-1. A change has the source's position, without the Kafka offset and whatever else depends on the
-   connector's starts (`Order.told_again`), beside its kind and key. Where several changes may have
-   these in common (rows without a key, MariaDB) also its place in its transaction, or else its
-   content. A place that two contents have was numbered anew: the table stops.
-2. A row of a snapshot is read, not changed, and a second reading is another one: it is told by its
-   coordinate. So is everything where positions tell no change.
+1. A change is identified by the source's position, without the Kafka offset and whatever else
+   depends on the connector's starts (`Order.told_again`), with its kind and key. Where several
+   changes may share these (rows without a key, MariaDB), also by its place in its transaction, or
+   else by its content. If two contents have one place, it was numbered again: the table stops.
+2. A row of a snapshot is read, not changed, and a second reading is another one: it is identified
+   by its coordinate. So is every change where positions do not identify changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cdc_assets.formats.order import NUMBERS, order_of, position_bytes
 from cdc_assets.merge.plan.plan import BatchPlan
 
 CONTENT_BYTES: Final = 8
-"""At the end of an event: they are of its content, the rest tells it."""
+"""Length of the content hash that ends an event; the bytes before it identify the change."""
 TOLD: Final = f"substring(event, 1, length(event) - {CONTENT_BYTES})"
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "told_ms", "position", "key", "row", "old_row", "unset",
@@ -36,11 +36,11 @@ _BY_LSN: Final = frozenset({Scheme.POSTGRES})
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """By what a table's changes are told.
+    """The identification of a table's changes.
 
     Attributes:
-        by_position: by the source's positions; else by coordinates.
-        is_unique: position, kind and key are enough.
+        by_position: whether by the source's positions, or else by coordinates.
+        is_unique: whether position, kind and key are enough.
     """
 
     by_position: bool
@@ -48,7 +48,7 @@ class Telling:
 
     @classmethod
     def of(cls, plan: BatchPlan) -> Telling:
-        """Of the table's order."""
+        """Returns the identification that follows from the table's order."""
         order, keyed = order_of(plan.layout.scheme), bool(plan.schema.key)
         by_key = keyed and order.tells_changes
         by_position = by_key or order.tells_repeats
@@ -56,7 +56,7 @@ class Telling:
 
 
 def recordable(changes: DataFrame, plan: BatchPlan, unset_able: tuple[str, ...] = ()) -> DataFrame:
-    """The changes with ``position`` and ``event``; ``partial`` as far as columns are asked for."""
+    """Adds ``position``, ``event``, and ``partial``: whether any of these columns is unset."""
     is_partial = any_of(F.col("unset").getField(name) for name in unset_able)
     named = changes.withColumns(
         {
@@ -70,7 +70,7 @@ def recordable(changes: DataFrame, plan: BatchPlan, unset_able: tuple[str, ...] 
 
 
 def first_deliveries(changes: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """The changes with ``told``: all of them, the first delivery of each, and the others."""
+    """Adds ``told`` to changes; returns all, the first delivery of each, and the others."""
     told = changes.withColumn("told", F.expr(TOLD))
     nth = F.row_number().over(Window.partitionBy("told").orderBy("partition", "offset"))
     ranked = told.withColumn("nth", nth)
@@ -78,14 +78,14 @@ def first_deliveries(changes: DataFrame) -> tuple[DataFrame, DataFrame, DataFram
 
 
 def unset_names(unset_able: tuple[str, ...]) -> Expression:
-    """The names of the columns that a change leaves alone; NULL if there are none."""
+    """Returns the names of the columns that a change leaves alone; NULL if there are none."""
     names = [F.when(is_unset(name), F.lit(name)) for name in unset_able]
     unset = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
     return F.when(F.size(unset) > 0, unset)
 
 
 def is_unset(name: str) -> Expression:
-    """Whether a change leaves a column alone."""
+    """Returns whether a change leaves a column alone."""
     return F.coalesce(F.col("unset").getField(name) & F.col("op").isin("c", "u"), F.lit(False))
 
 
@@ -94,12 +94,12 @@ def require_told(
     changes: tuple[DataFrame, DataFrame, DataFrame],
     there: DataFrame | None,
 ) -> None:
-    """That repeats are repeats.
+    """Checks that repeats are repeats.
 
     Args:
         plan: of the batch.
         changes: of `first_deliveries`.
-        there: ``told event known_place`` of what the table has of these; None if it has none.
+        there: ``told event known_place`` of those that the table has; None if it has none.
 
     Raises:
         RejectedRecordError: if they may be changes of their own.
@@ -151,7 +151,7 @@ def _bytes(*numbers: Expression) -> Expression:
 
 
 def _first(changes: DataFrame) -> tuple[int, int] | None:
-    """Partition and offset of the first of them."""
+    """Returns partition and offset of the first change; None without any."""
     return changes.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()[0]["first"]
 
 

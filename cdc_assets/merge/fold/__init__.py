@@ -1,1 +1,1 @@
-"""From decoded changes to one change for each key."""
+"""Folds decoded changes into one change for each key."""

@@ -1,16 +1,16 @@
-"""Changed keys whose delete and create come in different batches.
+"""Resolves changed keys whose delete and create come in different batches.
 
 A create with a placeholder whose delete is not in the batch may hold text of the user's, or leave
-a value alone whose row is gone. It is told in this order:
+alone a value whose row is gone. The cases, in this order:
 
 1. Where batches hold whole transactions, the delete would be there: the text is data.
 2. A delete that was merged at the create's own source position makes it a change of key. If the
-   lake has the row of that very change, it is sent again, and its values are those of the row.
-   Else the value is not to be had any more: the change is refused.
+   lake has the row of that very change, it is a redelivery, and its values are those of the row.
+   Otherwise the value is lost: the change is refused.
 3. In a topic of several partitions the delete may still come: the change is refused. With one
    partition it would have come before, and the text is data.
 
-Refusing is right in doubt: a placeholder that is stored as data would never be noticed.
+In doubt a change is refused: a placeholder that is stored as data would never be noticed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NUMBER_BYTES: Final = 8
 
 
 def told(found: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
-    """What `moves` has found, with what is known of creates whose deletes are not in the batch.
+    """Adds to the result of `moves` what is known of creates whose deletes are not in the batch.
 
     Args:
         found: the numbers of the position without the offset, ``is_moved``, ``from_key``,
@@ -52,9 +52,10 @@ def told(found: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
 
 
 def sent_again(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
-    """With the rows of moves that the lake has as these very changes left them.
+    """Adds rows to moves that are redelivered: those that the lake has from these very changes.
 
-    The arguments are those of `told`, and the decoded changes; what could be completed is.
+    The arguments are those of `told`, and the decoded changes. Moves without such a row stay
+    incomplete.
     """
     source = plan.numbers[:-1]
     left = found.where("is_moved AND carried IS NULL").select(*source)
@@ -67,7 +68,7 @@ def sent_again(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Kno
 
 
 def _rows_of(changes: DataFrame, placed: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
-    """``carried_again``: what the lake has of the changes at these places."""
+    """Returns ``carried_again``, the lake's rows of the changes at these places."""
     source = plan.numbers[:-1]
     mine = changes.where("in_doubt").join(placed, list(source))
     rows = known.rows(mine)

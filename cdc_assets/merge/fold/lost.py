@@ -1,8 +1,7 @@
-"""Values that rows would lose to newer records which lack their column.
+"""Finds values that rows would lose to newer records that lack their column.
 
-Looked for in the fold itself, which brings all changes of a key together anyway: a look of its own
-would cost another reading of the batch. See `cdc_assets.merge.intake.absent` for why it is looked
-for.
+The fold itself looks for them, as it brings all changes of a key together anyway: a separate look
+would read the batch once more. See `cdc_assets.merge.intake.absent` for the reason.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from cdc_assets.schema.types import Column
 
 
 def watched(doubt: Doubt | None, numbers: tuple[str, ...]) -> dict[str, Expression]:
-    """What is to be found out in the fold, of all changes of a key.
+    """Returns the aggregates for the fold, over all changes of a key.
 
     Args:
         doubt: the columns; None if there are none.
         numbers: of the position.
 
     Returns:
-        By name ``lacks0`` …, the place of the key's newest record without the column, and
-        ``has0`` …, the position of its first with a value of it; NULL if there is none.
+        By name: ``lacks0`` …, the place of the key's newest record without the column, and
+        ``has0`` …, the position of its first record with a value of it; NULL if there is none.
     """
     position = position_bytes(numbers)
     place = F.struct(position.alias("position"), "partition", "offset")
@@ -57,17 +56,17 @@ def watched(doubt: Doubt | None, numbers: tuple[str, ...]) -> dict[str, Expressi
 def require_none_lost(
     spark: SparkSession, catalog: str, plan: BatchPlan, doubt: Doubt, folded: DataFrame
 ) -> None:
-    """Stop before a row loses a value.
+    """Checks that no row loses a value.
 
     Args:
         spark: the session.
         catalog: name of the lake's catalog.
         plan: of the batch.
         doubt: the columns.
-        folded: the newest change of each key, with what `watched` has found.
+        folded: the newest change of each key, with the aggregates of `watched`.
 
     Raises:
-        TerminalError: if one would be lost that the source still has, or may have.
+        TerminalError: if a value would be lost that the source still has, or may have.
     """
     columns = dict(enumerate(doubt.columns))
     suspects = folded.where(any_of(F.col(f"lacks{i}").isNotNull() for i in columns))
@@ -76,7 +75,7 @@ def require_none_lost(
     if plan.head is not None and held:
         keys = suspects.select("key", *(f"lacks{i}" for i in held))
         rows = lake_table(spark, catalog, plan, None)
-        if plan.mode is Mode.HISTORY:  # others keep what they had
+        if plan.mode is Mode.HISTORY:  # others keep their values
             rows = rows.where(sql.CURRENT)
         lake = rows.select(
             F.struct(*(_named(key) for key in plan.schema.key)).alias("known_key"),
@@ -100,7 +99,7 @@ def require_none_lost(
 
 
 def look_through(spark: SparkSession, catalog: str, decoder: BatchDecoder) -> None:
-    """The same for a batch that nothing else is done with: reads it if there is a doubt.
+    """Does the same for a batch that is not folded otherwise; reads it if there is a doubt.
 
     Raises:
         TerminalError: see `require_none_lost`.
@@ -117,7 +116,7 @@ def look_through(spark: SparkSession, catalog: str, decoder: BatchDecoder) -> No
 def _first(
     frame: DataFrame, columns: dict[int, Column], is_lost: Callable[[int], Expression]
 ) -> DataFrame:
-    """``lost``: where the first of these columns would lose a value; no row where none would."""
+    """Returns ``lost``, where the first of these columns would lose a value; no row if none."""
 
     def places() -> Iterator[Expression]:
         for i, column in columns.items():
@@ -138,12 +137,12 @@ def _lacked(index: int) -> Expression:
 
 
 def _may_be_in_lake(column: Column, plan: BatchPlan) -> bool:
-    """Whether rows of the lake may have a value of it that is their own."""
+    """Returns whether rows of the lake may have values of their own in the column."""
     return column not in plan.unfilled and plan.name_at_head(column.name) is not None
 
 
 def _is_held(value: Expression, column: Column) -> Expression:
-    """Whether it would be another one in a row that is older than the column."""
+    """Returns whether the value differs from that of rows older than the column."""
     if column.existing is None:
         return value.isNotNull()
     return ~value.eqNullSafe(existing_value(column))

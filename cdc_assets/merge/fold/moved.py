@@ -1,11 +1,11 @@
-"""Creates of changed keys that left large values alone.
+"""Completes creates of changed keys that left large values alone.
 
 A changed key is a delete of the old key and a create of the new one, at one position. A large
 value that the update left alone is not logged: the create then holds the placeholder, and the
 value is that of the row of the old key. In any other create the same text is data.
 
-A *move* is told by its position without the Kafka offset, so that one that is sent again is the
-same move.
+A *move* is identified by its position without the Kafka offset, so that a redelivery is the same
+move.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cdc_assets.merge.tables.known import Known
 
 _IS_OPEN: Final = "from_key IS NOT NULL AND carried IS NULL"
 _CHAIN: Final = 8
-"""So often a key may change in one batch while a large value is left alone."""
+"""Limit for changes of one key in a batch over which a large value is carried."""
 
 
 def moves(
     changes: DataFrame, plan: BatchPlan, known: Known, unset_able: tuple[str, ...]
 ) -> DataFrame:
-    """What the creates with a placeholder are: data, or moves, and the rows of those.
+    """Decides whether creates with a placeholder are data or moves, and completes the moves' rows.
 
     Args:
         changes: decoded ones that can be merged.
@@ -41,14 +41,14 @@ def moves(
 
     Returns:
         The numbers of the position without the offset; ``is_moved``; ``from_key``, NULL if it is
-        not one; ``carried``: the row made whole, NULL if it cannot be.
+        not a single key; ``carried``: the completed row, NULL if it cannot be completed.
     """
     source, found = plan.numbers[:-1], told_moves(changes, plan, known)
     keys = found.where(_IS_OPEN).select(F.col("from_key").alias("key")).distinct()
     count = keys.count()
     if not count:
         return pinned(sent_again(found, changes, plan, known))
-    # All that follows asks for these again and again: the log and the lake are read for them once.
+    # All that follows uses these repeatedly, so the log and the lake are read for them only once.
     changes = pinned(_concerned(changes, keys, count))
     rows = pinned(known.rows(keys, count=count))
     for _ in range(_CHAIN):
@@ -64,7 +64,7 @@ def moves(
 
 
 def told_moves(changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
-    """The same, with no row made whole."""
+    """Does the same as `moves`, without completing rows."""
     source = plan.numbers[:-1]
     given_up = F.when(F.col("op") == "d", F.col("key"))
     places = (
@@ -89,7 +89,7 @@ def told_moves(changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
 
 
 def _concerned(changes: DataFrame, keys: DataFrame, count: int) -> DataFrame:
-    """Those in doubt, and all of these keys."""
+    """Returns the changes in doubt, and all changes of these keys."""
     wanted = sent(keys.select(F.col("key").alias("wanted")), count)
     joined = changes.join(wanted, changes["key"] == wanted["wanted"], "left")
     return joined.where("in_doubt OR wanted IS NOT NULL").drop("wanted")
@@ -98,7 +98,7 @@ def _concerned(changes: DataFrame, keys: DataFrame, count: int) -> DataFrame:
 def settled(
     changes: DataFrame, found: DataFrame, source: tuple[str, ...], unset_able: tuple[str, ...]
 ) -> DataFrame:
-    """The changes with what `moves` found: rows of moves made whole, data as data."""
+    """Applies the result of `moves` to the changes: completes rows of moves, keeps data as data."""
     own = found.withColumn("in_doubt", F.lit(True))
     # No hint: the rows may be large, and Spark knows their size when it comes to the join.
     joined = changes.join(own, [*source, "in_doubt"], "left")
@@ -114,9 +114,9 @@ def _carried(
     rows: DataFrame,
     unset_able: tuple[str, ...],
 ) -> DataFrame:
-    """``carried_now`` of moves that can be completed by what their old keys had then.
+    """Returns ``carried_now`` of moves that their old keys' values of that time can complete.
 
-    Of a key that was given away several times the first one that is not completed yet.
+    Of a key that was changed away several times, only the first move that is not completed yet.
     """
     source = plan.numbers[:-1]
     history = settled(changes, found, source, unset_able)
@@ -126,8 +126,8 @@ def _carried(
     todo = pinned(asked.withColumn("turn", turn).where("turn = 1").drop("turn"))
     as_old = todo.withColumn("key", F.col("from_key")).withColumn("partial", F.lit(True))
     partial = as_old.select(*FOLDED)
-    # Without the offset: the delete of the old key is at the move's own position, and no part of
-    # what the old key had.
+    # Without the offset: the delete of the old key is at the move's own position, and must not
+    # count among the changes before it.
     moved_at = F.concat(position_bytes(source), F.lit(bytes(8))).alias("moved_at")
     until = as_old.select(F.col("key").alias("moved_key"), moved_at)
     count = todo.count()

@@ -1,12 +1,12 @@
-"""Records without a value that delete a row by themselves.
+"""Finds unpaired tombstones: records without a value that delete a row by themselves.
 
-Debezium sends one right after each delete event, with its key: that one says nothing new. One
-that follows no delete event is a delete: of whatever its key held at that place of the log. It
+Debezium sends one right after each delete event, with its key: that one adds nothing. One that
+follows no delete event is itself a delete, of whatever its key held at that place of the log. It
 has no position of its source. It takes that of the change before it, with its own offset, so
 that it is newer than that change and older than whatever the source did later.
 
-If its key cannot be read nobody knows what it deletes: it cannot be merged. The one right after a
-delete event is not needed, and may have any key.
+If its key cannot be read, nobody knows what it deletes, and it cannot be merged. The one right
+after a delete event is not needed, and may have any key.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NO_KEY: Final = (
 def orphans(
     decoded: DataFrame, context: DataFrame | None, key: tuple[str, ...], numbers: tuple[str, ...]
 ) -> DataFrame:
-    """The records without a value that no delete event of their key precedes.
+    """Returns the records without a value that no delete event of their key precedes.
 
-    With all whose key cannot be read, whatever precedes them: see `by_name`.
+    Includes all whose key cannot be read, whatever precedes them: see `by_name`.
 
     Args:
         decoded: the batch, with the keys of records without a value.
@@ -48,7 +48,7 @@ def orphans(
     if context is not None:
         whole = whole.unionByName(context.withColumn("is_context", F.lit(True)))
     marked = whole.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", TOMBSTONE))
-    # Nothing else of a change is sorted here: a batch may be large.
+    # Rows of changes are not sorted along, as a batch may be large.
     mine = marked.withColumn("row", F.when(F.col("op") == TOMBSTONE, F.col("row")))
     in_log = Window.partitionBy("partition", "key").orderBy("offset")
     before = F.when(F.col("op") != TOMBSTONE, F.struct(*numbers))
@@ -62,18 +62,18 @@ def orphans(
 
 
 def by_name(found: DataFrame, key: tuple[str, ...]) -> tuple[DataFrame, DataFrame]:
-    """Those of `orphans` whose key is known, and the *nameless*: those whose key is not."""
+    """Splits `orphans` into those whose key is known, and the *nameless*, whose key is not."""
     unknown = any_null(F.col("key"), key)
     return found.where(~unknown), found.where(unknown)
 
 
 def unpaired(unread: DataFrame, decoded: DataFrame, context: DataFrame | None) -> DataFrame:
-    """``partition offset reason`` of the nameless that follow no delete event at once.
+    """Returns ``partition offset reason`` of the nameless not right after a delete event.
 
     Args:
-        unread: of `by_name`.
-        decoded: as of `orphans`.
-        context: likewise.
+        unread: the nameless of `by_name`.
+        decoded: as for `orphans`.
+        context: as for `orphans`.
     """
     events = decoded if context is None else decoded.unionByName(context)
     deletes = events.where("op = 'd'").select(F.col("pair").alias("said"))
@@ -82,11 +82,11 @@ def unpaired(unread: DataFrame, decoded: DataFrame, context: DataFrame | None) -
 
 
 def as_deletes(orphaned: DataFrame, known: DataFrame, numbers: tuple[str, ...]) -> DataFrame:
-    """Delete events in their place, as far as there is something that they can delete.
+    """Turns orphans into delete events in their place, if there is anything to delete.
 
     Args:
-        orphaned: of `orphans`, pinned.
-        known: ``known_key``, ``known_position``: what the lake has of these keys.
+        orphaned: of `orphans`, checkpointed.
+        known: ``known_key``, ``known_position`` of the lake's rows with these keys.
         numbers: columns of the position.
     """
     count = orphaned.count()

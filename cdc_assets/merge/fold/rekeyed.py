@@ -1,9 +1,9 @@
-"""Updates that change the key: a delete of the old key and a create of the new one.
+"""Splits updates that change the key into a delete of the old key and a create of the new one.
 
-For its own record key a connector sends those two itself. It sends an update if the key is one of
-the configuration, and there are connectors that always do.
+For its own record key a connector sends these two itself. It sends an update if the key is
+configured otherwise, and some connectors always do.
 
-The old key's other changes may lie in another partition: see `everywhere`.
+The old key's other changes may be in another partition: see `everywhere`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from cdc_assets.formats.record_keys import has_moved
 
 
 def with_old_keys_deleted(changes: DataFrame, unset_able: tuple[str, ...]) -> DataFrame:
-    """The changes, and for each that has another ``old_key`` a delete at the same position.
+    """Adds a delete at the same position for each change that has another ``old_key``.
 
-    The update itself becomes a create: what it leaves out is no value of the new key's row.
+    The update itself becomes a create: what it leaves out is not a value of the new key's row.
     """
     moved = has_moved()
     twice = F.when(moved, F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(False)))
@@ -37,9 +37,9 @@ def with_old_keys_deleted(changes: DataFrame, unset_able: tuple[str, ...]) -> Da
 
 
 def everywhere(highest: Mapping[int, str], partitions: int) -> dict[int, str]:
-    """The highest positions of a batch in which rows have left keys of other partitions.
+    """Returns, for all partitions, the highest position of a batch that changes keys.
 
-    What such a partition still holds of an old key may be older than the delete, though newer
-    than whatever was applied there: the next batch has to look.
+    Changes of an old key that are still to come from its partition may be older than the delete,
+    though newer than whatever was applied there: the next batch has to look rows up.
     """
     return dict.fromkeys([*range(partitions), *highest], max(highest.values(), default=""))

@@ -1,17 +1,17 @@
-"""Positions that went back in a batch: seen, refused, or, once accepted, given their epoch.
+"""Detects positions that went back in a batch; refuses them, or gives accepted ones their epoch.
 
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
-other. To do so for every batch would cost as much as a second reading. So each batch is first
-asked what costs next to nothing (`RestartWatch.suspicion`, `RestartWatch.must_look`), and only
-where a restart is possible by that, its records are looked at in their order (`in_order`), and
-changes without a last commit beside those of their keys (`cdc_assets.merge.fold.overtaken`).
+other. To do so for every batch would cost as much as a second read. So each batch is first
+checked at next to no cost (`RestartWatch.suspicion`, `RestartWatch.must_look`). Only if that
+shows that a restart is possible are its records examined in their order (`in_order`), and changes
+without a last commit compared with those of their keys (`cdc_assets.merge.fold.overtaken`).
 
-What a restart inside one batch does not show without that look: it is neither in the first
-batch of a partition, nor has the connector started anew in this table (a snapshot, a change
+The cheap check misses a restart inside one batch if all of this holds: it is not in the first
+batch of a partition; the connector has not started anew in this table (a snapshot, a change
 without a last commit); it went back to a commit that was not merged yet; and within the same
-batch the new numbering came above all of the old one. A connector that keeps its offsets is sent
-nothing below them, so that this takes one that was started anew without a snapshot, while the
-lake was further behind than what the source had lost.
+batch the new numbering rose above all of the old one. A connector that keeps its offsets is sent
+nothing below them, so this takes one that was started anew without a snapshot, while the lake was
+further behind than what the source had lost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 
 _UNKNOWN_CLOCK: Final = timedelta(minutes=5)
-"""How far a source's clock may be ahead of ours, for tables that carried no times yet."""
+"""Largest assumed lead of a source's clock over ours, for tables that carried no times yet."""
 
 Decode = Callable[[Epochs], DataFrame]
 Value = TypeVar("Value")
@@ -75,10 +75,10 @@ class RestartError(TerminalError):
 
 
 class RestartWatch:
-    """Looks for restarts in one batch.
+    """A search for restarts in one batch.
 
     Attributes:
-        restarts: what is known of them, with those that this batch adds.
+        restarts: the known ones, and those that this batch adds.
     """
 
     def __init__(self, plan: BatchPlan) -> None:
@@ -91,24 +91,24 @@ class RestartWatch:
 
     @classmethod
     def of(cls, plan: BatchPlan) -> RestartWatch | None:
-        """None where nothing is to be looked for: other schemes, and what was merged before."""
+        """Returns a watch; None for other schemes, and for records that were merged before."""
         is_watched = plan.layout.scheme in COMMIT_NUMBERS and not plan.replay
         return cls(plan) if is_watched else None
 
     # ── what costs next to nothing ───────────────────────────────────────────────────────
 
     def suspicion(self) -> Expression:
-        """Whether a record contradicts what was merged before, or may begin an accepted epoch."""
+        """Returns whether a record contradicts earlier batches, or may begin an accepted epoch."""
         pending = self.restarts.all_pending(self._plan.partitions)
         known = self._known(pending)
-        # Whatever floats may be overtaken: that is looked at later.
+        # Any change that floats may be overtaken; that is checked later.
         before = Before(known.highest, known.newest, known.nothing, F.col("floats"))
         contradicts = known.contradiction(before)
         of_record = contradicts | known.may_begin()
         return F.coalesce(F.col("reject").isNull() & of_record, F.lit(False))
 
     def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
-        """Whether the batch may hold a restart, by what its fold and its figures tell."""
+        """Returns whether the batch may hold a restart, according to its fold and its figures."""
         if self._looked or figures.lowest_commit is None or not folded.highest:
             return False
         if figures.suspicious or figures.by_op["t"]:
@@ -122,7 +122,7 @@ class RestartWatch:
         return not _is_ordered(figures, folded)
 
     def _is_fresh(self, figures: BatchFigures) -> bool:
-        """Whether nothing is known of a partition, or the connector may have started anew."""
+        """Returns whether a partition is unknown, or the connector may have started anew."""
         if any(each.partition not in self._seen.highest for each in self._plan.ranges):
             return True
         if not order_of(self._plan.layout.scheme).has_floors:
@@ -132,16 +132,16 @@ class RestartWatch:
     # ── the look itself ──────────────────────────────────────────────────────────────────
 
     def look(self, decode: Decode) -> bool:
-        """Look at the batch's records in their order.
+        """Examines the batch's records in their order.
 
         Args:
-            decode: gives them, with these epochs, and tells which ``is_overtaken``.
+            decode: returns them, decoded with these epochs, with ``is_overtaken``.
 
         Returns:
-            Whether an accepted restart begins in this batch; then its positions are others.
+            Whether an accepted restart begins in this batch; then its positions change.
 
         Raises:
-            RestartError: at one that nobody has accepted.
+            RestartError: at a restart that nobody has accepted.
         """
         self._looked = True
         before = self.restarts
@@ -151,7 +151,7 @@ class RestartWatch:
         return self.restarts != before
 
     def _begun(self, decoded: DataFrame) -> Mapping[int, int]:
-        """Where an accepted restart begins, by partition.
+        """Returns the offset where an accepted restart begins, by partition.
 
         Raises:
             RestartError: if there is a witness of one that is not accepted.
@@ -162,7 +162,7 @@ class RestartWatch:
         if others:
             raise RestartError(self._plan, min(others, key=lambda each: each.after_ms))
         if witnesses:
-            # They say more of their own partitions: `cdc_assets.changes.restarts.begin`.
+            # Witnesses show more about their own partitions: `cdc_assets.changes.restarts.begin`.
             more, _ = self._found(decoded, witnesses)
             begins = {
                 p: min(more.get(p, at), begins.get(p, at)) for p, at in {**begins, **more}.items()
@@ -172,7 +172,7 @@ class RestartWatch:
     def _found(
         self, decoded: DataFrame, pending: Mapping[int, Restart]
     ) -> tuple[Mapping[int, int], Mapping[int, Restart]]:
-        """By partition: where a pending restart begins, and the first witness of any."""
+        """Returns, by partition, where a pending restart begins, and the first witness of any."""
         found = in_order(decoded, self._known(pending)).collect()
         begins = {row["partition"]: row["begin"] for row in found if row["begin"] is not None}
         witnesses = {
@@ -186,27 +186,27 @@ class RestartWatch:
         return Known(self._plan.partitions, self._plan.layout.scheme, self._seen, pending)
 
     def carried(self, figures: BatchFigures, folded: Folded) -> str:
-        """What the publish of the batch carries on."""
+        """Returns the numbering that the batch's publish records."""
         is_ordered = _is_ordered(figures, folded)
         newest = newest_after(folded.latest_ms, figures.newest_told_ms, is_ordered=is_ordered)
         return self.restarts.used().read(newest).to_json()
 
 
 def _may_contradict_itself(figures: BatchFigures) -> bool:
-    """Whether one record may be newer than another by more than a delivery again can be."""
+    """Returns whether one record may be newer than another by more than a redelivery can be."""
     newest, oldest = figures.newest_told_ms, figures.oldest_told_ms
     return newest is not None and oldest is not None and newest - oldest > LEEWAY_MS
 
 
 def _is_ordered(figures: BatchFigures, folded: Folded) -> bool:
-    """Whether the batch's times run with its positions, as far as its fold shows."""
+    """Returns whether the batch's times rise with its positions, as far as its fold shows."""
     told, latest = figures.newest_told_ms, max(folded.latest_ms.values(), default=None)
     is_hidden = told is not None and latest is not None and told > latest + LEEWAY_MS
     return not (is_hidden or folded.is_unordered)
 
 
 def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
-    """What was merged before the batch."""
+    """Returns the commits and times that were merged before the batch."""
     published, scheme = plan.published, plan.layout.scheme
     apart = LEEWAY_MS
     if published is None:
@@ -233,13 +233,13 @@ def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
 
 
 class Before(NamedTuple):
-    """What came before a record in its partition.
+    """The state of a partition before one of its records.
 
     Attributes:
-        highest: commit.
-        newest: time.
+        highest: highest commit.
+        newest: newest time.
         truncated: commit of the last truncate; NULL without one.
-        is_overtaken: whether a change of its own key did that stands higher.
+        is_overtaken: whether a change of the record's own key with a higher position came before.
     """
 
     highest: Expression
@@ -249,10 +249,10 @@ class Before(NamedTuple):
 
 
 class Known:
-    """What is known before the batch, by partition, as columns of a record.
+    """Facts from before the batch, by partition, as columns of a record.
 
-    All of it is in arrays, which generated code is handed by reference: it differs between
-    batches, and code with other numbers in it would have to be compiled again.
+    They are in arrays, which generated code gets by reference: they differ between batches, and
+    code with other numbers in it would have to be compiled again.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class Known:
         self.nothing = F.lit(None).cast(self._type)
 
     def contradiction(self, before: Before) -> Expression:
-        """Whether a record is a witness against this: see `cdc_assets.changes.restarts`."""
+        """Returns whether a record is a witness against this: see `cdc_assets.changes.restarts`."""
         found = self._is_own(before)
         seen = self._seen
         if seen.highest_of_all is None and seen.keys_stay:
@@ -285,14 +285,14 @@ class Known:
         )
 
     def against(self, before: Before) -> Expression:
-        """What a witness contradicts: a commit and a time."""
+        """Returns the commit and the time that a witness contradicts."""
         above, latest = self._of_all(before.highest, before.newest)
         own = F.struct(before.highest.alias("before"), before.newest.alias("before_ms"))
         all_of_it = F.struct(above.alias("before"), latest.alias("before_ms"))
         return F.when(self._is_own(before), own).otherwise(all_of_it)
 
     def _is_own(self, before: Before) -> Expression:
-        """Whether a record contradicts its own partition."""
+        """Returns whether a record contradicts its own partition."""
         if not self._seen.keys_stay:
             return F.lit(False)
         later = F.col("told_ms") > before.newest + self._seen.apart_ms
@@ -304,7 +304,7 @@ class Known:
         return F.when(F.col("floats"), floats).otherwise(in_order)
 
     def _of_all(self, highest: Expression, newest: Expression) -> tuple[Expression, Expression]:
-        """What records of any partition are compared with."""
+        """Returns the commit and the time that records of any partition are compared with."""
         seen = self._seen
         above = self._commits(self._same(seen.highest_of_all))
         if not seen.keys_stay:
@@ -315,7 +315,7 @@ class Known:
         return {} if value is None else dict.fromkeys(range(self._size), value)
 
     def may_begin(self) -> Expression:
-        """Whether an accepted restart may begin at a record."""
+        """Returns whether an accepted restart may begin at a record."""
         if not self._pending:
             return F.lit(False)
         return F.col("told_ms") > self._numbers(
@@ -323,7 +323,7 @@ class Known:
         )
 
     def begins(self) -> Expression:
-        """Whether it does, if it has not begun before: `Restart.has_begun`."""
+        """Returns whether it begins there, unless it has begun before: `Restart.has_begun`."""
         if not self._pending:
             return F.lit(False)
         pending, commit, told = self._pending, self.commit, F.col("told_ms")
@@ -355,11 +355,11 @@ class Known:
 
 
 def in_order(decoded: DataFrame, known: Known) -> DataFrame:
-    """Of each partition that has one: the first witness, and where an accepted restart begins.
+    """Finds, by partition, the first witness, and where an accepted restart begins.
 
     Args:
         decoded: the batch's records, with ``is_overtaken``.
-        known: before them.
+        known: facts from before them.
     """
     placed = decoded.where(F.col("reject").isNull() & F.col("n0").isNotNull())
     before = Window.partitionBy("partition").orderBy("offset").rowsBetween(
@@ -391,7 +391,7 @@ def in_order(decoded: DataFrame, known: Known) -> DataFrame:
 
 
 def restart_of(partition: int, found: Any) -> Restart:
-    """The witness that `in_order` found in a partition."""
+    """Returns the restart shown by the witness that `in_order` found in a partition."""
     against = found["against"]
     return Restart(
         partition, found["offset"], _commit(against["before"]), against["before_ms"],

@@ -1,4 +1,4 @@
-"""Finds keys whose changes lie in two partitions, where offsets alone order them.
+"""Finds keys with changes in two partitions, where offsets alone order them.
 
 Partitions that were added before a table was begun leave no other trace; nor does a producer that
 does not choose them by key. See `cdc_assets.merge.plan.unmoved`.
@@ -16,11 +16,11 @@ from cdc_assets.merge.plan.unmoved import REMEDY, MovedKeysError
 
 
 def require_gathered(records: DataFrame, key: Expression, plan: BatchPlan) -> None:
-    """Each key's records must lie in one partition.
+    """Checks that the records of each key are in one partition.
 
     Args:
         records: with ``partition`` and ``offset``.
-        key: of each; those without one are not looked at.
+        key: of each record; those without one are ignored.
         plan: of the batch.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Deletes that keep their row: as updates that leave every column but the key alone.
+"""Soft deletes: updates that set only the key.
 
 The fold then carries the last values of a row over its delete, and the row's own position
 remembers the delete: no tombstone is needed.
@@ -14,17 +14,17 @@ from cdc_assets.schema.types import TableSchema
 
 
 def unset_by_deletes(schema: TableSchema) -> tuple[str, ...]:
-    """The columns that a delete leaves alone."""
+    """Returns the columns that a delete leaves alone."""
     return tuple(name for name in schema.names if name not in schema.key)
 
 
 def keeping_rows(changes: DataFrame, schema: TableSchema, marked: tuple[str, ...]) -> DataFrame:
-    """The changes with a row image for each delete.
+    """Adds a row image to each delete.
 
     Args:
         changes: decoded ones.
         schema: the table's.
-        marked: columns that ``unset`` tells of so far; afterwards `unset_by_deletes`.
+        marked: columns that ``unset`` has so far; afterwards `unset_by_deletes`.
     """
     is_delete = F.col("op") == "d"
 

@@ -1,4 +1,4 @@
-"""What is known of folded changes: a few figures for each Kafka partition."""
+"""Summarizes folded changes by a few figures for each Kafka partition."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from cdc_assets.changes.restarts import APART_MS
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The newest change of each key of a part of a batch, and what is known of them.
+    """The newest change of each key of a part of a batch, and figures about them.
 
     Attributes:
         frame: the changes, cached.
-        keys, deletes, partial: how many there are.
+        keys, deletes, partial: their numbers.
         lowest, highest: positions by partition, hexadecimal.
-        highest_delete: likewise; empty without deletes.
+        highest_delete: highest position of a delete, hexadecimal; empty without deletes.
         newest: by partition the offset of the streamed change with the highest position, and
             whether it is a delete.
-        latest_ms: by partition the newest time that the source told of them.
-        is_unordered: whether in some partition that is more than `APART_MS` after the time of
-            the one with the highest position.
+        latest_ms: by partition the newest time that the source gave for them, in milliseconds.
+        is_unordered: whether in some partition this time is more than `APART_MS` after the time
+            of the change with the highest position.
     """
 
     frame: DataFrame
@@ -40,7 +40,7 @@ class Folded:
 
 
 def counted_by_partition(newest: DataFrame) -> DataFrame:
-    """What `summarized` needs of the folded changes: a row for each Kafka partition."""
+    """Returns the figures for `summarized`: a row for each Kafka partition."""
     is_delete = F.col("op") == "d"
     # An update that changes the key is a delete and a create at one position.
     place = F.struct("position", (~is_delete).alias("is_row"))
@@ -61,7 +61,7 @@ def counted_by_partition(newest: DataFrame) -> DataFrame:
 
 
 def summarized(newest: DataFrame, rows: Sequence[Row]) -> Folded:
-    """The folded changes and what is known of them: the rows of `counted_by_partition`."""
+    """Returns the folded changes with their figures, the rows of `counted_by_partition`."""
     return Folded(
         frame=newest,
         keys=sum(row["keys"] for row in rows),

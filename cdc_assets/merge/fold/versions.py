@@ -1,17 +1,17 @@
-"""Versions of rows, of the events that made and ended them.
+"""Derives versions of rows from the events that made and ended them.
 
 An *event* is a change of one key: ``c``, ``u``, ``r`` set a row, ``d`` and ``t`` end it. Given all
 events of a key from some version on, in any order and each once:
 
-1. They stand in the order of their positions. A *life* begins with a create and after an end.
-2. What an update leaves alone it takes from the newest event of its life that tells it. An update
-   whose life holds no whole row before it cannot be completed.
-3. A snapshot's row that is like the version before it makes none: it has read that again.
+1. They are ordered by position. A *life* begins with a create and after an end.
+2. A column that an update leaves alone gets the value of the newest event of its life that has
+   one. An update whose life holds no whole row before it cannot be completed.
+3. A snapshot's row that equals the version before it makes no version: it has read that again.
 4. Each other row is a version, until the next event.
 
-What comes out depends on the events alone, not on the batches that they came in: a version of the
-table takes part as the event that made it, beside the end that it had and the snapshots that have
-read it again.
+The result depends on the events alone, not on the batches that they came in: a version of the
+table takes part as the event that made it, together with its recorded end and the snapshots that
+have read it again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pyspark.sql.types import DataType, StructType
 from cdc_assets.merge.statements import sql
 
 PLACED: Final = ("position", "ts", "event", "topic", "partition", "offset")
-"""Where an event stands: what versions say of their ends, and of snapshots."""
+"""Columns that place an event; versions record them of their ends and of snapshots."""
 _HELD: Final = "struct<is_current: boolean, end_position: binary, reads: int>"
 
 
 def changes_as_events(
     changes: DataFrame, names: Sequence[str], topic: str, unset: Expression
 ) -> DataFrame:
-    """The events of a batch's changes: those that the table does not have.
+    """Returns the events of a batch's changes that the table does not have.
 
     Args:
         changes: ``op key position ts told_ms event partition offset row unset``, no truncates.
@@ -61,9 +61,9 @@ def changes_as_events(
 
 
 def versions_as_events(table: DataFrame, key: Sequence[str], names: Sequence[str]) -> DataFrame:
-    """The events that versions of the table were made by, with what these say of their ends.
+    """Returns the events that made the table's versions, with their ends as recorded.
 
-    ``held`` is of versions only: what becomes of them is compared with it.
+    Only versions have ``held``, their recorded state, with which their new state is compared.
     """
     size = F.coalesce(F.size(sql.READ_AGAIN), F.lit(0))
     held = F.struct(
@@ -98,9 +98,9 @@ def versions_as_events(table: DataFrame, key: Sequence[str], names: Sequence[str
 
 
 def also_known(versions: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """The events of `versions_as_events`: what made them, what read them again, what deleted them.
+    """Splits `versions_as_events` into events that made, read again, and deleted the versions.
 
-    Truncates are no key's: `with_truncates`.
+    Truncates belong to no key and are not among them.
     """
     made = versions.drop("reads", "end")
     read = versions.where("reads IS NOT NULL").select("*", F.explode("reads").alias("again"))
@@ -118,7 +118,7 @@ def also_known(versions: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
 
 
 def ends_as_events(ends: DataFrame, row_type: DataType) -> DataFrame:
-    """The events of ends that are known: ``key op position ts event topic partition offset``."""
+    """Returns known ends (``key op position ts event topic partition offset``) as events."""
     return ends.select(
         "key",
         "op",
@@ -131,9 +131,9 @@ def ends_as_events(ends: DataFrame, row_type: DataType) -> DataFrame:
 
 
 def in_lives(events: DataFrame) -> DataFrame:
-    """The events with their ``life``, and whether each is ``whole`` or can be made so.
+    """Adds to events their ``life``, and ``whole``: whether each has a whole row or can get one.
 
-    Of several ends that are one event, as a version and the side table tell it, one stays.
+    If a version and the side table record the same event as an end, one of them stays.
     """
     rank = F.when(_is_set(), 1).otherwise(0)
     once = Window.partitionBy("key", "event", "op").orderBy(F.col("known").desc(), "position")
@@ -148,10 +148,10 @@ def in_lives(events: DataFrame) -> DataFrame:
 
 
 def carried(events: DataFrame, unset: Sequence[str]) -> DataFrame:
-    """The whole ones of `in_lives`, with what they leave alone as it was in the version before.
+    """Completes the whole events of `in_lives` with values that the version before them had.
 
-    A version of the table has it already. It is taken from an earlier one if there is any among the
-    events, as a change may have come late between the two.
+    A version of the table has these values already. They are still taken from an earlier event if
+    there is one, as a change may have come late between the two.
 
     Args:
         events: of `in_lives`.
@@ -184,17 +184,17 @@ def carried(events: DataFrame, unset: Sequence[str]) -> DataFrame:
 
 
 def read_apart(events: DataFrame) -> DataFrame:
-    """With ``is_again``: rows of snapshots that are like the version before them."""
+    """Adds ``is_again``: whether a snapshot's row equals the version before it."""
     before, was_set = F.lag("row").over(_by_key()), F.lag(_is_set()).over(_by_key())
     is_again = (F.col("op") == "r") & was_set & F.col("row").eqNullSafe(before)
     return events.withColumn("is_again", F.coalesce(is_again, F.lit(False)))
 
 
 def ended(events: DataFrame) -> DataFrame:
-    """Each event of `read_apart` that is no other reading, with ``reads`` and ``end``.
+    """Returns each event of `read_apart` that is not another reading, with ``reads`` and ``end``.
 
     ``end`` is the next event, NULL without one; ``is_new``, ``is_changed``: whether it is a version
-    that the table does not have, or not so; ``is_lone``: a new delete that ends nothing.
+    that the table lacks, or has in another state; ``is_lone``: a new delete that ends nothing.
     """
     nth = F.sum(F.when(F.col("is_again"), 0).otherwise(1)).over(_by_key())
     of_version = Window.partitionBy("key", "nth")
@@ -225,7 +225,7 @@ def ended(events: DataFrame) -> DataFrame:
 
 
 def as_rows(versions: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Rows of the table, of versions of `ended`."""
+    """Returns the versions of `ended` as rows of the table."""
     end = F.col("end")
     own = {
         sql.VALID_FROM: F.col("ts"),

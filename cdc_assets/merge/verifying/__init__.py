@@ -1,1 +1,1 @@
-"""Comparing a live source with its lake table, and putting right what differs."""
+"""Compares a live source with its lake table, and repairs differences."""

@@ -1,14 +1,14 @@
-"""Whether a row of the source and what the lake has of its key are the same, and what differs.
+"""Judges whether the source's row and the lake's rows of a key are the same, and what differs.
 
-A key is judged where three looks are of one version of its row:
+A key is judged if three reads show one version of its row:
 
-1. the lake is looked at;
-2. the source is read, with a place in its log that everything it shows lies before;
-3. the lake is looked at again, once it has merged everything up to that place.
+1. the lake is read;
+2. the source is read, with a place in its log that is after everything it shows;
+3. the lake is read again, once it has merged everything up to that place.
 
 If the lake has merged no change of the key from 1 to 3, the newest change that it knows of is from
-before 2, and none came between that change and what 2 has read. So what 2 has read is what 3 has to
-show. Otherwise the key has changed meanwhile, and says nothing.
+before 2, and none came between that change and read 2. So read 3 must show what read 2 has shown.
+Otherwise the key has changed meanwhile, and cannot be judged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cdc_assets.schema.comparing import Comparison, Key
 
 
 class Kind(StrEnum):
-    """How a key differs."""
+    """The kinds of difference."""
 
     MISSING = "missing in the lake"
     ONLY_IN_LAKE = "only in the lake"
@@ -38,10 +38,10 @@ class Difference:
 
     Attributes:
         key: its texts.
-        kind: how.
-        columns: of ``DIFFERENT``: those that do.
+        kind: of the difference.
+        columns: those that differ; empty unless the kind is ``DIFFERENT``.
         version: of the lake's rows, by which a change of the key is noticed.
-        told: what the source has, to put it right; None if it has no such row.
+        told: the source's values, for a repair; None if it has no such row.
     """
 
     key: Key
@@ -53,7 +53,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What has become of some keys: those that differ, and those that changed meanwhile."""
+    """The result for some keys: those that differ, and those that changed meanwhile."""
 
     differences: tuple[Difference, ...]
     changing: tuple[Key, ...]
@@ -62,7 +62,7 @@ class Judged:
 def judge(
     keys: Sequence[Key], before: Look, found: Found, after: Look, comparison: Comparison
 ) -> Judged:
-    """Compare some keys, as the module has it."""
+    """Judges some keys by the three reads (see the module)."""
     differences: list[Difference] = []
     changing: list[Key] = []
     for key in keys:
@@ -93,7 +93,7 @@ def _difference(
 
 
 def _digest(text: str | None) -> str | None:
-    """The same as Spark's ``md5``."""
+    """Returns the same as Spark's ``md5``."""
     if text is None:
         return None
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

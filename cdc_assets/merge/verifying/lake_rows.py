@@ -1,6 +1,6 @@
-"""Rows of a lake table, counted, digested and looked up by Spark, to be compared with its source's.
+"""Counts, digests and looks up rows of a lake table with Spark, for comparison with its source.
 
-What is read is one snapshot: the head that a plan was made on.
+All reads are of one snapshot: the head that a plan was made on.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class LakeRow:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the lake has of some keys at one snapshot.
+    """The lake's rows and remembered deletes of some keys at one snapshot.
 
     Attributes:
-        rows: of each key that has any.
-        deletes: the remembered position of those that were deleted, hexadecimal.
-        carried: what the newest publish says.
+        rows: by key, for each that has any.
+        deletes: the remembered position of deletes by key, hexadecimal.
+        carried: the state recorded by the newest publish.
     """
 
     rows: Mapping[Key, tuple[LakeRow, ...]]
@@ -53,13 +53,13 @@ class Look:
     carried: Carried
 
     def version(self, key: Key) -> object:
-        """Another one, if the lake has merged a change of the key."""
+        """Returns the version of a key, another one once the lake has merged a change of it."""
         positions = tuple(sorted(row.position for row in self.rows.get(key, ())))
         everywhere = (self.carried.max_truncate, self.carried.generation)
         return positions, self.deletes.get(key, ""), everywhere
 
     def living(self, key: Key) -> tuple[LakeRow, ...]:
-        """Its rows that are not marked as deleted."""
+        """Returns the key's rows that are not marked as deleted."""
         return tuple(row for row in self.rows.get(key, ()) if not row.is_deleted)
 
 
@@ -69,9 +69,9 @@ class LakeRows:
     Args:
         spark: the session.
         catalog: name of the lake's catalog.
-        lake: where side tables are looked at.
+        lake: for reading side tables.
         plan: made on the head.
-        comparison: what is compared.
+        comparison: the columns compared.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LakeRows:
         self._range: tuple[Key | None, Key | None] = (None, None)
 
     def bounds(self, every: int) -> tuple[Key, ...]:
-        """Rising keys, about one of so many rows; the same ones each time that they are there."""
+        """Returns keys in order, about one of ``every`` rows; a key is always chosen or never."""
         keys = [in_order(each) for each in self._of.key]
         chosen = self._living().where(F.pmod(F.xxhash64(*keys), F.lit(every)) == 0)
         texts = [canonical(each).alias(f"k{n}") for n, each in enumerate(self._of.key)]
@@ -99,17 +99,17 @@ class LakeRows:
         return tuple(dict.fromkeys(tuple(row) for row in found))
 
     def total(self) -> Sum:
-        """Count and checksum of all rows."""
+        """Returns count and checksum of all rows."""
         return next(iter(self._sums(self._hashed().withColumn("bucket", F.lit(0))).values()), Sum())
 
     def sums(self, bounds: Sequence[Key]) -> Mapping[int, Sum]:
-        """Count and checksum of each bucket that has rows."""
+        """Returns count and checksum of each bucket that has rows."""
         return self._sums(self._bucketed(self._hashed(), bounds))
 
     def digests(
         self, bounds: Sequence[Key], buckets: Collection[int]
     ) -> Mapping[Key, tuple[str, ...]]:
-        """The digests of the rows of these buckets, by key."""
+        """Returns the digests of the rows of these buckets, by key."""
         rows = self._bucketed(self._hashed(), bounds).where(F.col("bucket").isin(*buckets))
         found: dict[Key, tuple[str, ...]] = {}
         with translated("read digests", self._where):
@@ -118,7 +118,7 @@ class LakeRows:
         return found
 
     def look(self, keys: Sequence[Key]) -> Look:
-        """What is known of some keys."""
+        """Returns the rows and remembered deletes of some keys."""
         published = self._plan.published
         carried = published.carried if published else Carried()
         rows: dict[Key, tuple[LakeRow, ...]] = {}
@@ -130,13 +130,13 @@ class LakeRows:
         return Look(rows, deletes, carried)
 
     def of_keys(self, keys: Sequence[Key]) -> DataFrame:
-        """Key, position, whether it is deleted and digests of columns, of the rows of keys."""
+        """Returns key, position, deleted flag and digests of columns of the rows of keys."""
         digests = (
             F.md5(canonical(each).cast("binary")).alias(f"c{n}")
             for n, each in enumerate(self._of.columns)
         )
         position = F.coalesce(F.hex(F.col(sql.POSITION)), F.lit(""))
-        if self._is_history:  # a delete leaves the version where it began
+        if self._is_history:  # a delete does not change the version's own position
             position = F.concat_ws("-", position, F.hex(F.col(sql.END_POSITION)))
         return self.joined(keys).select(
             *self._key_texts,
@@ -146,22 +146,22 @@ class LakeRows:
         )
 
     def joined(self, keys: Sequence[Key]) -> DataFrame:
-        """The rows of keys, as the lake has them."""
+        """Returns the rows of keys, as the lake has them."""
         return _with_keys(self._all(), self.keys_frame(keys), self._of.key)
 
     def with_texts(self) -> DataFrame:
-        """All rows, as the lake has them, with the texts of their keys: ``cdc_text_0``, …."""
+        """Returns all rows, as the lake has them, with their keys' texts (``cdc_text_0``, …)."""
         texts = {f"cdc_text_{n}": canonical(each) for n, each in enumerate(self._of.key)}
         return self._all().withColumns(texts)
 
     def within(self, start: Key | None, end: Key | None) -> LakeRows:
-        """The rows of a range of keys, from one on and below another."""
+        """Returns the rows of a range of keys, from ``start``, inclusive, to ``end``, exclusive."""
         mine = LakeRows(self._spark, self._catalog, self._lake, self._plan, self._of)
         mine._range = (start, end)
         return mine
 
     def states(self, large: Sequence[Compared]) -> DataFrame:
-        """Of each key: how many rows it has, and how many of them live, and what these hold.
+        """Returns for each key the number of its rows and of living ones, with their digests.
 
         Columns: ``cdc_w0``, …, ``rows``, ``living``, ``position`` (the highest), ``md5``, and
         ``large``, the digest of some columns.
@@ -186,7 +186,7 @@ class LakeRows:
         )
 
     def deleted_above(self, position: str) -> DataFrame | None:
-        """``cdc_w0``, … of deletes that are remembered with a higher position; None if none is."""
+        """Returns ``cdc_w0``, … of deletes remembered with a higher position; None if none is."""
         plan = self._plan
         carried = plan.published.carried if plan.published else Carried()
         if plan.soft or carried.max_tombstone <= position:
@@ -201,7 +201,7 @@ class LakeRows:
         return newer.select(*texts).distinct()
 
     def keys_frame(self, keys: Sequence[Key]) -> DataFrame:
-        """``cdc_w0``, ``cdc_w1``, …: the texts of keys."""
+        """Returns the texts of keys, as ``cdc_w0``, ``cdc_w1``, …."""
         names = ", ".join(f"cdc_w{n} string" for n in range(len(self._of.key)))
         return self._spark.createDataFrame([*keys], names)
 
@@ -218,7 +218,7 @@ class LakeRows:
         return rows
 
     def _beside(self, bound: Key) -> tuple[tuple[Expression, Expression], Expression, Expression]:
-        """Key and bound, to be compared: of the first column alone, by which files are left out."""
+        """Returns key and bound to compare: of the first column, which skips files, and whole."""
         own = [in_order(each) for each in self._of.key]
         theirs = [of_canonical(F.lit(text), c) for text, c in zip(bound, self._of.key, strict=True)]
         if len(own) == 1:
@@ -234,7 +234,7 @@ class LakeRows:
         return self._all().where(~self._is_deleted())
 
     def _is_deleted(self) -> Expression:
-        """Whether the source has the row no more; of a history, whether it has another version."""
+        """Returns whether the source no longer has the row or, in a history, the version."""
         if self._is_history:
             return ~F.col(sql.CURRENT)
         return F.coalesce(F.col(sql.DELETED), F.lit(False)) if self._plan.soft else F.lit(False)
@@ -249,7 +249,7 @@ class LakeRows:
         return self._living().select(*texts, *places, digest(self._of.columns).alias("md5"))
 
     def _bucketed(self, rows: DataFrame, bounds: Sequence[Key]) -> DataFrame:
-        """With the number of bounds that are not above the key, by bisection."""
+        """Adds ``bucket``, the number of bounds that are not above the key, by bisection."""
         if not bounds:
             return rows.withColumn("bucket", F.lit(0))
         own = F.struct(
@@ -276,7 +276,7 @@ class LakeRows:
         return [F.col(f"cdc_text_{n}") for n in range(len(self._of.key))]
 
     def _deletes(self, keys: Sequence[Key], carried: Carried) -> dict[Key, str]:
-        """Remembered deletes; where rows are kept their own positions tell of them."""
+        """Returns remembered deletes; where deleted rows are kept, their positions do instead."""
         plan = self._plan
         if plan.soft or not carried.max_tombstone:
             return {}
@@ -295,7 +295,7 @@ class LakeRows:
 
 
 def _with_keys(rows: DataFrame, keys: DataFrame, of: Sequence[Compared]) -> DataFrame:
-    """Those rows whose keys are among some, with the texts of their keys."""
+    """Returns the rows whose keys are among some, with the texts of their keys."""
     named = rows.withColumns({f"cdc_text_{n}": canonical(each) for n, each in enumerate(of)})
     same = [named[f"cdc_text_{n}"] == keys[f"cdc_w{n}"] for n in range(len(of))]
     condition = same[0]
@@ -305,14 +305,14 @@ def _with_keys(rows: DataFrame, keys: DataFrame, of: Sequence[Compared]) -> Data
 
 
 def _as_remembered(compared: Compared) -> Compared:
-    """A column of the key by the name that it had when its side table was made."""
+    """Returns a column of the key by the name that it had when its side table was created."""
     column = compared.column
     first = (column.name, *column.identity.was)[-1]
     return Compared(replace(column, name=first), compared.form)
 
 
 def _bisected(bounds: int, key: int) -> Expression:
-    """SQL that halves what is left with each step."""
+    """Returns SQL that finds a bucket by halving the remaining bounds with each step."""
     steps = [1 << n for n in reversed(range(bounds.bit_length()))]
     own = ", ".join(f"'cdc_key_{n}', cdc_key_{n}" for n in range(key))
     inside = f"at + step <= {bounds} AND cdc_bounds[at + step - 1] <= named_struct({own})"

@@ -1,6 +1,6 @@
-"""Which keys are in doubt: ranges of keys by checksum, and rows where these differ.
+"""Finds keys in doubt: compares ranges of keys by checksum, then rows where these differ.
 
-What is found differs at two moments, no more. Whether it is a difference is judged by
+The two sides are read at different moments. Whether a key in doubt really differs is judged by
 `cdc_assets.merge.verifying.judging`.
 """
 
@@ -17,14 +17,14 @@ from cdc_assets.schema.comparing import Key, Sum
 
 MOST_BUCKETS: Final = 20_000
 UNORDERED_BUCKETS: Final = 2_000
-"""In one statement, where the database reads the whole table with each."""
+"""Buckets in one statement, where the database reads the whole table for each statement."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Keys in doubt; whether there are more; rows that the source has."""
+    """Keys in doubt; whether there are more; number of the source's rows."""
 
     keys: tuple[Key, ...]
     has_more: bool
@@ -33,7 +33,7 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many rows have one checksum, are read at once, and how many keys are looked at."""
+    """Numbers of rows for one checksum and for one read, and the limit for keys in doubt."""
 
     bucket_rows: int
     chunk_rows: int
@@ -43,14 +43,14 @@ class Sizes:
 def doubts(
     source: SourceRows, head: Callable[[], LakeRows], sizes: Sizes, pace: Pace, say: Say
 ) -> Doubts:
-    """Compare checksums, then the rows of those ranges that differ.
+    """Compares checksums, then the rows of those ranges that differ.
 
     Args:
         source: the source's rows.
-        head: the lake's, as they are now.
+        head: returns the lake's present rows.
         sizes: of ranges.
-        pace: to keep to.
-        say: told of progress.
+        pace: limit for reading the source.
+        say: called with messages about progress.
     """
     lake = head()
     with pace.step("lake: checksums"):
@@ -85,7 +85,7 @@ def doubts(
 def _differing(
     source: SourceRows, lake: LakeRows, bounds: Sequence[Key], buckets: Sequence[int]
 ) -> Iterator[Key]:
-    """Keys whose rows differ, of some buckets."""
+    """Yields the keys of some buckets whose rows differ."""
     there = dict(lake.digests(bounds, buckets))
     for key, digest in source.digests([_range(bounds, range(n, n + 1)) for n in buckets]):
         if there.pop(key, ()) != (digest,):
@@ -102,7 +102,7 @@ def _chunks(buckets: int, each: int) -> Iterator[range]:
 
 
 def _range(bounds: Sequence[Key], chunk: range) -> Range:
-    """The keys of some buckets that follow each other."""
+    """Returns the range of keys of some consecutive buckets."""
     start = bounds[chunk.start - 1] if chunk.start else None
     end = bounds[chunk.stop - 1] if chunk.stop <= len(bounds) else None
     return Range(start, end, tuple(bounds[chunk.start : chunk.stop - 1]))

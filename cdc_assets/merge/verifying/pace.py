@@ -1,4 +1,4 @@
-"""How fast a source is read, and where the time goes."""
+"""Limits how fast a source is read, and measures where the time goes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Pace:
-    """Keeps to a number of rows per second.
+    """A limit on rows per second.
 
     Attributes:
-        rows_per_second: None for as fast as it goes.
-        pause: waits for some seconds.
-        seconds: spent by step.
+        rows_per_second: None for no limit.
+        pause: waits for a number of seconds.
+        seconds: time spent by step.
     """
 
     rows_per_second: float | None = None
@@ -33,7 +33,7 @@ class Pace:
             self.seconds[name] = self.seconds.get(name, 0.0) + self.clock() - begins
 
     def rest(self, rows: int, begun: float) -> None:
-        """After a statement that has read so many rows and was begun then."""
+        """Waits after a statement that was begun at a time and has read a number of rows."""
         if self.rows_per_second is None:
             return
         left = rows / self.rows_per_second - (self.clock() - begun)

@@ -1,11 +1,11 @@
-"""Rows that a source was read with take the place of the lake's, by one publish.
+"""Replaces rows of the lake with rows read from the source, by one publish.
 
-Which rows may be put in, and at which position, is proven by whoever reads them
+The callers prove which rows may be put in, and at which position
 (`cdc_assets.merge.verifying.repair`, `cdc_assets.merge.resnapshot.wave`).
 
-What is put is a frame: the texts of the keys (``cdc_w0``, …), what the columns are made of
-(``cdc_v0``, …), whether the source has the row (``cdc_exists``), the position that it gets
-(``cdc_position``).
+The rows are a frame: the texts of the keys (``cdc_w0``, …), the source's values from which the
+columns are made (``cdc_v0``, …), whether the source has the row (``cdc_exists``), and the row's
+new position (``cdc_position``).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ AT = "cdc_position"
 
 @dataclass(frozen=True, slots=True)
 class Lakes:
-    """What a table's rows are put right with.
+    """The connections and planner for replacing a table's rows.
 
     Attributes:
-        spark: gives the session.
+        spark: returns the session.
         catalog: name of the lake's catalog.
         lake: the catalog.
         planner: makes plans on the head.
@@ -59,13 +59,13 @@ class Lakes:
 
 @dataclass(frozen=True, slots=True)
 class Putting:
-    """Puts rows into one table.
+    """The replacement of rows of one table.
 
     Attributes:
-        lakes: where.
+        lakes: connections and planner.
         entry: the table.
-        comparison: which columns are told.
-        run_id: recorded with the publish, and ``kind``.
+        comparison: the columns that the source's rows hold.
+        run_id: recorded with the publish, as is ``kind``.
         clock: wall clock.
     """
 
@@ -79,15 +79,15 @@ class Putting:
     def put(
         self, plan: BatchPlan, rows: LakeRows, told: DataFrame, count: int, highest: str
     ) -> None:
-        """Delete the lake's rows of these keys, remember those that are gone, append the others.
+        """Deletes the lake's rows of these keys, remembers those that are gone, appends the others.
 
         Offsets stay as they are.
 
         Args:
             plan: on the table's head.
-            rows: of that.
-            told: see the module; its rows must stay what they are, see `pinned`.
-            count: how many keys there are.
+            rows: of that head.
+            told: the frame that the module describes; it must be checkpointed, see `pinned`.
+            count: number of keys.
             highest: the highest of their positions, hexadecimal.
 
         Raises:
@@ -143,7 +143,7 @@ class Putting:
 
 
 class _Rows:
-    """The rows that are taken away and put in."""
+    """The rows to delete and to append."""
 
     def __init__(
         self,
@@ -160,14 +160,14 @@ class _Rows:
         self._of = comparison
 
     def there(self, told: DataFrame, count: int) -> DataFrame:
-        """The lake's rows of the keys, as they are before anything is written."""
+        """Returns the lake's rows of the keys, as they are before anything is written."""
         keys = sent(told.select(*self._keys, EXISTS, AT), count)
         pairs = range(len(self._of.key))
         same = [F.col(f"cdc_text_{n}") == F.col(f"{KEY}{n}") for n in pairs]
         return pinned(self._rows.with_texts().join(keys, same))
 
     def vanished(self, there: DataFrame) -> DataFrame:
-        """``key position ts`` of those that the source does not have."""
+        """Returns ``key position ts`` of the rows that the source does not have."""
         gone = there.where(f"NOT {EXISTS}")
         ts = F.lit(None).cast("timestamp").alias("ts")
         return gone.select(
@@ -175,7 +175,7 @@ class _Rows:
         ).distinct()
 
     def put(self, told: DataFrame, there: DataFrame) -> DataFrame:
-        """The rows to append, by the columns that the lake has."""
+        """Returns the rows to append, with the lake's columns."""
         kept = there.dropDuplicates(self._keys).withColumn("cdc_kept", F.lit(True))
         same = [F.col(f"t.{name}") == F.col(f"r.{name}") for name in self._keys]
         joined = told.alias("t").join(kept.alias("r"), same, "left")
@@ -207,7 +207,7 @@ class _Rows:
         return value.cast(type_).alias(name)
 
     def key_of(self, rows: DataFrame) -> Expression:
-        """A struct of the key's values in the lake's rows."""
+        """Returns a struct of the key's values in the lake's rows."""
         return F.struct(*(rows[sql.quote(name)].alias(name) for name in self._plan.schema.key))
 
     @property

@@ -1,4 +1,4 @@
-"""What comparing a table has shown: names, keys and counts, never another value of a row."""
+"""Reports the comparison of a table: names, keys and counts, never another value of a row."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cdc_assets.merge.verifying.judging import Difference
 from cdc_assets.schema.comparing import Sum, Uncompared
 
 NAMED: Final = 1_000
-"""So many keys are named at most; all are counted."""
+"""Largest number of keys that are named; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where both sides were when they were compared last.
+    """The places of both sides when they were last compared.
 
     Attributes:
-        source: a place in the database's log; everything that is said lies before it.
+        source: a place in the database's log, after everything that is reported.
         lake: next-to-read offsets of the table's newest publish then, as JSON.
         snapshot_id: of the lake table.
     """
@@ -32,22 +32,22 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Of one table.
+    """The report on one table.
 
     Attributes:
-        table: which.
+        table: the table.
         key: names of its key columns; empty if its rows were only counted and added up.
-        rows: of the source, as they were counted.
+        rows: number of the source's rows, as counted.
         differences: keys that differ.
-        sums: of source and lake, where they differ and there is no key to tell rows by.
-        not_judged: keys in doubt that nothing could be said of; ``why`` not.
-        has_more: there are more keys in doubt than are looked at.
+        sums: of source and lake, if they differ and there is no key to tell rows by.
+        not_judged: number of keys in doubt that could not be judged; ``why`` gives the reason.
+        has_more: whether there are more keys in doubt than are looked at.
         left_out: columns that were not compared.
-        repaired: how many keys were put right; ``unrepaired`` are differences that cannot be.
+        repaired: number of keys repaired; ``unrepaired``: of differences that cannot be.
         seconds: by step.
-        position: where both sides were.
-        is_busy: what was not judged changed each time that it was looked at, no more: the lake has
-            merged newer values of it since.
+        position: of both sides.
+        is_busy: whether the keys not judged only changed each time that they were looked at: the
+            lake has merged newer values of them since.
     """
 
     table: TableName
@@ -67,24 +67,24 @@ class Report:
 
     @property
     def differs(self) -> bool:
-        """Whether something does, and was not put right."""
+        """Whether something differs and was not repaired."""
         return self.sums is not None or len(self.differences) > self.repaired
 
     @property
     def is_proven(self) -> bool:
-        """Whether everything that is compared was judged, and is equal."""
+        """Whether everything compared was judged, and is equal."""
         return not (self.differs or self.not_judged or self.has_more)
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many keys differ in which way."""
+        """Number of differing keys by kind."""
         return dict(Counter(each.kind.value for each in self.differences))
 
     def words(self, *, keys: bool = True) -> list[str]:
-        """For people, most important first.
+        """Returns lines for people, most important first.
 
         Args:
-            keys: whether those that differ are named, which shows values of key columns.
+            keys: whether to name keys that differ, which shows values of key columns.
         """
         said = [self._verdict()]
         if keys:
@@ -128,7 +128,7 @@ class Report:
         return f"({key}) {each.kind}{columns}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Returns the report for machines."""
         return {
             "table": str(self.table),
             "equal": self.is_proven,
@@ -158,5 +158,5 @@ class Report:
         }  # fmt: skip
 
     def to_json(self) -> str:
-        """The same, as a document."""
+        """Returns `to_dict` as a JSON document."""
         return json.dumps(self.to_dict())
