@@ -1,7 +1,7 @@
 """Keeps Apache Iceberg tables equal to the tables of operational databases.
 
-For a Dagster project: `Replication` (a component) or `build_definitions`, `Translator`, and
-`when_changed` for assets that depend on replicated tables. They are imported when they are used.
+A Dagster project uses `Replication` (a component) or `build_definitions`, `Translator`, and
+`when_changed` for assets that depend on replicated tables. They are imported at their first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``cdc-assets assess``."""
+"""Defines the command ``cdc-assets assess``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FAILED = 1
     "--read-only", is_flag=True, help="Do not try whether files can be written and deleted."
 )
 def assess(source: str | None, table: str | None, *, as_json: bool, read_only: bool) -> None:
-    """Say of sources, tables and columns whether they can be replicated exactly: YES, PARTIAL, NO.
+    """Say whether sources, tables and columns can be replicated exactly: YES, PARTIAL, NO.
 
-    With the problem, its impact and what to do. Looks at the database, the connector, the topics,
+    Names each problem, its impact and what to do. Looks at the database, the connector, the topics,
     the catalog, the warehouse and Spark, and leaves nothing behind. Exits with 1 if the answer for
     a source or table is NO.
     """

@@ -1,8 +1,8 @@
-"""A replication as a part of any Dagster project: in Python, or as a component of `defs.yaml`.
+"""Adds a replication to any Dagster project: in Python, or as a component of `defs.yaml`.
 
-Nothing here depends on the working directory, on `$CDC_ASSETS_CONFIG`, or on what else is in the
-code location; the location's executor is left as it is. Of several replications all but one need a
-name: see `ReplicationConfig.name`.
+Nothing here depends on the working directory, on `$CDC_ASSETS_CONFIG`, or on other definitions of
+the code location, and the location's executor stays unchanged. If there are several replications,
+all but one need a name: see `ReplicationConfig.name`.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the component.
@@ -31,20 +31,20 @@ def build_definitions(
     translator: Translator | None = None,
     registry: Registry | None = None,
 ) -> dg.Definitions:
-    """The assets, checks, sensors, schedules and the resource of a replication, to be merged.
+    """Returns a replication's assets, checks, sensors, schedules and resource, for merging.
 
-    Asks nobody: neither Kafka nor a database nor the catalog. The tables are those that discovery
-    has registered; its sensor has the code location loaded again when there are more.
+    Contacts neither Kafka nor a database nor the catalog. The tables are those that discovery has
+    registered; its sensor reloads the code location when there are more.
 
     Args:
-        config: the configuration, or where its file is. Its relative paths are relative to it.
-        name: of the replication, in place of that in the configuration.
-        translator: says what Dagster shows of each table.
-        registry: the tables, in place of those in the configuration's registry.
+        config: the configuration, or the path of its file, to which its relative paths relate.
+        name: the replication's name, instead of that in the configuration.
+        translator: decides how Dagster shows each table.
+        registry: the tables, instead of those in the configuration's registry.
 
     Raises:
         ConfigError: if the configuration is wrong: names file, line and key.
-        TerminalError: if two tables get one asset key.
+        TerminalError: if two tables get the same asset key.
     """
     read = config if isinstance(config, ReplicationConfig) else load_config(Path(config))
     known = RegistryFile(read.registry).load() if registry is None else registry
@@ -52,13 +52,13 @@ def build_definitions(
 
 
 def when_changed() -> dg.AutomationCondition[Any]:
-    """Run a downstream asset when a table that it depends on has changed, and it is not running.
+    """Returns a condition that runs an asset when a table that it depends on has changed.
 
-    Unlike `AutomationCondition.eager()` it waits neither for hours of the table in which nothing
-    was replicated (an asset without partitions depends on all of them) nor for runs of the table
-    to end: these stay for minutes, and what they have published is there for readers at once.
-    A change while the asset runs, or between being asked for and beginning, has it run once more.
-    An asset with the tables' hours runs for each hour that changed.
+    It does not run an asset that is running. Unlike `AutomationCondition.eager()` it waits neither
+    for hours of the table in which nothing was replicated (an asset without partitions depends on
+    all of them) nor for runs of the table to end: these stay for minutes, and readers see their
+    publishes at once. A change while the asset runs, or after its run was requested and before it
+    began, triggers another run. An asset with the tables' hours runs for each hour that changed.
     """
     updated = dg.AutomationCondition.any_deps_updated()
     handled = dg.AutomationCondition.newly_requested() & ~updated
@@ -67,10 +67,10 @@ def when_changed() -> dg.AutomationCondition[Any]:
 
 
 class ReplicationScaffolder(dg.Scaffolder):
-    """`dg scaffold defs cdc_assets.Replication PATH`."""
+    """The scaffolder of `dg scaffold defs cdc_assets.Replication PATH`."""
 
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
-        """Write a commented configuration and the `defs.yaml` that mounts it."""
+        """Writes a commented configuration and the `defs.yaml` that mounts it."""
         from dagster.components.component_scaffolding import scaffold_component
 
         folder = request.target_path.parent if request.append else request.target_path
@@ -91,9 +91,9 @@ class Replication(dg.Component, dg.Resolvable):
 
     Attributes:
         config: the configuration's file, relative to the folder of the component.
-        name: of the replication, in place of that in the configuration: see there.
+        name: the replication's name, instead of that in the configuration: see there.
         translation: attributes of the tables' assets. In templates `table` has `source`, `schema`
-            and `name`, `target` has `namespace` and `name`, and `spec` is the asset as it would be.
+            and `name`, `target` has `namespace` and `name`, and `spec` is the default asset spec.
     """
 
     config: str = DEFAULT_FILE
@@ -103,21 +103,21 @@ class Replication(dg.Component, dg.Resolvable):
     ) = None
 
     def get_asset_spec(self, props: TableProps) -> dg.AssetSpec:
-        """What Dagster shows of a table; for subclasses to say otherwise. See `Translator`."""
+        """Returns a table's asset spec; subclasses may override it. See `Translator`."""
         return self.translation(props.spec, props) if self.translation else props.spec
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Read the configuration and the registry, and nothing else."""
+        """Builds the definitions from the configuration and the registry, and nothing else."""
         file = Path(context.path) / self.config
         return build_definitions(file, name=self.name, translator=_Asks(self))
 
 
 @dataclass
 class _Asks(Translator):
-    """Asks the component."""
+    """A translator that asks the component."""
 
     component: Replication
 
     def get_asset_spec(self, props: TableProps) -> dg.AssetSpec:
-        """As the component says."""
+        """Returns the component's asset spec of a table."""
         return self.component.get_asset_spec(props)

@@ -1,8 +1,8 @@
-"""What Dagster loads: ``cdc_assets.definitions``.
+"""Holds the definitions that Dagster loads as ``cdc_assets.definitions``.
 
-With a configuration (``$CDC_ASSETS_CONFIG``, else ``./replication.yaml``) it is that
-replication. Without one it loads too, and shows how to write one. A configuration that is
-wrong, or that is named but missing, is a load error which says what to correct.
+With a configuration (``$CDC_ASSETS_CONFIG``, else ``./replication.yaml``) they are that
+replication. Without one they load, too, and show how to write one. A configuration that is
+wrong, or that is named but missing, is a load error that says what to correct.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ environment variable `{CONFIG_VARIABLE}`, and reload this code location:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The definitions, read anew at each load."""
+    """Returns the definitions, read again at each load."""
     if not os.environ.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists():
         return build_guide(GUIDE)
     config = load_config()
@@ -46,10 +46,9 @@ def defs() -> dg.Definitions:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Keep Python's collector from looking through definitions, all of which stay.
+    """Keeps Python's garbage collector from scanning definitions, all of which stay.
 
-    It takes a third of the time in which those of a thousand tables are made. A process loads
-    them once.
+    For a thousand tables it takes a third of the loading time. A process loads them once.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,12 +1,12 @@
-"""What people want of tables: paused, dropped, built anew, begun again.
+"""Stores people's wishes for tables: paused, dropped, rebuilt, reset.
 
-Each wish is one small JSON document of its own in a folder beside the registry, named after its
-table and the wish. To wish is to put that document, replaced as a whole; to take a wish back is to
-remove it. Nothing is read to be written back changed, so two writers at once cannot lose each
-other's wish, on an object store either, where there are no locks: of two that concern the same
-wish of the same table, the last one holds, as it does for people who speak after each other.
+Each wish is one small JSON document in a folder beside the registry, named after its table and the
+wish. Making a wish replaces that document as a whole; withdrawing it removes the document. No
+document is read, changed and written back, so two concurrent writers cannot lose each other's wish,
+not even on an object store, which has no locks: of two writes of the same wish of the same table,
+the last one wins, as it does when people speak one after the other.
 
-Wishes are not derived from runs, and no run forgets them. Everybody who can read the registry's
+Wishes are not derived from runs, and no run clears them. Everybody who can read the registry's
 storage sees them: sensors, runs and commands need share nothing else.
 """
 
@@ -33,23 +33,23 @@ def _utc_now() -> datetime:
 
 
 class Wish(StrEnum):
-    """What may be wanted of a table."""
+    """A kind of wish for a table."""
 
     PAUSED = "paused"
     DROPPED = "dropped"
     REBUILD = "rebuild"
     RESET = "reset"
     YIELDS = "yields"
-    """Whoever merges waits for a moment, so that another one can publish; it ends by itself."""
+    """Mergers wait for a moment, so that another writer can publish; it expires by itself."""
 
 
 class Removal(StrEnum):
-    """How far the lake's part of a drop or a reset has come."""
+    """The progress of the lake's part of a drop or a reset."""
 
     NONE = "none"
     """The lake keeps the table."""
     BEGUN = "begun"
-    """Some of it may be gone: only the same command again makes it whole."""
+    """Part of the table may be gone: only running the same command again completes it."""
     DONE = "done"
 
 
@@ -59,10 +59,10 @@ class Wanted:
 
     Attributes:
         since: when it was made, aware.
-        by: who has made it, as far as that is known: a command, a job.
-        why: in that person's words; may be empty.
-        removal: of the table from the lake.
-        until: aware; from then on it is not wanted any more. None: until it is taken back.
+        by: its author, as far as known: a command, a job.
+        why: the reason in that person's words; may be empty.
+        removal: the progress of removing the table from the lake.
+        until: when it expires, aware, exclusive; None if only when it is withdrawn.
     """
 
     since: datetime
@@ -72,13 +72,13 @@ class Wanted:
     until: datetime | None = None
 
     def words(self) -> str:
-        """``since 2026-03-04 12:00:00Z by cdc-assets pause: index is rebuilt``."""
+        """Formats it as ``since 2026-03-04 12:00:00Z by cdc-assets pause: index is rebuilt``."""
         by = f" by {self.by}" if self.by else ""
         why = f": {self.why}" if self.why else ""
         return f"since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z{by}{why}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the wish for JSON."""
         return {
             "since": self.since.astimezone(UTC).isoformat(),
             "by": self.by,
@@ -90,7 +90,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """All that is wanted of a table; nothing of most."""
+    """All wishes for a table; most tables have none."""
 
     paused: Wanted | None = None
     dropped: Wanted | None = None
@@ -100,19 +100,19 @@ class Desired:
 
     @property
     def held(self) -> Wanted | None:
-        """Why nothing is merged into it; None if it goes on."""
+        """The wish because of which nothing is merged into it; None if it is merged."""
         return self.dropped or self.reset or self.paused
 
     def get(self, wish: Wish) -> Wanted | None:
-        """One of them."""
+        """Returns the wish of a kind; None if there is none."""
         return cast("Wanted | None", getattr(self, wish.value))
 
     def with_wish(self, wish: Wish, wanted: Wanted | None) -> Desired:
-        """With another of them, or without it."""
+        """Returns the wishes with one of a kind replaced, or removed if None."""
         return replace(self, **{wish.value: wanted})
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: null for what is not wanted."""
+        """Returns the wishes for JSON; null for those that are absent."""
         wanted = {wish.value: self.get(wish) for wish in Wish}
         return {name: each.to_dict() if each else None for name, each in wanted.items()}
 
@@ -127,8 +127,8 @@ class DesiredBook:
         UnreachableError: if the place does not answer.
 
     Args:
-        url: of the folder.
-        clock: wall clock, by which wishes end.
+        url: the folder's path or URL.
+        clock: the wall clock, by which wishes expire.
     """
 
     def __init__(self, url: str, clock: Callable[[], datetime] = _utc_now) -> None:
@@ -138,14 +138,14 @@ class DesiredBook:
 
     @classmethod
     def beside(cls, registry_url: str) -> DesiredBook:
-        """The book that belongs to a registry."""
+        """Returns the book that belongs to a registry."""
         return cls(registry_url.rpartition("/")[0] + "/desired")
 
     def load(self) -> dict[TableName, Desired]:
-        """The tables of which something is wanted.
+        """Returns the wishes of all tables that have any.
 
         Raises:
-            TerminalError: if a document cannot be read as one: nobody knows then what is wanted.
+            TerminalError: if a document is invalid, so that its wish is unknown.
         """
         found: dict[TableName, Desired] = {}
         for file, content in self._documents("").items():
@@ -155,10 +155,10 @@ class DesiredBook:
         return found
 
     def of(self, table: TableName) -> Desired:
-        """What is wanted of one table: a listing, and its own documents.
+        """Returns the wishes of one table; lists the folder, and reads only its documents.
 
         Raises:
-            TerminalError: if one of them cannot be read as one.
+            TerminalError: if one of them is invalid.
         """
         found = NOTHING
         for file, content in self._documents(_name(table)).items():
@@ -168,7 +168,7 @@ class DesiredBook:
         return found
 
     def put(self, table: TableName, wish: Wish, wanted: Wanted) -> None:
-        """Make a wish, in the place of an earlier one of its kind."""
+        """Makes a wish, which replaces an earlier one of its kind."""
         text = json.dumps(
             {
                 "table": [table.source, table.schema, table.name],
@@ -183,7 +183,7 @@ class DesiredBook:
             raise self._unreachable() from error
 
     def remove(self, table: TableName, wish: Wish) -> None:
-        """Take a wish back; nothing happens if there is none."""
+        """Withdraws a wish; does nothing if there is none."""
         try:
             with effect("desired: remove"), as_os_errors():
                 self._files.rm_file(self._file(table, wish))
@@ -193,7 +193,7 @@ class DesiredBook:
             raise self._unreachable() from error
 
     def _documents(self, of: str) -> Mapping[str, bytes]:
-        """Those whose names begin so; a document that is being written has another one."""
+        """Returns the documents whose names begin so; those still being written have others."""
         try:
             with as_os_errors():
                 listed = cast("list[str]", self._files.ls(self._root, detail=False))
@@ -228,12 +228,12 @@ class DesiredBook:
 
 
 def _name(table: TableName) -> str:
-    """How the names of a table's documents begin, and no other's."""
+    """Returns the prefix that only the names of this table's documents have."""
     return f"{'.'.join(stored_parts(table))}."
 
 
 def _present(found: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Those that were not removed since they were listed.
+    """Yields the documents that were not removed since the listing.
 
     Raises:
         OSError: if one could not be read for another reason.

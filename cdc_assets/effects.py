@@ -1,9 +1,9 @@
-"""Named points at every effect outside of this process.
+"""Marks every effect outside of this process with a named point.
 
-An *effect* is a call that others can see or that others answer: a statement that Spark
-executes, a commit to a catalog, a request to Kafka, a file, an event in Dagster. Each passes a
-point here, so that tests can let each of them fail in each way: before it happens, or after it
-has happened and its reply is lost. Without a hook, passing a point costs a look at a variable.
+An *effect* is a call that others can see or answer: a statement that Spark executes, a commit to a
+catalog, a request to Kafka, a file, an event in Dagster. Each passes a point here, so that tests
+can make each of them fail in each way: before it happens, or after it has happened and its reply is
+lost. Without a hook, passing a point costs only reading a variable.
 
 Names are ``part: what``, such as ``spark: fast-forward main``; docs/proof.md lists them.
 """
@@ -16,15 +16,15 @@ from enum import Enum, auto
 
 
 class Moment(Enum):
-    """When a point is passed."""
+    """The moment at which a point is passed."""
 
     BEFORE = auto()
     AFTER = auto()
-    """Only of an effect that has succeeded."""
+    """Only for an effect that has succeeded."""
 
 
 Hook = Callable[[str, Moment], None]
-"""Called at each point of each thread; what it raises is what the caller of the effect sees."""
+"""A function called at each point of each thread; its exceptions reach the effect's caller."""
 
 _hook: Hook | None = None
 
@@ -43,7 +43,7 @@ def effect(name: str) -> Generator[None]:
 
 @contextmanager
 def hooked(hook: Hook) -> Generator[None]:
-    """With a hook at every point of this process, until the block ends."""
+    """Installs a hook at every point of this process until the block ends."""
     global _hook  # noqa: PLW0603 - one switch for all threads, like a tracer
     before, _hook = _hook, hook
     try:

@@ -1,19 +1,19 @@
-"""The errors a caller must tell apart, by what to do next.
+"""Defines the errors that a caller must tell apart, by what to do next.
 
 Every error says what happened, where (table, topic, partition, offset) and what to do.
-None carries row values or secrets: messages end up in logs and in the Dagster UI.
+None contains row values or secrets: messages end up in logs and in the Dagster UI.
 """
 
 from __future__ import annotations
 
 
 class CdcError(Exception):
-    """What went wrong, where, and the remedy.
+    """An error with its place and its remedy.
 
     Args:
-        what: one sentence without row values and without secrets.
+        what: the problem, in one sentence without row values and without secrets.
         where: coordinates such as ``table=… topic=… partition=… offset=…``, or a file and key.
-        remedy: what the reader should check or do.
+        remedy: the check or action that the reader should take.
     """
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
@@ -25,15 +25,15 @@ class CdcError(Exception):
 
 
 class TransientError(CdcError):
-    """Nothing was published; the same work may be tried again as it is."""
+    """Nothing was published; the same work may be retried unchanged."""
 
 
 class UnreachableError(TransientError):
-    """A part of the system did not answer: the message names which one and its address."""
+    """A part of the system did not answer: the message names it and its address."""
 
 
 class HungError(UnreachableError):
-    """A step took too long and was ended; what was not published is not published."""
+    """A step took too long and was ended; its unpublished work will not be published later."""
 
 
 class ConflictError(TransientError):
@@ -41,11 +41,11 @@ class ConflictError(TransientError):
 
 
 class CutShortError(TransientError):
-    """A batch ends amid something whose rest may lie beyond its end: a longer one may have it."""
+    """A batch ends inside a unit such as a transaction; a longer batch may contain the rest."""
 
 
 class TerminalError(CdcError):
-    """Trying again cannot help; the table stops until a person has acted."""
+    """A retry cannot help; the table stops until a person has acted."""
 
 
 class ConfigError(TerminalError):
@@ -65,7 +65,7 @@ class RejectedRecordError(TerminalError):
 
 
 class StalledError(TerminalError):
-    """A table has waited too long for the end of a transaction; it goes on once that comes."""
+    """A table has waited too long for the end of a transaction; it continues once that comes."""
 
 
 class HeldError(TerminalError):

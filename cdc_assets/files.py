@@ -1,4 +1,4 @@
-"""Small documents under a folder path or fsspec URL, replaced as a whole."""
+"""Stores small documents under a folder path or fsspec URL, replaced as a whole."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cdc_assets.errors import CdcError, ConfigError
 
 
 def files_at(url: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of a folder path or fsspec URL, and the path in it.
+    """Returns the file system of a folder path or fsspec URL, and the path in it.
 
-    It remembers no listings: other processes write there too, and one that stays would never see
-    what they have written or removed.
+    It does not cache listings: other processes write there, too, and a long-lived process would
+    never see what they have written or removed.
 
     Raises:
-        ConfigError: if the package that such URLs take is not installed.
+        ConfigError: if the package that such URLs require is not installed.
     """
     try:
         return url_to_fs(url, use_listings_cache=False)
@@ -36,10 +36,10 @@ def files_at(url: str) -> tuple[AbstractFileSystem, str]:
 
 @contextmanager
 def as_os_errors() -> Iterator[None]:
-    """Errors of clients of object stores as `OSError`, which not all of them are.
+    """Converts errors of object stores' clients into `OSError`, which not all of them are.
 
     Raises:
-        OSError: names the error, and does not quote it: it may show addresses that are signed.
+        OSError: names the error, but does not quote it: it may show signed addresses.
     """
     try:
         yield
@@ -51,13 +51,13 @@ def as_os_errors() -> Iterator[None]:
 
 
 def replace_file(files: AbstractFileSystem, path: str, content: bytes) -> None:
-    """Write a document: a reader, or a crash, finds the old one or the new one.
+    """Writes a document atomically: a reader, also after a crash, finds the old one or the new one.
 
-    On a local disk its folder is made, and it is on the disk when this returns. Object stores
-    put whole objects anyway.
+    On a local disk it creates the folder, and the document is on the disk when this returns. Object
+    stores put whole objects anyway.
 
     Raises:
-        OSError: if the place does not answer, or may not be written.
+        OSError: if the place does not answer, or must not be written.
     """
     if isinstance(files, LocalFileSystem):
         _replace_local(Path(path), content)

@@ -1,4 +1,4 @@
-"""The tables that discovery has found: a small document, cached and rebuildable.
+"""Stores the discovered tables in a small document, a cache that can be rebuilt.
 
 It holds nothing that Kafka, the configuration and the lake do not know; it exists so that
 loading Dagster definitions touches no network.
@@ -34,8 +34,8 @@ class Dropped:
 
     Attributes:
         at: when that was noticed, aware.
-        end: offsets from which on its topic holds another table's changes, where the lake's table
-            was dropped too; None where that keeps its rows.
+        end: the offsets from which its topic holds another table's changes, if the lake's table was
+            dropped, too; None if the lake keeps its rows.
     """
 
     at: datetime
@@ -44,13 +44,13 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A discovered table: where its changes arrive and where its rows go.
+    """A discovered table, with the topic of its changes and the target of its rows.
 
     ``is_confirmed``: a change event was seen in its topic, or the configuration lists it. A table
-    whose topic had no records yet is registered by its name alone. ``shard`` tells its rows from
-    those of other tables that are merged into the same one; None if it has one for itself.
-    ``renamed``: what it is called at its source by now, if not as it was when it was found; here,
-    in the lake and in Dagster it keeps its name. ``dropped``: its source no longer has it.
+    whose topic had no records yet is registered by its name alone. ``shard`` distinguishes its rows
+    from those of other tables that are merged into the same lake table; None if it has one of its
+    own. ``renamed``: its present name at its source, if that has changed since discovery; here, in
+    the lake and in Dagster it keeps its name. ``dropped``: its source no longer has it.
     """
 
     table: TableName
@@ -64,19 +64,19 @@ class TableEntry:
 
     @property
     def at_source(self) -> TableName:
-        """By the name that its database has for it."""
+        """The table by its present name in its database."""
         if self.renamed is None:
             return self.table
         return TableName(self.table.source, self.renamed.schema, self.renamed.name)
 
     @property
     def shard_value(self) -> str:
-        """Of the shard; empty for a table that has a lake table for itself."""
+        """The shard's value; empty for a table with a lake table of its own."""
         return self.shard.value if self.shard else ""
 
     @property
     def stem(self) -> LakeName:
-        """What the tables beside its own are named after: shards share none of them."""
+        """The name from which those of its side tables derive; shards do not share these."""
         if self.shard is None:
             return self.target
         return LakeName(self.target.namespace, f"{self.target.name}__{self.shard.digest}")
@@ -84,9 +84,9 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class OtherTopic:
-    """A topic that could be a table's by its name and holds something else.
+    """A topic that could be a table's by its name, but holds something else.
 
-    ``holds`` says what; ``looked_at`` when that was found out.
+    ``holds`` says what it holds; ``looked_at`` when it was last examined.
     """
 
     topic: str
@@ -96,14 +96,14 @@ class OtherTopic:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Entries in order of their tables' names; no two share a table, or a name.
+    """The entries in order of their tables' names; no two share a table, or a name.
 
     ``others`` are topics that were found not to be tables, in order of their names.
 
     Raises:
-        TerminalError: if two tables map to one lake name and are no shards of it, or to one shard
+        TerminalError: if two tables map to one lake name and are not shards of it, or to one shard
             or asset; or are written alike, as ``a.b`` in schema ``c`` and ``b`` in ``c.a`` are.
-            Catalogs and file systems may ignore case, so names that differ only in case collide
+            Catalogs and file systems may ignore case, so names that differ only in case collide,
             too.
     """
 
@@ -120,7 +120,7 @@ class Registry:
 
     @classmethod
     def of(cls, entries: Iterable[TableEntry], others: Iterable[OtherTopic] = ()) -> Registry:
-        """Sorted; of several entries of one table, or topic, the first stays."""
+        """Builds a sorted registry; keeps the first of several entries of a table or topic."""
         by_table: dict[TableName, TableEntry] = {}
         for entry in entries:
             by_table.setdefault(entry.table, entry)
@@ -133,7 +133,7 @@ class Registry:
         )
 
     def with_entries(self, entries: Iterable[TableEntry]) -> Registry:
-        """These and new entries; of known tables, only their topics are confirmed."""
+        """Returns the registry with new entries; entries of known tables only confirm these."""
         new = tuple(entries)
         confirmed = {entry.table for entry in new if entry.is_confirmed}
         known = (
@@ -145,11 +145,14 @@ class Registry:
         return Registry.of((*known, *new), others)
 
     def with_others(self, others: Iterable[OtherTopic]) -> Registry:
-        """These and more topics that are no tables; the newest look at a topic counts."""
+        """Returns the registry with more topics that are no tables; these replace known ones."""
         return Registry.of(self.entries, (*others, *self.others))
 
     def with_renamed(self, table: TableName, renamed: Renamed) -> Registry:
-        """With what a table is called at its source; no other is called so."""
+        """Returns the registry with a table's present name at its source.
+
+        An entry that was discovered under that name is removed.
+        """
         called = TableName(table.source, renamed.schema, renamed.name)
         entries = (
             replace(each, topic=renamed.topic, renamed=renamed, dropped=None)
@@ -161,14 +164,14 @@ class Registry:
         return Registry.of(entries, self.others)
 
     def with_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
-        """With tables that their sources no longer have, or have again (None)."""
+        """Returns the registry with tables marked as dropped at their sources, or not (None)."""
         return Registry.of(
             (replace(each, dropped=dropped.get(each.table, each.dropped)) for each in self.entries),
             self.others,
         )
 
     def without(self, tables: Iterable[TableName]) -> Registry:
-        """Without these tables."""
+        """Returns the registry without these tables."""
         gone = set(tables)
         return Registry.of((each for each in self.entries if each.table not in gone), self.others)
 
@@ -178,7 +181,7 @@ class Registry:
         return frozenset(entry.table for entry in self.entries)
 
     def get(self, table: TableName) -> TableEntry | None:
-        """The entry of a table."""
+        """Returns the entry of a table; None if there is none."""
         return next((entry for entry in self.entries if entry.table == table), None)
 
     def __iter__(self) -> Iterator[TableEntry]:
@@ -188,7 +191,7 @@ class Registry:
         return len(self.entries)
 
     def to_json(self) -> str:
-        """The document."""
+        """Returns the document."""
         tables = [_entry_to_dict(entry) for entry in self.entries]
         others = [_other_to_dict(other) for other in self.others]
         document = {"version": VERSION, "tables": tables, "not_tables": others}
@@ -196,11 +199,11 @@ class Registry:
 
     @classmethod
     def from_json(cls, text: str) -> Registry:
-        """Read what `to_json` wrote.
+        """Parses a document of `to_json`.
 
         Raises:
             ValueError: if it is not such a document.
-            TerminalError: if it is one of a newer version.
+            TerminalError: if it has another version.
         """
         document = cast("dict[str, Any]", json.loads(text))
         if document.get("version") != VERSION:
@@ -216,9 +219,9 @@ class Registry:
 class RegistryFile:
     """The registry at a path or fsspec URL.
 
-    Replacing it is atomic where the file system can rename or puts whole objects. Writers on
+    Replacing it is atomic if the file system can rename or puts whole objects. Writers on
     one machine are serialised by a lock beside a local file; on object stores the last of
-    two simultaneous writers wins, and discovery adds what is missing again.
+    two simultaneous writers wins, and discovery adds missing tables again.
     """
 
     def __init__(self, url: str) -> None:
@@ -226,11 +229,11 @@ class RegistryFile:
         self._files, self._path = files_at(url)
 
     def load(self) -> Registry:
-        """The stored registry; an empty one if there is none yet.
+        """Returns the stored registry; an empty one if there is none yet.
 
         Raises:
             UnreachableError: if the place does not answer.
-            TerminalError: if what is there is not a registry.
+            TerminalError: if the file is not a registry.
         """
         try:
             with as_os_errors():
@@ -247,7 +250,7 @@ class RegistryFile:
             raise TerminalError(msg, where=self.url, remedy=remedy) from error
 
     def add(self, entries: Iterable[TableEntry]) -> Registry:
-        """Add entries of new tables; returns the registry as stored.
+        """Adds entries of new tables, and returns the registry as stored.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -261,7 +264,9 @@ class RegistryFile:
         return after
 
     def set_aside(self, others: Iterable[OtherTopic], tables: Iterable[TableName] = ()) -> Registry:
-        """Remember topics that are no tables, and forget the tables that they were taken for.
+        """Records topics that are no tables, removes the tables that they were taken for.
+
+        Returns the registry as stored.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -274,7 +279,7 @@ class RegistryFile:
         return after
 
     def mark_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
-        """Remember which tables their sources no longer have; returns the registry as stored.
+        """Records which tables their sources no longer have, and returns the registry as stored.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -287,7 +292,7 @@ class RegistryFile:
         return after
 
     def rename(self, table: TableName, renamed: Renamed) -> Registry:
-        """Remember what a table is called at its source; returns the registry as stored.
+        """Records a table's present name at its source, and returns the registry as stored.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -300,7 +305,7 @@ class RegistryFile:
         return after
 
     def remove(self, tables: Iterable[TableName]) -> Registry:
-        """Forget tables; returns the registry as stored.
+        """Removes tables, and returns the registry as stored.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -390,7 +395,7 @@ def _dropped_from_dict(fields: dict[str, str]) -> Dropped:
 
 
 def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
-    """What nothing else may be called: its places in the lake, its asset, and its text."""
+    """Returns the names that must be unique: its places in the lake, its asset, and its text."""
     return (
         ("lake", str(entry.target).casefold()),
         ("beside", str(entry.stem).casefold()),
@@ -400,7 +405,7 @@ def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
 
 
 def _share(one: TableEntry, other: TableEntry) -> bool:
-    """Whether two tables may be merged into one: each row says of which it is, in one column."""
+    """Returns whether two tables may be merged into one, with one column that tells rows apart."""
     if one.shard is None or other.shard is None or one.target != other.target:
         return False
     return one.shard.column == other.shard.column

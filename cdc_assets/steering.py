@@ -1,4 +1,4 @@
-"""``cdc-assets pause``, ``resume``, ``drop``, ``reset``: per source and table."""
+"""Defines ``cdc-assets pause``, ``resume``, ``drop`` and ``reset``, by source and table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _choosing(command: F) -> F:
-    """The options by which tables are chosen, and how it is told."""
+    """Adds the options that select tables and the output's form."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON document."),
         click.option("--dry-run", is_flag=True, help="Only say what would be done."),
@@ -44,7 +44,7 @@ def pause(
     """Merge nothing into tables until they are resumed.
 
     They keep their places: offsets and rows stay as they are. No run is started for them, and a
-    run that has one lets it go before its next batch. Readers see nothing of it.
+    run that has one leaves it before its next batch. Readers notice nothing.
     """
     order = Order("cdc-assets pause", why, dry_run)
     _steer(steering.pause, Choice(source, tables, every), order, as_json=as_json)
@@ -56,9 +56,9 @@ def pause(
 def resume(
     source: str | None, tables: tuple[str, ...], *, every: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Go on with tables that are paused or dropped, or that have stopped after failures.
+    """Continue tables that are paused or dropped, or that have stopped after failures.
 
-    What held a failing table up is forgotten, so that it is tried at once.
+    The failure of a failing table is cleared, so that it is tried at once.
     """
     order = Order("cdc-assets resume", dry_run=dry_run)
     _steer(steering.resume, Choice(source, tables, every), order, as_json=as_json)
@@ -74,8 +74,8 @@ def drop(
 ) -> None:  # fmt: skip
     """End the replication of tables. The lake keeps them, unless --lake is given.
 
-    With --lake it says what goes, and then removes it: records of the table in quarantine, what is
-    remembered beside it, and the table. Files stay. May be interrupted and run again.
+    With --lake it lists what it removes, and then removes it: the table's records in quarantine,
+    the tables kept beside it, and the table. Files stay. May be interrupted and run again.
     """
     command = "drop --lake" if lake else "drop"
     order = Order(f"cdc-assets {command}", why, dry_run)
@@ -91,8 +91,8 @@ def reset(
     """Forget what the lake has of tables, and merge all of their logs again.
 
     Readers find no table until the first batch is merged, and not all rows until the last one is:
-    `rebuild` spares them that. Refused where the log has lost its beginning. May be interrupted and
-    run again.
+    `rebuild` avoids that. Refused if the log has lost its beginning. May be interrupted and run
+    again.
     """
     order = Order("cdc-assets reset", why, dry_run)
     _remove("reset", Choice(source, tables), order, as_json=as_json)
@@ -121,7 +121,7 @@ def _steer(steer: Callable[..., Steered], choice: Choice, order: Order, *, as_js
 
 
 def end(steered: Steered, *, as_json: bool) -> None:
-    """Print what is left to say; exits with 1 if a table failed."""
+    """Prints the remaining output; exits with 1 if a table failed."""
     if as_json:
         click.echo(steered.to_json())
     elif not steered.done and not steered.failed:
@@ -136,4 +136,4 @@ def _say(done: Done) -> None:
 
 
 def _silent(done: Done) -> None:
-    """All is said at the end."""
+    """Prints nothing: with ``--json`` everything is printed at the end."""

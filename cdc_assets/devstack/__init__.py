@@ -1,1 +1,1 @@
-"""The local stack: what the demo, the tests and a laptop need, without Docker."""
+"""Runs the local stack for the demo, the tests and a laptop, without Docker."""

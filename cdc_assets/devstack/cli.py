@@ -1,4 +1,4 @@
-"""``cdc-assets stack``: install, start, stop and look at the local stack."""
+"""Defines ``cdc-assets stack``: installs, starts, stops and shows the local stack."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _home_option = click.option(
 def stack() -> None:
     """Run PostgreSQL, Kafka, Kafka Connect with Debezium and Spark on this machine, no Docker.
 
-    MariaDB and a schema registry too, for who asks: `stack up mariadb`, `stack up registry`.
+    MariaDB and a schema registry are optional: `stack up mariadb`, `stack up registry`.
 
-    Ports and the folder come from the configuration file, where there is one.
+    Ports and the folder come from the configuration file, if there is one.
     """
     environment.forget_other_databases()
 
@@ -58,7 +58,7 @@ def stack() -> None:
 def install(
     parts: Sequence[str], home: Path | None, *, verify: bool, record_checksums: bool
 ) -> None:
-    """Download the JVM pieces, once: those of all usual parts, or of the named ones."""
+    """Download the JVM pieces once: those of all default parts, or of the named ones."""
     layout = chosen_layout(home)
     if record_checksums:
         jars.record_checksums(layout)
@@ -102,7 +102,7 @@ def down(home: Path | None, *, force: bool) -> None:
 @_home_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def status(home: Path | None, *, as_json: bool) -> None:
-    """Show each part: state, address, process, memory, log; the last words of one that died."""
+    """Show each part: state, address, process, memory, log; the end of the log if it died."""
     chosen = LocalStack(chosen_layout(home))
     found = chosen.status()
     if as_json:
@@ -119,7 +119,7 @@ def status(home: Path | None, *, as_json: bool) -> None:
 )  # fmt: skip
 @_home_option
 def dsn(database: str, server: str, home: Path | None) -> None:
-    """Print how to connect to a database, password included: export SHOP_DSN=$(…)."""
+    """Print a database's DSN, including the password: export SHOP_DSN=$(…)."""
     chosen = LocalStack(chosen_layout(home))
     click.echo((chosen.postgres if server == "postgres" else chosen.mariadb).dsn(database))
 
@@ -157,7 +157,7 @@ def mariadb(database: str, arguments: Sequence[str], home: Path | None) -> None:
 
 
 def configuration() -> ReplicationConfig | None:
-    """The configuration file, where there is one."""
+    """Loads the configuration file; None if there is none."""
     if os.environ.get("CDC_ASSETS_CONFIG") or Path("replication.yaml").exists():
         from cdc_assets.config import load_config
 
@@ -166,7 +166,7 @@ def configuration() -> ReplicationConfig | None:
 
 
 def chosen_layout(home: Path | None) -> StackLayout:
-    """Paths and ports of the configuration, or the defaults; ``home`` has the last word."""
+    """Returns paths and ports of the configuration, or the defaults; ``home`` overrides them."""
     from cdc_assets.devstack.configured import layout_of
 
     config = configuration()
@@ -177,19 +177,19 @@ def chosen_layout(home: Path | None) -> StackLayout:
 def install_jars(
     layout: StackLayout, parts: Sequence[str] = jars.PARTS, *, verify: bool = False
 ) -> tuple[str, ...]:
-    """Resolve what is missing, with a bar per part."""
+    """Installs missing jars, with a progress bar per part."""
     with install_progress() as on_progress:
         return jars.install(layout, parts, verify=verify, on_progress=on_progress)
 
 
 def start_all(chosen: LocalStack, parts: Sequence[str] = DEFAULT_PARTS) -> StackStatus:
-    """Start parts, with a line per part."""
+    """Starts parts, with a progress line per part."""
     with start_progress() as on_progress:
         return chosen.up(parts, on_progress)
 
 
 def show(found: StackStatus, chosen: LocalStack) -> None:
-    """Print a table of the parts, then how to connect, then what died."""
+    """Prints a table of the parts, then how to connect, and the end of a dead part's log."""
     console = Console()
     console.print(_table(found.parts))
     hints = _how_to_connect(chosen)

@@ -1,4 +1,4 @@
-"""The local stack as a configuration file describes it."""
+"""Builds the local stack that a configuration file describes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from cdc_assets.devstack.stack import LocalStack
 
 
 def layout_of(config: ReplicationConfig) -> StackLayout:
-    """Its paths and ports."""
+    """Returns a configuration's paths and ports."""
     return StackLayout(config.home, Ports.of(config.stack.ports.model_dump()), config=config.path)
 
 
 def spark_settings(config: ReplicationConfig) -> dict[str, str]:
-    """What its Spark server is started with: the lake's catalog and the settings of ``spark``."""
+    """Returns the Spark server's settings: the lake's catalog and those of ``spark``."""
     from cdc_assets.lake.spark_conf import spark_conf
 
     return {**spark_conf(config), **config.spark.resolved_conf()}
 
 
 def make_lake_folders(config: ReplicationConfig) -> None:
-    """The folders of a lake on this machine: neither SQLite nor Hadoop makes its own parents."""
+    """Creates the folders of a lake on this machine: SQLite and Hadoop do not create them."""
     catalog, warehouse = config.lake.catalog.uri, urlsplit(config.lake.warehouse)
     if isinstance(catalog, str) and catalog.startswith("sqlite:////"):
         Path(catalog.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def make_lake_folders(config: ReplicationConfig) -> None:
 
 
 def stack_of(config: ReplicationConfig, layout: StackLayout | None = None) -> LocalStack:
-    """The stack, in another place if one is given."""
+    """Returns the stack, with another layout if one is given."""
     make_lake_folders(config)
     return LocalStack(
         layout or layout_of(config),
@@ -43,6 +43,6 @@ def stack_of(config: ReplicationConfig, layout: StackLayout | None = None) -> Lo
 
 
 def spark_of(config: ReplicationConfig) -> SparkEndpoint:
-    """Its Spark server, started unless it runs."""
+    """Returns the endpoint of the Spark server; starts it unless it runs."""
     make_lake_folders(config)
     return ensure_spark(layout_of(config), spark_settings(config), config.spark.memory)

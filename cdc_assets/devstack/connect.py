@@ -1,7 +1,7 @@
-"""Kafka Connect with Debezium, in distributed mode with one worker.
+"""Runs Kafka Connect with Debezium, in distributed mode with one worker.
 
-Distributed, because it keeps connectors and their offsets in Kafka: a connector registered by
-REST is there after a restart and goes on where it stopped.
+That mode keeps connectors and their offsets in Kafka: a connector registered by REST exists after a
+restart, and continues where it stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RESTART_SHOWS_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """What a connector is doing; ``failure`` is the first line of why it failed."""
+    """The state of a connector; ``failure`` is the first line of the reason if it failed."""
 
     runs: bool = False
     failure: str | None = None
@@ -55,11 +55,11 @@ class Connect(Part):
 
     @property
     def plugins(self) -> Path:
-        """The folder with a folder for each connector that gets a class loader of its own."""
+        """The folder of plugins: each connector has a folder, and a class loader, of its own."""
         return self.layout.tmp(self.name) / "plugins"
 
     def prepare(self) -> None:
-        """Write the worker's settings; it refuses a folder of secrets that does not exist."""
+        """Writes the worker's settings, and a secret: the worker needs that folder to exist."""
         for part in (self.name, *_PLUGINS):
             require_installed(self.layout, part)
         self.plugins.mkdir()
@@ -69,7 +69,7 @@ class Connect(Part):
         self.settings_file.write_text(properties(self._settings()))
 
     def command(self) -> Command:
-        """The worker."""
+        """Returns the command of the worker."""
         return Command(
             [
                 str(find_java().program),
@@ -84,14 +84,14 @@ class Connect(Part):
         )
 
     def ready(self) -> bool:
-        """Whether it has joined its group and lists connectors."""
+        """Returns whether it has joined its group and lists connectors."""
         try:
             return local_http.request("GET", f"http://{self.address}/connectors", seconds=2).ok
         except requests.RequestException:
             return False
 
     def register(self, name: str, config: Mapping[str, str], *, within_seconds: float = 60) -> None:
-        """Create or update a connector and wait until it and its task run.
+        """Creates or updates a connector, and waits until it and its task run.
 
         Raises:
             TerminalError: Connect refuses the configuration, or the task failed.
@@ -113,16 +113,16 @@ class Connect(Part):
                 failures += 1
                 if failures > _RESTARTS:
                     raise self._failed(name, state.failure)
-                self.restart(name)  # one that failed stays so, also with a new configuration
+                self.restart(name)  # a failed one stays failed, even with a new configuration
                 self._settle(name, deadline)
             self._pause(name, deadline)
 
     def unregister(self, name: str) -> None:
-        """Delete a connector; its offsets in Kafka stay."""
+        """Deletes a connector; its offsets in Kafka stay."""
         local_http.request("DELETE", f"http://{self.address}/connectors/{name}", seconds=10)
 
     def state_of(self, name: str) -> ConnectorState:
-        """What a connector and its tasks are doing.
+        """Returns the state of a connector and its tasks.
 
         Raises:
             TransientError: Connect does not answer.
@@ -140,7 +140,7 @@ class Connect(Part):
         )
 
     def restart(self, name: str) -> None:
-        """Start what failed of a connector again."""
+        """Restarts the failed parts of a connector."""
         self._ask("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
 
     def _put(self, name: str, config: Mapping[str, str]) -> requests.Response:
@@ -157,7 +157,7 @@ class Connect(Part):
             raise TransientError(what, where=url, remedy="cdc-assets stack status") from error
 
     def _settle(self, name: str, deadline: float) -> None:
-        """Wait until a restart shows: until then the state is that of before."""
+        """Waits until a restart shows: until then Connect reports the earlier state."""
         shows = time.monotonic() + _RESTART_SHOWS_SECONDS
         while self.state_of(name).failure is not None and time.monotonic() < shows:
             self._pause(name, deadline)

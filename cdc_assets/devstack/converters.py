@@ -1,7 +1,7 @@
-"""How a connector writes its records: JSON, or Avro with its schemas in the stack's registry.
+"""Configures how a connector writes records: JSON, or Avro with schemas in the stack's registry.
 
-The Avro converter is Apicurio's, which has three ways of saying which schema a record was
-written with. Names are those of releases 3 (``apicurio.registry.*``; in 2 the handler of
+The Avro converter is Apicurio's, which has three ways of identifying a record's schema. The
+settings' names are those of releases 3 (``apicurio.registry.*``; in 2 the handler of
 eight bytes was ``DefaultIdHandler``, and the default).
 """
 
@@ -20,24 +20,24 @@ _HANDLERS = "io.apicurio.registry.serde"
 
 
 class Wire(StrEnum):
-    """Where an Avro record carries the id of its schema."""
+    """The place of the schema's id in an Avro record."""
 
     CONFLUENT = "confluent"
-    """Before the data: 0x00, then the id as 4 bytes, highest first."""
+    """Before the data: 0x00, then the id as 4 bytes, big-endian."""
     APICURIO = "apicurio"
-    """Before the data: 0x00, then the id as 8 bytes, highest first."""
+    """Before the data: 0x00, then the id as 8 bytes, big-endian."""
     HEADERS = "headers"
     """In the header ``apicurio.key.contentId`` or ``apicurio.value.contentId`` (or
-    ``….globalId``) as 8 bytes, highest first; key and value are the data alone."""
+    ``….globalId``) as 8 bytes, big-endian; key and value are the data alone."""
 
 
 class SchemaId(StrEnum):
-    """Which of its two ids a schema is called by."""
+    """The kind of id that identifies a schema."""
 
     CONTENT = "contentId"
-    """One for each text of a schema. The interface of Confluent's registry knows these."""
+    """One for each text of a schema. The API of Confluent's registry uses these."""
     GLOBAL = "globalId"
-    """One for each version of each subject; what Apicurio's release 2 wrote by default."""
+    """One for each version of each subject; the default of Apicurio's release 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Json:
     Args:
         value_schemas: whether each value carries its schema.
         key_schemas: whether each key carries its schema.
-        nulls: keep the NULL of a column that has a default. Kafka Connect's own choice is to
-            write the default instead (KAFKA-8713), and nobody downstream can tell.
+        nulls: whether to keep the NULL of a column that has a default. By default Kafka Connect
+            writes the default instead (KAFKA-8713), which nobody downstream can detect.
     """
 
     value_schemas: bool = False
@@ -64,15 +64,15 @@ class Avro:
     converter has no setting against it.
 
     Args:
-        wire: where a record carries the id of its schema.
-        ids: which id that is.
-        references: register record types that a schema contains as subjects of their own, to
-            which it refers, as Apicurio's converter does by default; else each schema is whole,
-            as Confluent's converter makes it. With references the converter takes the schema
-            after an ``ALTER TABLE`` for the one before it, because only what it refers to is
-            another, and stops the connector (seen with release 3.0.9); so it is told to
-            remember nothing: it asks the registry for every record, which makes a version of
-            the same content each time.
+        wire: the place of the schema's id in a record.
+        ids: the kind of that id.
+        references: whether to register the record types in a schema as subjects of their own, to
+            which it refers, as Apicurio's converter does by default; otherwise each schema is
+            complete, as with Confluent's converter. With references the converter takes the schema
+            after an ``ALTER TABLE`` for the one before it, because only a referenced subject has
+            changed, and stops the connector (seen with release 3.0.9). So its cache is disabled: it
+            asks the registry for every record, which creates a version with the same content each
+            time.
     """
 
     wire: Wire = Wire.CONFLUENT
@@ -84,11 +84,11 @@ Converter = Json | Avro
 
 
 def converter_settings(layout: StackLayout, converter: Converter) -> dict[str, str]:
-    """The part of a connector's configuration that says how it writes keys and values.
+    """Returns the part of a connector's configuration that decides how it writes keys and values.
 
-    Names of schemas are made such as Avro allows (``schema.name.adjustment.mode``). Names of
-    columns are not: those that Avro does not allow stop the connector, which is better than
-    columns under names that the source does not know.
+    Names of schemas are adjusted to Avro's rules (``schema.name.adjustment.mode``). Names of
+    columns are not: those that Avro forbids stop the connector, which is better than columns under
+    names that the source does not know.
     """
     match converter:
         case Json(value_schemas, key_schemas, nulls):

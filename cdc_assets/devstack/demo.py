@@ -1,8 +1,8 @@
-"""``cdc-assets demo``: a shop under load, replicated live, until Ctrl-C.
+"""Runs ``cdc-assets demo``: a shop under load, replicated live, until Ctrl-C.
 
-1. Have the JVM pieces in place. 2. Start the stack. 3. Create the shop and register its
-connector. 4. Start the load and Dagster. 5. Watch: a part that dies is named and started again.
-6. Stop everything. All data stays, so the next demo goes on where this one stopped.
+1. Install the JVM pieces. 2. Start the stack. 3. Create the shop and register its connector.
+4. Start the load and Dagster. 5. Watch: a part that dies is named and restarted. 6. Stop
+everything. All data stays, so the next demo continues where this one stopped.
 
 A demo that was killed leaves its processes running. The next one takes them over, or replaces
 those whose settings have changed. Two demos never share a folder.
@@ -62,10 +62,10 @@ class Demo:
     """All processes of the demo.
 
     Args:
-        config: the replication; its stack is the one that is started.
+        config: the replication, whose stack is started.
         rate: row changes per second.
-        port: of Dagster's webserver.
-        server: which one has the shop.
+        port: the port of Dagster's webserver.
+        server: the server with the shop.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class Demo:
         )
 
     def interrupt(self) -> None:
-        """Leave, also in the middle of the start."""
+        """Ends the demo, also in the middle of the start."""
         self._leave.set()
         for part in (*self.stack.parts, *self._beside):
             part.interrupt.set()
 
     def run(self) -> None:
-        """Start, watch until interrupted, stop.
+        """Starts, watches until interrupted, stops.
 
         Raises:
             TerminalError: another demo runs in this folder, or something cannot be started.
@@ -123,7 +123,7 @@ class Demo:
             self._console.print("stopped; `make demo` goes on from here")
 
     def start(self) -> None:
-        """Steps 1 to 4."""
+        """Does steps 1 to 4."""
         for part in self._beside:
             part.require_startable()
         with install_progress() as on_jars:
@@ -140,7 +140,7 @@ class Demo:
             )
 
     def watch(self) -> None:
-        """Look after everything once.
+        """Checks everything once.
 
         Raises:
             PartDiedError: a part keeps dying; names it and ends with its log.
@@ -150,14 +150,14 @@ class Demo:
             each.look()
 
     def stop(self) -> tuple[str, ...]:
-        """Stop what works on the stack, then the stack; tell what belongs to others and runs on."""
+        """Stops what uses the stack, then the stack; returns others' parts, which keep running."""
         return self.stack.down(spare_others=True)
 
     def _say(self, line: str) -> None:
         self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def _show_guide(self) -> None:
-        """Unwrapped, so that its lines can be copied."""
+        """Prints the guide unwrapped, so that its lines can be copied."""
         self._console.rule("cdc_assets demo")
         guide = _guide(self.dagster.url, self.stack, self.config, self.source)
         self._console.print(guide, soft_wrap=True, highlight=False)
@@ -198,14 +198,14 @@ Ctrl-C stops everything; the data stays."""  # noqa: S608 - text for a person
 
 
 def _variables(program: str, config: ReplicationConfig, source: DemoSource) -> str:
-    """What a shell has to know of the shop's database before a command that asks it."""
+    """Returns the assignments with the shop's DSN to put before a command that asks it."""
     other = "" if source.server is Server.POSTGRES else f" --of {source.server.value}"
     dsn = f"$({program} stack dsn {SHOP}{other})"
     return "".join(f'{name}="{dsn}" ' for name in _database_variables(config, ""))
 
 
 def _program(config: ReplicationConfig) -> str:
-    """How to call this program from here: by name only if the shell would find it."""
+    """Returns how to call this program from here: by name only if the shell would find it."""
     name = "cdc-assets" if shutil.which("cdc-assets") else os.path.relpath(sys.argv[0])
     is_usual = config.path == Path(DEFAULT_FILE).absolute()
     return (
@@ -223,17 +223,17 @@ def _config_file(config: ReplicationConfig) -> Path:
 
 
 def _database_variables(config: ReplicationConfig, dsn: str) -> dict[str, str]:
-    """The variables that the configuration reads database DSNs from, set to the shop's."""
+    """Returns the variables from which the configuration reads DSNs, set to the shop's DSN."""
     databases = (source.database for source in config.sources.values())
     return {database.dsn.env: dsn for database in databases if database}
 
 
 @contextmanager
 def _call_on_signals(leave: Callable[[], None]) -> Iterator[None]:
-    """Call something on Ctrl-C and SIGTERM instead of being interrupted anywhere.
+    """Calls a function on Ctrl-C and SIGTERM, instead of an interruption at any point.
 
-    Handling SIGINT matters for the children too: a program started in the background ignores
-    it, and would pass that on, but what is handled here is the default again in a child.
+    Handling SIGINT also matters for the children: a program started in the background ignores
+    it, and its children would inherit that; a signal handled here has its default again in a child.
     """
 
     def handle(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""One demo at a time in one folder."""
+"""Allows one demo at a time in one folder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cdc_assets.errors import TerminalError
 
 @contextlib.contextmanager
 def only_demo(layout: StackLayout, url: str) -> Iterator[None]:
-    """Be the only demo of a home. The system ends this when the process ends, however it ends.
+    """Makes this the only demo of a home; the system releases the lock when the process ends.
 
     Raises:
-        TerminalError: another one runs; names its process, its start and its address.
+        TerminalError: another demo runs; names its process, its start and its address.
     """
     path = layout.runs / "demo.lock"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the demo runs beside the stack: the load on the shop, and Dagster."""
+"""Runs the demo's parts beside the stack: the load on the shop, and Dagster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSTANCE = Path(__file__).with_name("dagster.yaml")
 
 
 class ShopLoadProcess(Part):
-    """The load generator; it listens nowhere, so it is ready when it runs."""
+    """The load generator; it does not listen, so it is ready when it runs."""
 
     name = "shop-load"
     inherits = environment.PYTHON
@@ -34,27 +34,27 @@ class ShopLoadProcess(Part):
 
     @property
     def port(self) -> int:
-        """None: 0."""
+        """0, as it has no port."""
         return 0
 
     def fingerprint(self) -> str:
-        """The rate and the database: others need a restart."""
+        """Returns a digest of the rate and the database, whose change needs a restart."""
         return _digest(f"{self._rate:g}", self._dsn)
 
     def users(self, running: RunningProcess) -> tuple[str, ...]:
-        """Nobody but the demo."""
+        """Returns no users, as only the demo uses it."""
         return ()
 
     def prepare(self) -> None:
-        """Nothing: the shop exists already."""
+        """Does nothing: the shop exists already."""
 
     def command(self) -> Command:
-        """The generator; the DSN holds a password, so it goes by the environment."""
+        """Returns the command; the DSN contains a password, so it is in the environment."""
         argv = [sys.executable, "-m", "cdc_assets.devstack.shop.load", "--rate", str(self._rate)]
         return Command(argv, env=self.environment({"SHOP_DSN": self._dsn}))
 
     def ready(self) -> bool:
-        """Whether it runs."""
+        """Returns whether it runs."""
         running = self.running
         return running is not None and running.alive
 
@@ -63,11 +63,11 @@ class Dagster(Part):
     """``dagster dev``: webserver and daemon.
 
     Args:
-        layout: its instance lies in ``<home>/dagster``.
-        port: of the webserver.
-        instance_file: a ``dagster.yaml`` to copy there; if it does not exist, one like that of
-            the project.
-        env: what its runs need: configuration and secrets.
+        layout: the layout; the instance is in ``<home>/dagster``.
+        port: the port of the webserver.
+        instance_file: a ``dagster.yaml`` to copy there; if it does not exist, one like the
+            project's is used.
+        env: the configuration and secrets that its runs need.
     """
 
     name = "dagster"
@@ -95,26 +95,26 @@ class Dagster(Part):
 
     @property
     def url(self) -> str:
-        """For a browser."""
+        """The URL for a browser."""
         return f"http://{self.address}"
 
     def fingerprint(self) -> str:
-        """What it was told, and the instance's file: others need a restart."""
+        """Returns a digest of settings and the instance's file, whose change needs a restart."""
         told = (f"{name}={value}" for name, value in sorted(self._settings().items()))
         return _digest(self._instance().read_text(), *told)
 
     def users(self, running: RunningProcess) -> tuple[str, ...]:
-        """Nobody who would lose anything: a browser finds its page again."""
+        """Returns no users, as none would lose anything: a browser finds its page again."""
         return ()
 
     def prepare(self) -> None:
-        """Make the instance's folder."""
+        """Creates the instance's folder."""
         home = self.layout.data(self.name)
         home.mkdir(parents=True, exist_ok=True)
         shutil.copy(self._instance(), home / "dagster.yaml")
 
     def command(self) -> Command:
-        """Dagster; by SIGINT it stops its own servers and runs in good order."""
+        """Returns the command; on SIGINT Dagster stops its own servers and runs cleanly."""
         return Command(
             [
                 *(sys.executable, "-m", "dagster", "dev", "-m", "cdc_assets.definitions"),
@@ -138,7 +138,7 @@ class Dagster(Part):
         }
 
     def ready(self) -> bool:
-        """Whether the webserver answers."""
+        """Returns whether the webserver answers."""
         try:
             return local_http.request("GET", f"{self.url}/server_info", seconds=5).ok
         except requests.RequestException:

@@ -1,8 +1,8 @@
-"""Keeps the demo alive: starts again what died, and tells what its load has to say.
+"""Keeps the demo alive: restarts dead parts, and prints the messages of its load.
 
-People are invited to do what they like to the demo. A part that dies is named and started
-again; only one that keeps dying ends the demo. So is a connector that failed, which Kafka
-Connect by itself would leave as it is.
+People are invited to do what they like to the demo. A part that dies is named and restarted; only
+one that keeps dying ends the demo. A failed connector is restarted, too, which Kafka Connect itself
+would not do.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Say = Callable[[str], None]
 
 
 class PartStoppedError(TransientError):
-    """Somebody stopped a part in good order while the demo ran."""
+    """Another command stopped a part while the demo ran."""
 
 
 class Watch:
-    """Looks after the parts of a demo.
+    """The watch over the parts of a demo.
 
     Args:
-        parts: all that must run.
-        say: gets a line for whatever a person should know.
+        parts: all parts that must run.
+        say: receives a line for everything that a person should know.
         clock: monotonic seconds.
     """
 
@@ -46,7 +46,7 @@ class Watch:
         self._deaths: dict[str, deque[float]] = {part.name: deque(maxlen=_DEATHS) for part in parts}
 
     def look(self) -> None:
-        """Start again what has died since.
+        """Restarts parts that have died.
 
         Raises:
             PartDiedError: a part died too often, or does not start again; ends with its log.
@@ -76,12 +76,12 @@ class Watch:
 
 
 class ConnectorWatch:
-    """Starts a failed connector again, later each time.
+    """The watch over a connector, which restarts it after failures, at growing intervals.
 
     Args:
         connect: the worker.
-        name: of the connector.
-        say: gets each failure once, and its end.
+        name: the connector's name.
+        say: receives each failure once, and its end.
         clock: monotonic seconds.
     """
 
@@ -97,14 +97,14 @@ class ConnectorWatch:
         self._said = ""
 
     def look(self) -> None:
-        """Look, unless it was done a moment ago."""
+        """Checks the connector, unless that was done a moment ago."""
         if self._clock() < self._due:
             return
         try:
             state = self._connect.state_of(self._name)
             if state.failure is not None:
                 self._connect.restart(self._name)
-        except TransientError:  # Connect itself is starting, or dead: that is told elsewhere
+        except TransientError:  # Connect itself is starting, or dead, which `Watch` reports
             self._due = self._clock() + _LOOK_AT_CONNECTOR_SECONDS
             return
         if state.failure is not None:
@@ -132,11 +132,11 @@ class ConnectorWatch:
 
 
 class Follow:
-    """Passes the lines of a log on as they are written.
+    """A follower of a log, which passes on its lines as they are written.
 
     Args:
-        log: may begin anew.
-        say: gets each whole line.
+        log: the log's file, which may be replaced or truncated.
+        say: receives each complete line.
     """
 
     def __init__(self, log: Path, say: Say) -> None:
@@ -146,7 +146,7 @@ class Follow:
         self._inode = 0
 
     def look(self) -> None:
-        """Pass on what is new."""
+        """Passes on new lines."""
         try:
             with self._log.open("rb") as file:
                 self._follow_rotation(file.fileno())

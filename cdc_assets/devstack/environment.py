@@ -1,12 +1,12 @@
-"""The environment of the programs that the local stack starts: chosen, never the user's own.
+"""Builds the environment of the local stack's programs from a list, never the user's whole one.
 
-A user's shell may say where another Spark, PostgreSQL, Kafka or Dagster is, and how another JVM
-is to be started: ``SPARK_REMOTE``, ``JAVA_TOOL_OPTIONS``, ``CLASSPATH``, ``PGHOST``,
-``KAFKA_OPTS``, ``DAGSTER_HOME``. None of that is meant for the parts of the stack. What they
-get is on a list, and the locale is always that of UTF-8 without a language.
+A user's shell may point to another Spark, PostgreSQL, Kafka or Dagster, or set options of another
+JVM: ``SPARK_REMOTE``, ``JAVA_TOOL_OPTIONS``, ``CLASSPATH``, ``PGHOST``, ``KAFKA_OPTS``,
+``DAGSTER_HOME``. None of that is meant for the parts of the stack. They get only variables on a
+list, and the locale is always UTF-8 without a language.
 
-Each program also carries the name of its stack and its part, so that it can be told whose it is
-when its pidfile is lost.
+Each program's environment also names its stack and its part, so that its owner can be identified
+if its pidfile is lost.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _DIRECT = (HOST, "localhost", "::1")
 
 
 def chosen(*names: str) -> dict[str, str]:
-    """What a program gets: the system's variables, and those that match ``names``.
+    """Returns a program's environment: the system's variables, and those that match ``names``.
 
     Args:
-        names: names or shell patterns (``AWS_*``) beside `SYSTEM`.
+        names: names or shell patterns (``AWS_*``) in addition to `SYSTEM`.
     """
     wanted = (*SYSTEM, *names)
     taken = {
@@ -53,12 +53,12 @@ def chosen(*names: str) -> dict[str, str]:
 
 
 def of_part(home: Path, part: str, names: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of one part of the stack in ``home``, which it names."""
+    """Returns the environment of one part of the stack in ``home``, with home and part in it."""
     return {**chosen(*names), HOME_VARIABLE: str(home.resolve()), PART_VARIABLE: part}
 
 
 def named_in(file: Path) -> dict[str, str]:
-    """The variables that a YAML file asks for by ``{env: NAME}``, as far as they are set."""
+    """Returns the variables that a YAML file references as ``{env: NAME}``, if they are set."""
     names = set(_names(yaml.safe_load(file.read_text(encoding="utf-8"))))
     return {name: os.environ[name] for name in sorted(names) if name in os.environ}
 
@@ -76,21 +76,21 @@ def _names(node: object) -> Iterator[str]:
 
 
 def forget_other_databases() -> None:
-    """Take libpq's variables out of this process, for commands about the local stack only.
+    """Removes libpq's variables from this process, for commands about the local stack only.
 
-    ``PGSERVICE`` and ``PGHOSTADDR`` have a say even where a DSN names its host.
+    ``PGSERVICE`` and ``PGHOSTADDR`` take effect even if a DSN names its host.
     """
     for name in [each for each in os.environ if each.startswith("PG")]:
         del os.environ[name]
 
 
 def without_proxy_to_this_machine() -> None:
-    """Have the clients of this process reach the parts of the stack directly."""
+    """Makes this process's clients reach the parts of the stack directly."""
     os.environ.update(_direct(os.environ))
 
 
 def _direct(taken: Mapping[str, str]) -> dict[str, str]:
-    """Where there is a proxy: never for this machine."""
+    """Returns variables that exclude this machine from a proxy; none without a proxy."""
     if not any(name.lower().endswith("_proxy") for name in taken):
         return {}
     given = f"{taken.get('no_proxy', '')},{taken.get('NO_PROXY', '')}".split(",")

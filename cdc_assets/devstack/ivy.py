@@ -1,4 +1,4 @@
-"""Runs the Ivy that ships inside pyspark: one manifest in, its jars out."""
+"""Downloads a manifest's jars with the Ivy that pyspark contains."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _REASON = re.compile(r"Server access error at url \S+ \((.+)\)")
 def retrieve(
     manifest: Path, into: Path, cache: Path, on_line: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Put the jars of a manifest, and of all they need, into a folder.
+    """Puts the jars of a manifest, and of its dependencies, into a folder.
 
     Args:
         manifest: an ``ivy.xml``.
         into: receives ``artifact-revision.jar`` files.
-        cache: Ivy's own folder; what is there is not downloaded again.
-        on_line: sees every line that Ivy prints, for progress.
+        cache: Ivy's own folder; files in it are not downloaded again.
+        on_line: receives every line that Ivy prints, for progress.
 
     Raises:
-        TransientError: names the artifacts that could not be had and says how to retry.
+        TransientError: names the artifacts that are not available, and says how to retry.
     """
     printed: list[str] = []
     with subprocess.Popen(
@@ -54,13 +54,13 @@ def retrieve(
 
 
 def missing_artifacts(printed: Iterable[str]) -> tuple[str, ...]:
-    """The artifacts that Ivy lists as unresolved or as failed downloads, in its spelling."""
+    """Returns the artifacts that Ivy lists as unresolved or failed, in Ivy's spelling."""
     found = (match.group(1) for line in _sections(printed) if (match := _MISSING.search(line)))
     return tuple(dict.fromkeys(name for name in found if name))
 
 
 def _sections(printed: Iterable[str]) -> list[str]:
-    """The lines under the two headings by which Ivy reports what it could not get."""
+    """Returns the lines under the two headings with which Ivy reports missing artifacts."""
     lines, inside = [], False
     for line in printed:
         if "UNRESOLVED DEPENDENCIES" in line or "FAILED DOWNLOADS" in line:
@@ -99,7 +99,7 @@ def _command(manifest: Path, into: Path, cache: Path) -> list[str]:
 
 
 def _network_options(cache: Path) -> Iterator[str]:
-    """Tell Java what the environment tells every other program: mirror, authority, proxy."""
+    """Yields Java's options for the environment's mirror, certificate authority and proxy."""
     if repository := os.environ.get(REPOSITORY_VARIABLE):
         yield f"-Dcdc.repository={repository.rstrip('/')}/"
     if bundle := os.environ.get("SSL_CERT_FILE"):

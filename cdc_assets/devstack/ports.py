@@ -1,4 +1,4 @@
-"""Is a port free, and if not, who holds it?"""
+"""Checks and picks ports, and names the programs that hold them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOPBACK = (HOST, "::1", f"::ffff:{HOST}")
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing listens on 127.0.0.1:port (a lingering closed connection is no listener)."""
+    """Returns whether nothing listens on 127.0.0.1:port; a lingering closed connection does not."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -31,14 +31,14 @@ def is_free(port: int) -> bool:
 
 
 def wait_until_free(port: int, *, within_seconds: float = 5) -> None:
-    """Wait for the port of a program that has just ended: its last threads may still hold it."""
+    """Waits for the port of a program that has just ended: its last threads may still hold it."""
     deadline = time.monotonic() + within_seconds
     while not is_free(port) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
 
 
 def is_open(port: int, timeout_seconds: float = 0.5) -> bool:
-    """Whether something accepts connections on 127.0.0.1:port."""
+    """Returns whether something accepts connections on 127.0.0.1:port."""
     try:
         with socket.create_connection((HOST, port), timeout=timeout_seconds):
             return True
@@ -47,10 +47,10 @@ def is_open(port: int, timeout_seconds: float = 0.5) -> bool:
 
 
 def require_free(part: str, port: int) -> None:
-    """Refuse to start a part on a port that another program holds.
+    """Refuses to start a part on a port that another program holds.
 
     Raises:
-        TerminalError: naming the part, the port and, where the system tells, its owner.
+        TerminalError: names the part, the port and, if the system shows it, its owner.
     """
     if is_free(port):
         return
@@ -69,16 +69,16 @@ def _choice(part: str) -> str:
 
 
 def owner_of(port: int) -> str:
-    """The program that listens on a port, as far as this user may see it."""
+    """Returns the program that listens on a port, as far as this user may see it."""
     return _name(_listening_pid(port))
 
 
 def clients_of(port: int, apart: Collection[int] = ()) -> tuple[str, ...]:
-    """The programs that hold a connection to 127.0.0.1:port, as far as this user may see them.
+    """Returns the programs connected to 127.0.0.1:port, as far as this user may see them.
 
     Args:
-        port: of a server.
-        apart: processes that do not count.
+        port: a server's port.
+        apart: the pids of processes that do not count.
     """
     pids = {
         each.pid
@@ -90,7 +90,7 @@ def clients_of(port: int, apart: Collection[int] = ()) -> tuple[str, ...]:
 
 
 def _name(pid: int | None) -> str:
-    """A process for a person: of which local stack it is, or its name; its id, user and start."""
+    """Describes a process: its local stack's part or its name, then its pid, user and start."""
     if pid is None:
         return "a program of another user"
     try:
@@ -121,12 +121,12 @@ def _listening_pid(port: int) -> int | None:
 
 
 PICKED_FROM: Final = range(20_000, 32_000)
-"""Below the ports that systems give away by themselves, on Linux from 32768 on: one of those may
-be somebody's connection by the time that a part wants to listen there."""
+"""Below the ports that systems assign by themselves, on Linux from 32768 on: one of those may
+belong to a connection by the time that a part wants to listen there."""
 
 
 def pick_free_ports() -> Ports:
-    """Free ports for all parts, for stacks that live beside others. Free now, not reserved."""
+    """Picks free ports for all parts of a stack beside others. They are free now, not reserved."""
     found: dict[str, int] = {}
     for name in Ports().as_dict():
         found[name] = _free_port(taken=frozenset(found.values()))
@@ -134,7 +134,7 @@ def pick_free_ports() -> Ports:
 
 
 def _free_port(taken: frozenset[int]) -> int:
-    """By chance, so that two who pick at the same moment pick others."""
+    """Picks a free port at random, so that concurrent callers rarely pick the same one."""
     for port in random.SystemRandom().sample(PICKED_FROM, len(PICKED_FROM)):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             try:

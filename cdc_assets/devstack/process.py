@@ -1,7 +1,7 @@
-"""A program of the stack as a detached process: start, find again, stop.
+"""Starts, finds again and stops a program of the stack as a detached process.
 
-A process is known by its id *and* its creation time, both kept in a pidfile, so that an id
-which the system has given to another program meanwhile is never signalled.
+A process is identified by its pid *and* its creation time, both kept in a pidfile, so that a pid
+that the system has since reused for another program is never signalled.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _started_here: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run.
+    """A command to run.
 
     Args:
         argv: program and arguments; no shell, no secrets (arguments are public on a machine).
         env: its whole environment.
-        cwd: working directory.
-        run_as: user and group id, when started by root.
-        stop_signal: what asks the program to finish in good order.
+        cwd: its working directory.
+        run_as: its user and group id, if root starts it.
+        stop_signal: the signal that asks the program to end cleanly.
     """
 
     argv: Sequence[str]
@@ -48,9 +48,9 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class RunningProcess:
-    """One started process, as its pidfile remembers it.
+    """One started process, as recorded in its pidfile.
 
-    ``config`` is the configuration file that it was started for; empty if there was none.
+    ``config`` is the configuration file for which it was started; empty if there was none.
     """
 
     pid: int
@@ -62,10 +62,10 @@ class RunningProcess:
 
     @classmethod
     def read(cls, pidfile: Path) -> RunningProcess | None:
-        """The process that was started last, alive or not.
+        """Returns the process that was started last, alive or not.
 
-        None if it was stopped, and if the file is damaged: its process is then found by what
-        its environment says (`strays`).
+        None if it was stopped, or if the file is damaged: its process is then found by its
+        environment (`strays`).
         """
         try:
             content = json.loads(pidfile.read_text())
@@ -76,14 +76,14 @@ class RunningProcess:
             return None
 
     def write(self, pidfile: Path) -> None:
-        """Replace the pidfile at once, so that no reader sees half of it."""
+        """Replaces the pidfile atomically, so that no reader sees half of it."""
         pidfile.parent.mkdir(parents=True, exist_ok=True)
         staging = pidfile.with_suffix(".tmp")
         staging.write_text(json.dumps(asdict(self)))
         staging.replace(pidfile)
 
     def process(self) -> psutil.Process | None:
-        """The live process, or None if it ended (a zombie has ended)."""
+        """Returns the live process; None if it has ended (a zombie has ended)."""
         _reap(self.pid)
         try:
             process = psutil.Process(self.pid)
@@ -105,12 +105,12 @@ class RunningProcess:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a process is started with and a later start must find the same.
+    """The settings of a process, which a later start compares with its own.
 
     Args:
-        port: where it will listen, remembered for `status`.
-        fingerprint: of all other settings that matter.
-        config: the configuration file that they come from.
+        port: the port on which it will listen, recorded for `status`.
+        fingerprint: a digest of all other settings that matter.
+        config: the configuration file from which they come.
     """
 
     port: int
@@ -119,13 +119,13 @@ class Settings:
 
 
 def spawn(command: Command, log: Path, pidfile: Path, settings: Settings) -> None:
-    """Start a program in a session of its own, detached from this terminal.
+    """Starts a program in a session of its own, detached from this terminal.
 
     Args:
-        command: what to run.
-        log: takes everything it prints; the log of the run before moves to ``….log.1``.
-        pidfile: remembers the process.
-        settings: remembered with it.
+        command: the command to run.
+        log: receives its output; the log of the previous run moves to ``….log.1``.
+        pidfile: records the process.
+        settings: recorded with the process.
     """
     with _fresh_log(log) as out:
         child = _popen(command, out)
@@ -165,14 +165,14 @@ def _fresh_log(log: Path) -> IO[bytes]:
 
 
 def _reap(pid: int) -> None:
-    """Collect the exit of a child of ours, so that it does not stay as a zombie."""
+    """Collects the exit status of a child of ours, so that it does not stay as a zombie."""
     child = _started_here.get(pid)
     if child is not None and child.poll() is not None:
         del _started_here[pid]
 
 
 def stop(pidfile: Path, *, grace_seconds: float = 20) -> bool:
-    """Stop a process and everything it started, also what outlived it; forget it.
+    """Stops a process and everything it started, including survivors; removes the pidfile.
 
     Returns:
         Whether a live process had to be stopped.
@@ -184,10 +184,10 @@ def stop(pidfile: Path, *, grace_seconds: float = 20) -> bool:
 
 
 def end(running: RunningProcess, *, grace_seconds: float = 20) -> bool:
-    """Stop a process and everything it started, also what outlived it.
+    """Stops a process and everything it started, including survivors.
 
-    1. Ask it by its own stop signal, or, if it is dead already, each of those that outlived
-    it. 2. After the grace period kill what is left of its tree and of its session.
+    1. Send its own stop signal to it or, if it is dead already, to each process that outlived it.
+    2. After the grace period, kill the remaining processes of its tree and of its session.
 
     Returns:
         Whether a live process had to be stopped.
@@ -204,31 +204,31 @@ def end(running: RunningProcess, *, grace_seconds: float = 20) -> bool:
 
 
 def stop_strays(home: Path, part: str) -> bool:
-    """Kill programs of a part that no pidfile remembers.
+    """Kills programs of a part that no pidfile records.
 
-    A start that was killed before it could write its pidfile leaves one behind, and so does a
-    damaged pidfile. Call it only where no process of the part may run.
+    A start that was killed before it wrote its pidfile leaves one behind, and so does a damaged
+    pidfile. Call it only when no process of the part may run.
 
     Returns:
         Whether there were any.
     """
     found = strays(home, part)
     left, rounds = found, 0
-    while left and rounds < _ROUNDS:  # a script starts others while it is looked for
+    while left and rounds < _ROUNDS:  # a script may start others during the search
         _kill(left)
         left, rounds = strays(home, part), rounds + 1
     return bool(found)
 
 
 def strays(home: Path, part: str) -> list[psutil.Process]:
-    """The processes whose environment says that they belong to a part of a stack."""
+    """Returns the processes whose environment says that they belong to a part of a stack."""
     wanted = (str(home.resolve()), part)
     others = (each for each in psutil.process_iter() if each.pid != os.getpid())
     return [each for each in others if belongs_to(each) == wanted]
 
 
 def belongs_to(process: psutil.Process) -> tuple[str, str] | None:
-    """Home and part of the stack that a process was started for, as its environment says."""
+    """Returns the stack's home and part to which a process belongs, by its environment."""
     try:
         names = process.environ()
     except psutil.Error:
@@ -246,7 +246,7 @@ def _kill(processes: Sequence[psutil.Process]) -> None:
 
 
 def _wait_for_end(processes: Sequence[psutil.Process], seconds: float) -> None:
-    """Until all have ended; one that waits for its parent to notice has ended."""
+    """Waits until all have ended; a zombie has ended."""
     deadline = time.monotonic() + seconds
     while any(map(_lives, processes)) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
@@ -260,15 +260,15 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def family_ids(running: RunningProcess) -> set[int]:
-    """The process, its descendants and the members of its session."""
+    """Returns the pids of the process, its descendants and the members of its session."""
     return {each.pid for each in _family(running)}
 
 
 def _family(running: RunningProcess) -> list[psutil.Process]:
-    """The process, if it lives, then its descendants and the members of its session.
+    """Returns the process, if it lives, then its descendants and the members of its session.
 
     While a session has members, the system gives its id to no new process: if there is no
-    process of that id, the members are ours.
+    process with that id, the members are ours.
     """
     root = running.process()
     if root is None and psutil.pid_exists(running.pid):
@@ -286,7 +286,7 @@ def _session(pid: int) -> int | None:
 
 
 def resident_bytes(process: psutil.Process) -> int:
-    """Memory of a process and its children; memory they share is counted once (PSS)."""
+    """Returns the memory of a process and its children; shared memory counts once (PSS)."""
     total = 0
     for each in [process, *process.children(recursive=True)]:
         with contextlib.suppress(psutil.Error):
@@ -295,7 +295,7 @@ def resident_bytes(process: psutil.Process) -> int:
 
 
 def log_tail(log: Path, lines: int = 20) -> str:
-    """The end of a log."""
+    """Returns the end of a log."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 64_000))

@@ -1,4 +1,4 @@
-"""Progress of installing and starting, in a terminal: one line for each part."""
+"""Shows the progress of installing and starting in a terminal, with one line for each part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdc_assets.devstack.part import Progress as OnPart
 
 @contextmanager
 def install_progress() -> Iterator[OnProgress]:
-    """A bar per part while its jars are resolved."""
+    """Shows a bar per part while its jars are resolved."""
     columns = (TextColumn("{task.description:15}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = {}
@@ -30,7 +30,7 @@ def install_progress() -> Iterator[OnProgress]:
 
 @contextmanager
 def start_progress() -> Iterator[OnPart]:
-    """A line per part with its state and how long it took."""
+    """Shows a line per part with its state and the time it took."""
     columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as lines:
         tasks: dict[str, TaskID] = {}

@@ -1,7 +1,7 @@
-"""A schema registry: Apicurio Registry, which also answers in the language of Confluent's.
+"""Runs a schema registry: Apicurio Registry, which also has the API of Confluent's registry.
 
-It keeps schemas in an H2 database in a file. A schema's id is in records of Kafka as soon as
-the registry has given it out, so every commit is written before it is answered.
+It keeps schemas in an H2 database in a file. A schema's id appears in Kafka's records as soon as
+the registry has assigned it, so every commit is written before it is answered.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.process import Command
 
-_JAVA = 21  # what its classes are compiled for
+_JAVA = 21  # the version for which its classes are compiled
 
 CONFLUENT_API = "/apis/ccompat/v7"
-"""Where it speaks as Confluent's schema registry; ids are those of contents."""
+"""The path of the API of Confluent's schema registry; ids are those of contents."""
 
 OWN_API = "/apis/registry/v3"
-"""Its own interface, which tells ids of contents (``contentId``) from those of versions
-(``globalId``)."""
+"""The path of its own API, which distinguishes ids of contents (``contentId``) from those of
+versions (``globalId``)."""
 
 
 class Registry(Part):
-    """The schema registry. Started only where it is asked for by name."""
+    """The schema registry. It is started only if it is requested by name."""
 
     name = "registry"
 
     @property
     def port(self) -> int:
-        """The port of both interfaces."""
+        """The port of both APIs."""
         return self.layout.ports.registry
 
     @property
     def confluent_url(self) -> str:
-        """What a client of Confluent's registry is given as ``schema.registry.url``."""
+        """The ``schema.registry.url`` for clients of Confluent's registry."""
         return f"http://{self.address}{CONFLUENT_API}"
 
     @property
@@ -49,13 +49,13 @@ class Registry(Part):
         return self.layout.home / "run" / "registry.properties"
 
     def prepare(self) -> None:
-        """Write the settings; the database is made by the server."""
+        """Writes the settings; the server creates the database."""
         require_installed(self.layout, self.name)
         self.layout.data(self.name).mkdir(parents=True, exist_ok=True)
         self.settings_file.write_text(properties(_settings(self.layout)))
 
     def command(self) -> Command:
-        """The server; compiled no further than a start needs: it answers seldom."""
+        """Returns the server's command; compiled for a quick start, as requests are rare."""
         (server,) = self.layout.jars_of(self.name).glob("*/quarkus-run.jar")
         return Command(
             [
@@ -69,7 +69,7 @@ class Registry(Part):
         )
 
     def ready(self) -> bool:
-        """Whether it lists its subjects, which asks its database."""
+        """Returns whether it lists its subjects, which needs its database."""
         try:
             return local_http.request("GET", f"{self.confluent_url}/subjects", seconds=2).ok
         except requests.RequestException:
@@ -77,7 +77,7 @@ class Registry(Part):
 
 
 def own_url(layout: StackLayout) -> str:
-    """What a client of Apicurio's is given as ``apicurio.registry.url``."""
+    """Returns the ``apicurio.registry.url`` for clients of Apicurio's registry."""
     return f"http://{HOST}:{layout.ports.registry}{OWN_API}"
 
 
@@ -87,7 +87,7 @@ def _settings(layout: StackLayout) -> dict[str, object]:
         "quarkus.http.host": HOST,
         "quarkus.http.port": layout.ports.registry,
         "quarkus.http.access-log.enabled": "false",
-        # Of health and metrics; it cannot be left out, so it takes whatever port is free.
+        # For health and metrics; it cannot be disabled, so it takes any free port.
         "quarkus.management.host": HOST,
         "quarkus.management.port": 0,
         "quarkus.banner.enabled": "false",
@@ -97,7 +97,7 @@ def _settings(layout: StackLayout) -> dict[str, object]:
         "quarkus.log.console.format": "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %p %c{1}: %s%e%n",
         "apicurio.storage.kind": "sql",
         "apicurio.storage.sql.kind": "h2",
-        # By default H2 writes half a second after a commit: a kill would lose ids in use.
+        # By default H2 writes half a second after a commit, so a kill would lose ids in use.
         "apicurio.datasource.url": f"jdbc:h2:file:{database};WRITE_DELAY=0",
         "apicurio.datasource.jdbc.initial-size": 1,
         "apicurio.datasource.jdbc.min-size": 1,

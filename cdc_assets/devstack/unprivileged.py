@@ -1,7 +1,7 @@
-"""Runs database servers as somebody who is not root: they refuse to be root.
+"""Runs database servers as an unprivileged user, because they refuse to run as root.
 
-Root starts them as ``nobody``. Where the home lies below a folder that others may not enter (a
-checkout under /root), they also get the capability to pass such folders, and nothing else of
+Root starts them as ``nobody``. If the home is below a folder that others must not enter (a
+checkout under /root), they also get the capability to pass such folders, and no other rights of
 root.
 """
 
@@ -21,7 +21,7 @@ from cdc_assets.errors import TerminalError
 def unprivileged(
     argv: list[str], home: Path, *, stop_signal: signal.Signals = signal.SIGTERM
 ) -> Command:
-    """The same command as somebody who is not root, if root asks.
+    """Returns a command that runs as an unprivileged user if root calls this; else as the caller.
 
     Raises:
         TerminalError: root's unprivileged user could not reach the home or the program.
@@ -35,17 +35,17 @@ def unprivileged(
 
 
 def give_away(*paths: Path) -> None:
-    """Make files and folders those of the unprivileged user, if root asks."""
+    """Changes the owner of files and folders to the unprivileged user if root calls this."""
     if os.geteuid() == 0:
         for path in paths:
             os.chown(path, *_nobody())
 
 
 def run_once(command: Command, what: str) -> None:
-    """Run a program to its successful end.
+    """Runs a program to its successful end.
 
     Raises:
-        TerminalError: it failed; ``what`` names it, and the message ends with what it printed.
+        TerminalError: it failed; ``what`` names it, and the message ends with its output.
     """
     user, group = command.run_as or (None, None)
     done = subprocess.run(
@@ -74,7 +74,7 @@ def _nobody() -> tuple[int, int]:
 
 
 def _open_to_all(path: Path) -> bool:
-    """Whether everybody may pass each folder on the way to a path."""
+    """Returns whether everybody may pass each folder on the way to a path."""
     resolved = path.resolve()
     return all(each.stat().st_mode & 0o001 for each in (resolved, *resolved.parents))
 
@@ -93,7 +93,7 @@ def _setpriv(server: str, home: Path) -> list[str]:
             "whose parent folders everybody may enter",
         )
     user, group = _nobody()
-    # dac_read_search, not dac_override: it may pass and read, and writes only what it owns.
+    # dac_read_search, not dac_override: it may pass and read, but writes only its own files.
     capability = "+dac_read_search"
     return [
         *(program, f"--reuid={user}", f"--regid={group}", "--clear-groups"),

@@ -1,6 +1,6 @@
-"""What customers, clerks and jobs of the shop do: one duty is one transaction's statements.
+"""Executes the shop's transactions: one duty is one transaction's statements.
 
-In the SQL that all of the shop's databases have in common.
+They use the SQL that all of the shop's databases have in common.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cdc_assets.devstack.shop.stock import WAREHOUSES, money, random_uuid
 
 @dataclass(slots=True)
 class LoadTotals:
-    """Row changes that were committed, and how many transactions there were."""
+    """The numbers of committed row changes and of transactions."""
 
     inserts: int = 0
     updates: int = 0
@@ -25,12 +25,12 @@ class LoadTotals:
 
     @property
     def changes(self) -> int:
-        """Row changes that a replica must have seen."""
+        """The number of row changes that a replica must have seen."""
         return self.inserts + self.updates + self.deletes
 
 
 class Clerk:
-    """Somebody at one connection, who does duties and counts the rows that they change."""
+    """A user of one connection, who does duties and counts the rows that they change."""
 
     def __init__(self, session: Session, rng: random.Random) -> None:
         self._session = session
@@ -38,7 +38,7 @@ class Clerk:
         self.done = LoadTotals()
 
     def order(self) -> None:
-        """A customer orders: one order, its lines, and the stock they come from."""
+        """Takes an order: inserts it and its lines, and reduces the stock."""
         total = money(self._rng, 5, 2_000)
         placed = self._insert(
             "INSERT INTO orders (customer_id, total, note, promised_for) "
@@ -60,7 +60,7 @@ class Clerk:
             )
 
     def pay(self) -> None:
-        """A payment arrives for the oldest unpaid order from some point on."""
+        """Records a payment for the oldest unpaid order from a random point on."""
         self._insert(
             "INSERT INTO payments (id, order_id, amount, fee, receipt) "
             "SELECT %s, id, total, %s, %s FROM orders "
@@ -77,7 +77,7 @@ class Clerk:
         )
 
     def ship(self) -> None:
-        """A parcel leaves or arrives."""
+        """Ships or delivers an order."""
         found = self._session.first(
             "SELECT id, status FROM orders WHERE id >= %s AND status IN ('paid', 'shipped') "
             "ORDER BY id LIMIT 1",
@@ -90,7 +90,7 @@ class Clerk:
             )
 
     def cancel(self) -> None:
-        """An order is removed, with its lines and payments; its stock comes back."""
+        """Deletes an order, with its lines and payments, and returns its stock."""
         victim = self._some_order()
         self._update(
             "UPDATE inventory SET on_hand = on_hand + (SELECT sum(quantity) FROM order_items "
@@ -106,14 +106,14 @@ class Clerk:
             self.done.deletes += self._session.change(statement, victim)
 
     def reprice(self) -> None:
-        """A product gets another price and other attributes."""
+        """Changes a product's price and attributes."""
         self._update(
             "UPDATE products SET price = %s, attributes = %s, active = NOT active WHERE id = %s",
             *(money(self._rng, 1, 500), {"size": self._pick(48)}, self._pick(100)),
         )
 
     def count(self) -> None:
-        """A shelf is counted."""
+        """Counts the stock of a product in a warehouse."""
         self._update(
             "UPDATE inventory SET on_hand = %s, counted_at = current_timestamp(6) "
             "WHERE (product_id, warehouse) = (%s, %s)",
@@ -121,7 +121,7 @@ class Clerk:
         )
 
     def sign_up(self) -> None:
-        """A customer appears; another changes preferences, or asks to be forgotten."""
+        """Adds a customer; changes another's preferences, or erases that one's personal data."""
         name = f"Customer {self._rng.randrange(10**9)}"
         self._insert(
             "INSERT INTO customers (public_id, name, email, tags) VALUES (%s, %s, %s, %s) "
@@ -136,7 +136,7 @@ class Clerk:
         )
 
     def _insert(self, statement: str, *values: object) -> object:
-        """Insert one row, unless its SELECT finds none; the returned id."""
+        """Inserts one row, unless its SELECT finds none; returns its id, or None."""
         found = self._session.first(statement, *values)
         self.done.inserts += found is not None
         return found[0] if found else None
@@ -148,7 +148,7 @@ class Clerk:
         return self._rng.randint(1, most)
 
     def _some_order(self) -> object:
-        """An order that exists, the newer the likelier; None in an empty shop."""
+        """Picks an existing order, preferring newer ones; None in an empty shop."""
         row = self._session.first(
             "SELECT id FROM orders WHERE id >= (SELECT max(id) * %s FROM orders) "
             "ORDER BY id LIMIT 1",
@@ -162,9 +162,9 @@ class Duty:
     """A kind of transaction.
 
     Args:
-        name: what it is for, after "the shop can".
-        work: its statements.
-        weight: how often it comes, relative to the others.
+        name: its purpose, as a continuation of "the shop can".
+        work: executes its statements.
+        weight: its frequency relative to the others.
     """
 
     name: str

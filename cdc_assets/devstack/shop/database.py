@@ -1,4 +1,4 @@
-"""The shop's database, of whichever kind its DSN says."""
+"""Finds and prepares the shop's database, of the kind that its DSN names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ __all__ = ["TABLES", "prepare_shop", "shop_at"]
 
 
 def shop_at(dsn: str) -> Shop:
-    """The shop in a database: ``mysql://…`` is MariaDB's, anything else PostgreSQL's."""
+    """Returns the shop in a database: ``mysql://…`` is MariaDB, anything else PostgreSQL."""
     return MariaDBShop(dsn) if dsn.startswith("mysql://") else PostgresShop(dsn)
 
 
 def prepare_shop(dsn: str, seed: int = 7) -> tuple[str, ...]:
-    """Create and fill the database of a DSN. The same seed gives the same rows.
+    """Creates and fills the database of a DSN. The same seed gives the same rows.
 
-    All tables and rows appear at once: an interrupted call leaves nothing behind, or what the
-    next call does away with, and a second call changes nothing. A shop that is there is left as
-    people have altered it: tables made anew would bring old ids back, for which the lake may
-    have other rows.
+    All tables and rows appear at once: an interrupted call leaves nothing behind, or only what the
+    next call removes, and a second call changes nothing. An existing shop stays as people have
+    altered it: new tables would reuse old ids, for which the lake may have other rows.
 
     Returns:
         The shop's tables that are missing.

@@ -1,7 +1,7 @@
-"""What the shop needs of a database, whichever kind it is.
+"""Defines the interface between the shop and its database, of whatever kind.
 
-Its statements are written in the SQL that PostgreSQL and MariaDB have in common, with ``%s`` for
-values; a dictionary or a list as a value is said in the database's own way.
+Statements are written in the SQL that PostgreSQL and MariaDB have in common, with ``%s`` for
+values; a dictionary or a list is passed in the database's own form.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cdc_assets.devstack.shop.stock import Row
 
 
 class Session(Protocol):
-    """One connection. Whatever fails raises `Shop.error`; a lost one is `closed`, or soon is."""
+    """One connection. Failures raise `Shop.error`; a lost connection is `closed`, or soon is."""
 
     @property
     def closed(self) -> bool:
@@ -20,36 +20,36 @@ class Session(Protocol):
         ...
 
     def change(self, statement: str, *values: object) -> int:
-        """The number of rows that a statement has changed."""
+        """Executes a statement, and returns the number of rows that it has changed."""
         ...
 
     def first(self, statement: str, *values: object) -> Row | None:
-        """The first row that a statement gives."""
+        """Executes a statement, and returns its first row; None if it has none."""
         ...
 
     def newest_order(self) -> object:
-        """A number that rises with the orders taken; None if their table is gone."""
+        """Returns a number that rises with the orders taken; None if their table is gone."""
         ...
 
     def commit(self) -> None:
-        """Make the transaction last."""
+        """Commits the transaction."""
         ...
 
     def rollback(self) -> None:
-        """Take the transaction back."""
+        """Rolls back the transaction."""
         ...
 
     def close(self) -> None:
-        """End it."""
+        """Closes the connection."""
         ...
 
 
 class Shop(Protocol):
-    """A database that has the shop, or is to have it."""
+    """A database with the shop, or for it."""
 
     @property
     def error(self) -> type[Exception]:
-        """What its driver raises."""
+        """The base class of its driver's errors."""
         ...
 
     def prepare(self, seed: int) -> tuple[str, ...]:
@@ -57,17 +57,17 @@ class Shop(Protocol):
         ...
 
     def connect(self) -> Session:
-        """A new connection.
+        """Opens a connection.
 
         Raises:
-            Shop.error: there is none to be had now.
+            Shop.error: that is not possible now.
         """
         ...
 
     def is_usual(self, error: Exception) -> bool:
-        """Whether it is what several that work on one database do to each other."""
+        """Returns whether an error is usual among concurrent users of one database."""
         ...
 
     def describe(self, error: Exception) -> str:
-        """What the database refuses, by names and never by values."""
+        """Describes the database's refusal, with names but never with values."""
         ...

@@ -1,11 +1,11 @@
-"""Steady load on the shop, which goes on whatever a person does to the shop's tables.
+"""Puts steady load on the shop, which continues whatever people do to the shop's tables.
 
 As a program (``python -m cdc_assets.devstack.shop.load --rate 20``) it takes the DSN from
-``SHOP_DSN``, runs until it is told to stop, and prints what it cannot do any more.
+``SHOP_DSN``, runs until it is told to stop, and prints its troubles.
 
 A duty that the database refuses (a column was renamed, a table dropped or locked, a constraint
-added) is rolled back and rests for a while; the others go on. Each trouble is said once, and so
-is its end. A connection that is lost is opened again, for as long as that takes.
+added) is rolled back and rests for a while; the others continue. Each trouble is reported once, and
+so is its end. A lost connection is opened again, however long that takes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Say = Callable[[str], None]
 class ShopLoad:
     """Transactions on the shop: inserts, updates, deletes, several tables at once, rollbacks.
 
-    The transactions follow from the seed and from what is in the database at the start, so a
-    run goes on from existing data, and several may work on one database (with other seeds).
-    The totals count what the database has acknowledged: a commit whose answer was lost with
-    the connection is not in them.
+    The transactions follow from the seed and from the database's content at the start, so a
+    run continues from existing data, and several may work on one database (with different seeds).
+    The totals count only acknowledged commits: one whose answer was lost with the connection is
+    not included.
 
     Args:
-        dsn: of a database that `prepare_shop` made.
-        rate: row changes per second; 0 is as fast as the database takes them.
-        seed: of the random choices.
-        say: gets a line when something cannot be done any more, and when it can again.
+        dsn: the DSN of a database that `prepare_shop` made.
+        rate: row changes per second; 0 means as fast as the database accepts them.
+        seed: the seed of the random choices.
+        say: receives a line for each trouble, and for its end.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ShopLoad:
     def run(
         self, stop: threading.Event | None = None, transactions: int | None = None
     ) -> LoadTotals:
-        """Work until ``stop`` is set or that many transactions were tried."""
+        """Works until ``stop`` is set or that many transactions were tried."""
         stop = stop or threading.Event()
         enough = None if transactions is None else self._tried + transactions
         while not stop.is_set() and self._tried != enough:
@@ -79,7 +79,7 @@ class ShopLoad:
         return self.totals.commits + self.totals.rollbacks
 
     def _connected(self, stop: threading.Event) -> Session | None:
-        """A session, once the database gives one; None if there is no use for it any more."""
+        """Waits for a session of the database; returns None once ``stop`` is set."""
         while not stop.is_set():
             try:
                 session = self._shop.connect()
@@ -93,13 +93,13 @@ class ShopLoad:
         return None
 
     def _rng_of(self, session: Session) -> random.Random:
-        """Random choices that follow from the seed and from how many orders there were."""
+        """Returns random choices that follow from the seed and the number of orders taken."""
         newest = session.newest_order()
         session.commit()
         return random.Random(f"{self._seed}:{newest}")  # noqa: S311 - a workload, no secret
 
     def _work(self, session: Session, stop: threading.Event, enough: int | None) -> None:
-        """Do duties at the rate until there is no use for more, or the session is lost."""
+        """Does duties at the rate until enough were tried, ``stop`` is set or the session lost."""
         rng = self._rng or random.Random(self._seed)  # noqa: S311 - a workload, no secret
         due = time.monotonic()
         while not (stop.is_set() or session.closed or self._tried == enough):
@@ -110,12 +110,12 @@ class ShopLoad:
                 continue
             (duty,) = rng.choices(able, [each.weight for each in able])
             changes = self._transaction(session, duty, rng)
-            # What changes nothing takes its time too: else an emptied shop is asked without end.
+            # A duty without changes takes time, too: otherwise an empty shop means a busy loop.
             due += max(1, changes) / self._rate if self._rate else 0
             stop.wait(max(0.0, due - time.monotonic()))
 
     def _transaction(self, session: Session, duty: Duty, rng: random.Random) -> int:
-        """One transaction; the number of its row changes, also if it was rolled back."""
+        """Does one transaction; returns the number of its row changes, even if rolled back."""
         clerk = Clerk(session, rng)
         try:
             duty.work(clerk)
@@ -130,7 +130,7 @@ class ShopLoad:
         return clerk.done.changes
 
     def _failed(self, session: Session, duty: Duty, error: Exception) -> None:
-        """Take note of it and leave the transaction; a lost session is closed."""
+        """Records a failure and rolls back the transaction; closes a lost session."""
         if session.closed:
             self._troubles.lost(self._shop.describe(error))
             return

@@ -1,4 +1,4 @@
-"""How MariaDB says what the shop wants."""
+"""Implements the shop's database interface for MariaDB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdc_assets.devstack.shop.stock import TABLES, FirstRows, Row, first_rows
 
 _SCHEMA: Final = Path(__file__).with_name("mariadb.sql")
 _MARK: Final = "shop_is_made"
-"""A table that is made last, and stays when people drop the others."""
+"""A table that is created last, and stays when people drop the others."""
 _SETTINGS: Final = (
     "SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, max_statement_time = 30, "
     "transaction_isolation = 'READ-COMMITTED'"
@@ -26,7 +26,7 @@ _NAMES_ONLY: Final = (
     *(ER.BAD_FIELD_ERROR, ER.NO_SUCH_TABLE, ER.NO_DEFAULT_FOR_FIELD, ER.BAD_NULL_ERROR),
     *(ER.BAD_DB_ERROR, ER.WRONG_VALUE_COUNT_ON_ROW),
 )
-"""Errors whose messages name tables and columns, and never hold a value."""
+"""Errors whose messages name tables and columns, and never contain a value."""
 
 _NAMES: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
 
@@ -34,7 +34,7 @@ _Connection = pymysql.Connection
 
 
 class MariaDBSession:
-    """One connection, which waits neither for locks nor for a statement without end."""
+    """One connection, with limited waits for locks and for statements."""
 
     def __init__(self, dsn: str) -> None:
         self._connection = connect(dsn, connect_timeout=5, init_command=_SETTINGS)
@@ -45,18 +45,18 @@ class MariaDBSession:
         return not self._connection.open
 
     def change(self, statement: str, *values: object) -> int:
-        """The number of rows that a statement has changed; rows that stay as they are are none."""
+        """Executes a statement, and returns the number of rows changed; equal ones do not count."""
         with self._connection.cursor() as cursor:
             return cursor.execute(statement, _adapted(values))
 
     def first(self, statement: str, *values: object) -> Row | None:
-        """The first row that a statement gives."""
+        """Executes a statement, and returns its first row; None if it has none."""
         with self._connection.cursor() as cursor:
             cursor.execute(statement, _adapted(values))
             return cursor.fetchone()
 
     def newest_order(self) -> object:
-        """The next number of an order; None if the table is gone."""
+        """Returns the next number of an order; None if the table is gone."""
         found = self.first(
             "SELECT auto_increment FROM information_schema.tables "
             "WHERE table_schema = database() AND table_name = 'orders'"
@@ -64,15 +64,15 @@ class MariaDBSession:
         return found[0] if found else None
 
     def commit(self) -> None:
-        """Make the transaction last."""
+        """Commits the transaction."""
         self._connection.commit()
 
     def rollback(self) -> None:
-        """Take the transaction back."""
+        """Rolls back the transaction."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """End it."""
+        """Closes the connection."""
         if self._connection.open:
             self._connection.close()
 
@@ -84,7 +84,7 @@ class MariaDBShop:
         dsn: ``mysql://user:password@host:port/database``.
 
     Raises:
-        ValueError: no such DSN: an error, and not a database to wait for.
+        ValueError: the DSN is invalid, so there is no database to wait for.
     """
 
     error: type[Exception] = pymysql.MySQLError
@@ -97,14 +97,14 @@ class MariaDBShop:
             raise ValueError(msg)
 
     def connect(self) -> MariaDBSession:
-        """A new connection."""
+        """Opens a connection."""
         return MariaDBSession(self._dsn)
 
     def prepare(self, seed: int) -> tuple[str, ...]:
         """See `cdc_assets.devstack.shop.dialect.Shop`.
 
-        Each CREATE TABLE is a transaction of its own here, so what an interrupted call has left is
-        known by the mark that is missing. All rows are one transaction, for the connector too.
+        Each CREATE TABLE is a transaction of its own here, so a missing mark shows that a call was
+        interrupted. All rows are one transaction, also for the connector.
         """
         server = self._dsn.removesuffix(urlsplit(self._dsn).path)
         with connect(server) as connection, connection.cursor() as cursor:

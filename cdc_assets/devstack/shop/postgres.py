@@ -1,4 +1,4 @@
-"""How PostgreSQL says what the shop wants."""
+"""Implements the shop's database interface for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SCHEMA: Final = Path(__file__).with_name("postgres.sql")
 _OPTIONS: Final = "-c lock_timeout=2s -c statement_timeout=30s"
 _USUAL: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
 _NAMES_ONLY: Final = "42"
-"""Class of SQLSTATEs whose messages name tables and columns, and never hold a value."""
+"""The class of SQLSTATEs whose messages name tables and columns, and never contain a value."""
 
 _Connection = psycopg.Connection[tuple[object, ...]]
 
 
 class PostgresSession:
-    """One connection, which waits neither for locks nor for a statement without end.
+    """One connection, with limited waits for locks and for statements.
 
-    Nothing is prepared: a prepared statement would go on failing after its table was altered
-    and altered back.
+    It prepares no statements: a prepared statement would continue to fail after its table was
+    altered and altered back.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -40,28 +40,28 @@ class PostgresSession:
         return self._connection.closed
 
     def change(self, statement: str, *values: object) -> int:
-        """The number of rows that a statement has changed."""
+        """Executes a statement, and returns the number of rows that it has changed."""
         return self._connection.execute(statement.encode(), _adapted(values)).rowcount
 
     def first(self, statement: str, *values: object) -> Row | None:
-        """The first row that a statement gives."""
+        """Executes a statement, and returns its first row; None if it has none."""
         return self._connection.execute(statement.encode(), _adapted(values)).fetchone()
 
     def newest_order(self) -> object:
-        """The last number given to an order; None if the table is gone."""
+        """Returns the last number assigned to an order; None if the table is gone."""
         found = self.first("SELECT pg_sequence_last_value(to_regclass('public.orders_id_seq'))")
         return found[0] if found else None
 
     def commit(self) -> None:
-        """Make the transaction last."""
+        """Commits the transaction."""
         self._connection.commit()
 
     def rollback(self) -> None:
-        """Take the transaction back."""
+        """Rolls back the transaction."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """End it."""
+        """Closes the connection."""
         self._connection.close()
 
 
@@ -69,10 +69,10 @@ class PostgresShop:
     """A database with the shop.
 
     Args:
-        dsn: of the database.
+        dsn: the database's DSN.
 
     Raises:
-        psycopg.ProgrammingError: no DSN: an error, and not a database to wait for.
+        psycopg.ProgrammingError: the DSN is invalid, so there is no database to wait for.
     """
 
     error: type[Exception] = psycopg.Error
@@ -82,7 +82,7 @@ class PostgresShop:
         self._dsn = dsn
 
     def connect(self) -> PostgresSession:
-        """A new connection."""
+        """Opens a connection."""
         return PostgresSession(self._dsn)
 
     def prepare(self, seed: int) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def _missing(connection: _Connection) -> tuple[str, ...]:
 
 
 def _has_been_made(connection: _Connection) -> bool:
-    """Whether something of the shop is left: its type stays when all tables are dropped."""
+    """Returns whether the shop was made before: its type stays when all tables are dropped."""
     found = connection.execute("SELECT to_regtype('public.order_status') IS NOT NULL").fetchone()
     return found == (True,)
 

@@ -1,4 +1,4 @@
-"""What a shop is: its tables, their sizes and their first rows, in no database's words."""
+"""Defines the shop's tables, their sizes and their first rows, independent of the database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLES = ("customers", "inventory", "order_items", "orders", "payments", "produc
 CUSTOMERS, PRODUCTS, ORDERS = 200, 100, 300
 WAREHOUSES = ("north", "south")
 COUNTED = ("customers", "products", "orders")
-"""The tables whose ``id`` the database counts up."""
+"""The tables whose ``id`` the database generates."""
 _FIRST_DAY = date(2026, 1, 1)
 
 Row = Sequence[object]
@@ -21,10 +21,10 @@ Row = Sequence[object]
 
 @dataclass(frozen=True, slots=True)
 class FirstRows:
-    """The rows that a table begins with.
+    """The first rows of a table.
 
-    Values are those of Python: a dictionary or a list stands for a document or a list of texts,
-    as far as the database has such. ``columns`` are those that the rows have; () is all.
+    Values are Python's: a dictionary or a list stands for a document or a list of texts, as far as
+    the database has these. ``columns`` are the rows' columns; () means all.
     """
 
     table: str
@@ -33,7 +33,7 @@ class FirstRows:
 
 
 def first_rows(seed: int) -> Iterator[FirstRows]:
-    """All tables of a new shop; the same seed gives the same rows."""
+    """Yields the rows of all tables of a new shop; the same seed gives the same rows."""
     rng = random.Random(seed)  # noqa: S311 - rows of a demo, no secret
     yield FirstRows("customers", _customers(rng))
     yield FirstRows("products", _products(rng))
@@ -94,10 +94,10 @@ def _payment(rng: random.Random, order: Row) -> Row:
 
 
 def money(rng: random.Random, least: int, most: int) -> Decimal:
-    """An amount with two digits."""
+    """Returns a random amount with two decimal places, from ``least`` up to below ``most``."""
     return Decimal(rng.randrange(least * 100, most * 100)) / 100
 
 
 def random_uuid(rng: random.Random) -> uuid.UUID:
-    """A version 4 UUID from a seeded generator."""
+    """Returns a version 4 UUID from a seeded generator."""
     return uuid.UUID(int=rng.getrandbits(128), version=4)

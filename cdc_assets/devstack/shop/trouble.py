@@ -1,4 +1,4 @@
-"""What the shop's load cannot do at the moment: said once, tried again after a while."""
+"""Tracks duties that the shop's load cannot do: reports each once, and retries it after a while."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from cdc_assets.devstack.shop.clerk import Duty
 
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 15.0
 STEADY_SECONDS = 30.0
-"""How long a trouble must not have come back to be over."""
+"""How long a trouble must stay away to count as over."""
 
 
 @dataclass(slots=True)
 class _Trouble:
-    """A duty that the database refused: why, and until when it rests."""
+    """The reported reasons and the rest of a duty that the database refused."""
 
     said: set[str]
     rest_seconds: float
@@ -24,13 +24,13 @@ class _Trouble:
 
 
 class Troubles:
-    """Which duties rest and why, and whether the database is there.
+    """The resting duties with the reasons, and the state of the connection.
 
-    A trouble is over when it has not come back for a while: a constraint that refuses every
+    A trouble is over when it has not recurred for a while: a constraint that refuses every
     other order is one trouble, not a hundred.
 
     Args:
-        say: gets each trouble, and its end, once.
+        say: receives each trouble and its end, once.
         clock: monotonic seconds.
     """
 
@@ -44,13 +44,13 @@ class Troubles:
         self._lost_at = -STEADY_SECONDS
 
     def able(self, duties: Sequence[Duty]) -> list[Duty]:
-        """The duties that do not rest now."""
+        """Returns the duties that do not rest now."""
         now = self._clock()
         resting = {name for name, each in self._troubles.items() if each.rests_until > now}
         return [each for each in duties if each.name not in resting]
 
     def refused(self, duty: Duty, reason: str) -> None:
-        """The database refused a duty: let it rest, longer each time."""
+        """Records that the database refused a duty, which then rests, longer each time."""
         now = self._clock()
         trouble = self._troubles.setdefault(duty.name, _Trouble(set(), 0.0, now, now))
         doubled = max(FIRST_REST_SECONDS, 2 * trouble.rest_seconds)
@@ -62,7 +62,7 @@ class Troubles:
             self._say(f"the shop cannot {duty.name}: {reason}; it goes on with the rest")
 
     def done(self, duty: Duty) -> None:
-        """A duty was done."""
+        """Records that a duty was done."""
         trouble = self._troubles.get(duty.name)
         if trouble is None:
             return
@@ -72,7 +72,7 @@ class Troubles:
             self._say(f"the shop can {duty.name} again")
 
     def lost(self, reason: str) -> None:
-        """There is no connection."""
+        """Records that there is no connection."""
         now = self._clock()
         if not self._is_lost and now - self._lost_at >= STEADY_SECONDS:
             self._say(f"the shop's database is gone: {reason}; its load waits for it")
@@ -80,7 +80,7 @@ class Troubles:
         self._is_lost, self._lost_at = True, now
 
     def found(self) -> None:
-        """There is a connection."""
+        """Records that there is a connection."""
         if self._said_lost:
             self._say("the shop's database is back")
         self._is_lost = self._said_lost = False
