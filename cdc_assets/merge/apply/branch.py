@@ -22,11 +22,11 @@ from cdc_assets.schema.types import Column
 
 
 class Branch:
-    """Opened by the first write.
+    """The branch of one batch, opened by the first write.
 
     Attributes:
         publisher: of the batch.
-        shard: whose rows are written; None if the table has no others.
+        shard: the shard whose rows are written; None if the table has no shards.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class Branch:
 
     @property
     def identifier(self) -> str | None:
-        """The branch as a table for SQL; None as long as nothing was written."""
+        """Identifier of the branch for SQL; None as long as nothing was written."""
         return self._identifier if self._statements else None
 
     def truncate(self, at: Truncate, *, keep_deleted: bool) -> None:
-        """Delete, or mark, all rows older than a truncate."""
+        """Deletes, or marks, all rows older than a truncate."""
         if keep_deleted:
             self._run(
                 "truncate", sql.mark_older(self._open(), at.position, at.at_micros, self.shard)
@@ -53,7 +53,7 @@ class Branch:
             self._run("truncate", sql.delete_older(self._open(), at.position, self.shard))
 
     def fill(self, columns: Sequence[Column]) -> None:
-        """Give all rows the value that columns were added with."""
+        """Gives all rows the values that columns were added with."""
         values = {
             each.name: (each.existing.text, each.type)
             for each in columns
@@ -62,14 +62,14 @@ class Branch:
         self._run("fill columns", sql.fill(self._open(), values, self.shard))
 
     def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
-        """Delete the rows of the keys of these changes (``count`` of them)."""
+        """Deletes the rows of the keys of these changes (``count`` of them)."""
         keys = changes.select(*(changes["key"].getField(name).alias(name) for name in key))
         self._delete(keys, key, broadcast=count <= BROADCAST_KEYS)
 
     def delete_versions(
         self, versions: DataFrame, key: tuple[str, ...], count: int, *, current: bool
     ) -> None:
-        """Delete these versions of a history (``key position``), current ones or others."""
+        """Deletes these versions of a history (``key position``), current ones or others."""
         names = (versions["key"].getField(name).alias(name) for name in key)
         wanted = versions.select(*names, versions["position"].alias(sql.POSITION))
         with self._view(wanted) as view:
@@ -79,7 +79,7 @@ class Branch:
             self._run("delete rows", statement)
 
     def end_older(self, position: str, ended: Mapping[str, tuple[str, str]]) -> None:
-        """End the current versions of a history that a truncate finds: see `sql.end_older`."""
+        """Ends the current versions of a history that a truncate removes: see `sql.end_older`."""
         self._run("truncate", sql.end_older(self._open(), position, ended))
 
     def delete_rows(self, ids: DataFrame, count: int) -> None:
@@ -101,15 +101,15 @@ class Branch:
             writer.overwrite(F.expr(sql.of_shard(self.shard)))
 
     def publish(self) -> None:
-        """Make it visible, and drop the branch."""
+        """Makes the branch visible, and drops it."""
         self.publisher.publish(self._statements)
         self.publisher.close_branch()
 
     @contextmanager
     def dropped_on_failure(self) -> Generator[None]:
-        """Drop the branch if the block fails, and there is one.
+        """Drops the branch if the block fails and there is one.
 
-        Not if Spark cannot be reached: then the next publish finds and drops it.
+        If Spark cannot be reached it stays, and the next publish finds and drops it.
         """
         try:
             yield

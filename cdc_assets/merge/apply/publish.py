@@ -1,19 +1,19 @@
-"""Making a finished batch visible: all of it or nothing, and by one writer only.
+"""Makes a finished batch visible: all of it or nothing, and by one writer only.
 
 1. `open_branch`: a branch from the head of ``main`` that the plan was made on. Everything is
    written there; readers of ``main`` see none of it.
 2. The last write on the branch carries the snapshot properties: offsets are stored in the
    snapshot that completes their rows, and nowhere else.
-3. `publish` looks whether the branch is what was written, on the head that the plan was made
-   on, then fast-forwards ``main``. Iceberg refuses unless the branch descends from ``main``'s
-   head: a second writer or a zombie cannot publish.
+3. `publish` checks that the branch is what was written, on the head that the plan was made on,
+   then fast-forwards ``main``. Iceberg refuses unless the branch descends from ``main``'s head: a
+   second writer or a zombie cannot publish.
 4. If the reply is lost, `publish` looks for the attempt in ``main``'s ancestry before anything
    else. If even that cannot be read, the outcome is unknown and nothing is cleaned up.
 5. `close_branch` drops the branch once the outcome is known, and those that killed or beaten
    writers have left.
 
-A REST catalog makes the branch, and does what is left after the look of step 3, by one commit each
-(`cdc_assets.lake.references`). Elsewhere Spark does it, statement by statement.
+A REST catalog creates the branch by one commit, and does everything after the check of step 3 by
+another (`cdc_assets.lake.references`). Elsewhere Spark does it, statement by statement.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Publisher:
         return sql.table(self._catalog, plan.entry.target, plan.branch)
 
     def publish(self, statements: int) -> None:
-        """Steps 3 and 4.
+        """Does steps 3 and 4.
 
         Args:
-            statements: how many have written to the branch: no more snapshots may be there.
+            statements: number of those that wrote to the branch, which has no more snapshots.
 
         Raises:
             ConflictError: if ``main`` has moved; nothing was published.
@@ -88,9 +88,9 @@ class Publisher:
             self._look(lost)
 
     def _publish_at_once(self, built: Built) -> None:
-        """Steps 3 to 5 where the catalog moves branches: it compares what was looked at.
+        """Does steps 3 to 5 where the catalog moves branches, if the check of step 3 still holds.
 
-        A conflict may be with this attempt itself: what lies between may send a request twice.
+        A conflict may be with this attempt itself, as anything between may send a request twice.
         """
         try:
             self._lake.publish(self._plan.entry.target, built, OWN_BRANCH)
@@ -99,7 +99,7 @@ class Publisher:
         self._is_closed = True
 
     def close_branch(self) -> None:
-        """Step 5. A branch that cannot be dropped does no harm but to stay: it is logged."""
+        """Does step 5. Failing to drop a branch is harmless and only logged."""
         if self._is_closed:
             return
         plan = self._plan

@@ -1,4 +1,4 @@
-"""How rows are written, with what is said of them in the snapshot that this makes."""
+"""Writes rows, with properties for the snapshot that the write creates."""
 
 from __future__ import annotations
 
