@@ -1,4 +1,4 @@
-"""``cdc-assets init``: writes a commented `replication.yaml` from what it finds."""
+"""Defines ``cdc-assets init``, which writes a commented `replication.yaml` from its findings."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def init(  # noqa: PLR0913 (one for each option)
 ) -> None:  # fmt: skip
     """Write a commented replication.yaml from what Kafka and the databases hold.
 
-    Asks if a flag is missing. All is only read. The file loads as it is; databases' DSNs are
-    named, never written, and a database is asked if the variable with its DSN is set.
+    Prompts on a terminal if --kafka is missing. Only reads Kafka and the databases. The file loads
+    without changes. It names the variables of databases' DSNs, and never contains a DSN; a database
+    is read if the variable with its DSN is set.
     """
     is_asking = kafka is None and sys.stdin.isatty()
     if output.exists() and not (force or dry_run):
@@ -129,7 +130,7 @@ def _dsns(databases: Sequence[str]) -> dict[str, str]:
 def _asked(
     found: Found, wanted: Sequence[str], dsns: dict[str, str], *, is_asking: bool
 ) -> tuple[StarterSource, ...]:
-    """All sources, with what their databases say."""
+    """Returns all sources, completed from their databases."""
     from cdc_assets.operate.starting_database import asked, without_topics
 
     known = (_with_database(each, dsns, is_asking=is_asking) for each in found.sources)
@@ -140,7 +141,7 @@ def _asked(
 def _with_database(
     source: StarterSource, dsns: dict[str, str], *, is_asking: bool
 ) -> StarterSource:
-    """The variable with the DSN, given or asked for; a commented one if nobody knows."""
+    """Returns the source with the variable of its DSN, given or prompted for; empty if unknown."""
     kind = source.kind or (next(iter(dsns)) if len(dsns) == 1 else "")
     variable = dsns.get(kind, "")
     if kind and not variable and is_asking:

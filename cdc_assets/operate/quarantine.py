@@ -64,7 +64,7 @@ class Listing:
         return self.total - len(self.records)
 
     def to_json(self) -> str:
-        """The document that ``--json`` prints."""
+        """Returns the document that ``--json`` prints."""
         document = {"records": [_dict(each) for each in self.records], "more": self.more}
         return json.dumps(document, indent=2)
 

@@ -1,4 +1,4 @@
-"""Asks a database what a first configuration should say of its tables."""
+"""Reads the facts about a database's tables that a first configuration needs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from cdc_assets.operate.starting import Found
 
 USUAL_FORMAT: Final = "debezium-json"
-"""Of a source that has no topic yet."""
+"""The format of a source that has no topic yet."""
 
 
 def asked(source: StarterSource) -> StarterSource:
-    """A source with what its database says: tables without a topic, without a key, and gone.
+    """Completes a source from its database: tables without a topic, without a key, and gone.
 
-    A database that cannot be asked is told of in `StarterSource.unasked`, and nothing else is said
-    of it.
+    If the database cannot be asked, only `StarterSource.unasked` is set, with the reason.
     """
     if not (source.kind and source.variable):
         return source
@@ -42,7 +41,7 @@ def asked(source: StarterSource) -> StarterSource:
 def without_topics(
     found: Found, wanted: Sequence[str], dsns: Mapping[str, str]
 ) -> tuple[StarterSource, ...]:
-    """Sources that were named and have no topic yet, if it is clear which database they are of."""
+    """Returns named sources that have no topic yet; none unless exactly one database is given."""
     if len(dsns) != 1:
         return ()
     ((kind, variable),) = dsns.items()

@@ -1,4 +1,4 @@
-"""Carries out `pause` and `resume`: writes what people want of tables; whoever merges obeys it.
+"""Carries out `pause` and `resume`: writes people's wishes for tables, which mergers obey.
 
 Neither touches the lake, Kafka or a run. A paused table keeps its place: its offsets are those of
 its newest publish, and it continues from there.
@@ -66,7 +66,7 @@ class Steered:
     failed: dict[TableName, str] = field(default_factory=dict[TableName, str])
 
     def to_json(self) -> str:
-        """The document that ``--json`` prints."""
+        """Returns the document that ``--json`` prints."""
         tables = [
             {"table": str(each.table), "changed": each.changed, "did": each.words}
             for each in self.done

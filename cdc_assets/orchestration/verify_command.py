@@ -1,4 +1,4 @@
-"""``cdc-assets verify``."""
+"""Defines the command ``cdc-assets verify``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def verify(
 ) -> None:
     """Compare lake tables with their source, while both change.
 
-    Checksums of ranges of keys on both sides, and rows where these differ. What is under way is
-    waited for, so something has to merge beside it: the daemon, or cdc-assets replicate. Prints
-    the keys that differ and names of columns, never another value. Exits with 1 if a table
-    differs, failed, or could not be judged whole.
+    Compares checksums of key ranges on both sides, and rows where these differ. Waits for changes
+    that are under way, so something has to merge meanwhile: the daemon, or cdc-assets replicate.
+    Prints the keys that differ and names of columns, never another value. Exits with 1 if a table
+    differs, failed, or could not be judged completely.
     """
     from cdc_assets.config import load_config
 

@@ -1,4 +1,4 @@
-"""`verify_tables`: the command `cdc-assets verify`, with `--repair`, as a job."""
+"""Defines the job `verify_tables`: the command `cdc-assets verify`, also with `--repair`."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from cdc_assets.merge.verifying.report import Report
 
 REPAIR: Final = "repair"
-"""`cdc/mode` of these runs: they are a person's, and kept."""
+"""`cdc/mode` of these runs: a person started them, so housekeeping keeps them."""
 
 
 class VerifyWish(dg.Config):
-    """Which tables are compared, and what becomes of differences."""
+    """The tables to compare, and the treatment of differences."""
 
     tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
     source: str | None = Field(default=None, description="all of a source, or those of it")
@@ -32,7 +32,7 @@ class VerifyWish(dg.Config):
 
 
 def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """Compare tables with their source, as `cdc-assets verify` does."""
+    """Returns the job that compares tables with their source as `cdc-assets verify` does."""
     replication = config
 
     @dg.op(name=named(config, "compare_with_source"))
@@ -76,7 +76,10 @@ def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 def _show(
     context: dg.OpExecutionContext, config: ReplicationConfig, entry: TableEntry, report: "Report"
 ) -> None:
-    """In the run's log, and on the table's page: as its check, if it has one; no key is named."""
+    """Reports in the run's log and on the table's page, as its check if it has one.
+
+    Names no key.
+    """
     key, words = table_key(config, entry), "; ".join(report.words(keys=False))
     context.log.info(f"{entry.table}: {words}")
     if is_comparable(config, entry):

@@ -1,4 +1,4 @@
-"""Comparing tables with their sources: what `cdc-assets verify` does, table by table."""
+"""Compares tables with their sources for `cdc-assets verify`, table by table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Say = Callable[[TableEntry, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which tables are compared, and whether differences are put right."""
+    """The tables to compare, and whether to repair differences."""
 
     choice: Choice
     repair: bool = False
@@ -33,11 +33,11 @@ class Wish:
 
 @dataclass
 class Outcome:
-    """What has come of it.
+    """The result of a comparison.
 
     Attributes:
-        reports: of the tables that were compared.
-        failed: those that were not, with the reason.
+        reports: the reports on the compared tables.
+        failed: the tables that were not compared, with the reason.
     """
 
     reports: list[Report] = field(default_factory=list["Report"])
@@ -45,18 +45,18 @@ class Outcome:
 
     @property
     def is_bad(self) -> bool:
-        """Whether a table failed, differs, or was not judged whole."""
+        """Whether a table failed, differs, or was not judged completely."""
         return bool(self.failed) or any(
             each.differs or each.not_judged or each.has_more for each in self.reports
         )
 
     @property
     def to_put_right(self) -> int:
-        """How many keys differ."""
+        """The number of keys that differ."""
         return sum(len(each.differences) for each in self.reports)
 
     def to_json(self) -> str:
-        """For machines."""
+        """Returns the document that ``--json`` prints."""
         failed = {str(table): message for table, message in self.failed.items()}
         return json.dumps({"tables": [each.to_dict() for each in self.reports], "failed": failed})
 
@@ -68,17 +68,17 @@ def run_verify(
     say: Say,
     told: Callable[[TableEntry, Report], None],
 ) -> Outcome:
-    """Compares tables, one after the other; one that fails does not keep the others from it.
+    """Compares tables, one after the other; a failure does not affect the other tables.
 
     Args:
         config: the configuration.
-        wish: what is asked for.
-        run_id: recorded with each publish.
-        say: told of progress.
-        told: what was found of each table, as it is found.
+        wish: the tables to compare, and whether to repair them.
+        run_id: the id that is recorded with each publish.
+        say: receives messages about the progress.
+        told: receives each table's report as soon as there is one.
 
     Raises:
-        CdcError: if no table is meant.
+        CdcError: if no table is selected.
     """
     services, outcome = Services(config), Outcome()
     spark = spark_resource(config)
@@ -89,7 +89,7 @@ def run_verify(
                 report = verified(config, spark.session, entry, run_id, heard, repair=wish.repair)
             except Exception as error:
                 outcome.failed[entry.table] = message_of(error)
-                spark.forget()  # it may be what failed; the next table makes a new one
+                spark.forget()  # the session may be what failed; the next table gets a new one
                 continue
             outcome.reports.append(report)
             told(entry, report)
@@ -107,7 +107,7 @@ def verified(
     *,
     repair: bool = False,
 ) -> Report:
-    """Compare one table.
+    """Compares one table.
 
     Raises:
         CdcError: if a part does not answer, or the table cannot be compared at all.

@@ -1,4 +1,4 @@
-"""The whole assessment: each part once, then the rules for every source and table."""
+"""Runs a whole assessment: asks each part once, then judges every source and table by rules."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ Say = Callable[[str], None]
 _JDBC: Final[Mapping[DatabaseKind, tuple[str, str]]] = {
     "postgres": (DRIVER, "org.postgresql:postgresql"),
 }
-"""Class and artifact of the drivers that tables are read again by."""
+"""The class and the artifact of the drivers with which tables are read again, by database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """What is looked at beside what the parts say of themselves.
+    """The depth of an assessment: its probes beyond the parts' own information.
 
     Attributes:
-        values: tables of PostgreSQL are searched for values that cannot arrive.
-        warehouse: a small file is written to it and deleted.
-        session: makes a Spark session; None to leave Spark alone.
-        say: told what is asked now.
+        values: whether to search PostgreSQL's tables for values that cannot arrive unchanged.
+        warehouse: whether to write a small file to the warehouse, and delete it.
+        session: creates a Spark session; None to skip Spark.
+        say: receives messages about the progress.
     """
 
     values: bool = False
@@ -71,7 +71,7 @@ class Depth:
 
 @dataclass
 class _Look:
-    """One assessment, while it is made."""
+    """An assessment in progress."""
 
     services: Services
     depth: Depth
@@ -85,9 +85,9 @@ class _Look:
 def assess(
     services: Services, sources: Sequence[str], entries: Sequence[TableEntry], depth: Depth
 ) -> Assessment:
-    """Look at some sources and tables. Changes nothing that stays.
+    """Assesses some sources and tables. Leaves nothing changed.
 
-    A part that does not answer is a finding, and what needs it is not judged.
+    A part that does not answer is a finding, and whatever needs it is not judged.
     """
     look, at = _Look(services, depth), services.clock()
     by_source: dict[str, list[TableEntry]] = defaultdict(list)
@@ -210,7 +210,7 @@ def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
 
 
 def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | None) -> Clock | None:
-    """The database's server, and the tables in it."""
+    """Judges the database's server and its tables; returns its clock, if it answers."""
     database = known.source.database
     if database is None:
         look.notes.append(f"{known.name}: no database: is configured; its tables are not judged")
@@ -251,7 +251,7 @@ def _users(
 
 
 def _note(look: _Look, entry: TableEntry, odd: Odd | None) -> None:
-    """Say where values were not searched to the end."""
+    """Notes a table whose values were not searched, or not completely."""
     if not look.depth.values:
         return
     database = look.services.config.source(entry.table.source).database

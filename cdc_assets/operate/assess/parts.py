@@ -1,6 +1,6 @@
-"""The parts that every table needs: whether they answer, and allow what has to be done.
+"""Probes the parts that every table needs: whether they answer, and permit what is necessary.
 
-Each probe gives findings and raises nothing: a part that is away is a finding.
+A part that does not answer becomes a finding (`away`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Session = Callable[[], "SparkSession"]
 
 LEAST_SPARK: Final = (4, 1)
 LEAST_ICEBERG: Final = (1, 12)
-"""What is tested."""
+"""The oldest version that is tested."""
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _CATALOGS: Final = (
     "org.apache.iceberg.spark.SparkCatalog",
@@ -35,24 +35,24 @@ _REMEDY: Final = "docs/production.md says what a Spark server of your own needs"
 
 
 def away(name: str, at: Place, error: CdcError, impact: str) -> Finding:
-    """The finding of a part that does not answer, or refuses."""
+    """Returns the finding for a part that does not answer, or refuses."""
     where = f" [{error.where}]" if error.where else ""
     return no(name, at, f"{error.what}{where}", impact, error.remedy or "look at its log")
 
 
 @dataclass(frozen=True, slots=True)
 class SparkFacts:
-    """What a Spark server says of itself.
+    """The facts about a Spark server.
 
     Attributes:
-        version: of Spark.
-        extensions: ``spark.sql.extensions``.
+        version: the version of Spark.
+        extensions: the value of ``spark.sql.extensions``.
         catalog: the class of the lake's catalog; empty if there is none of its name.
-        opens_catalog: its namespaces can be listed.
-        iceberg: the version of its Iceberg; empty if that does not say.
-        reads_kafka: it has the reader of Kafka.
-        reads_avro: it has ``from_avro``.
-        no_drivers: classes of JDBC drivers that were asked for and are not on its class path.
+        opens_catalog: whether the catalog's namespaces can be listed.
+        iceberg: the version of its Iceberg; empty if unknown.
+        reads_kafka: whether it has the reader of Kafka.
+        reads_avro: whether it has ``from_avro``.
+        no_drivers: the requested classes of JDBC drivers that are not on its class path.
     """
 
     version: str
@@ -67,11 +67,11 @@ class SparkFacts:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What one source needs of Spark.
+    """The requirements of one source for Spark.
 
     Attributes:
-        avro: its records are Avro.
-        driver: the class that reads its database; empty if none is named.
+        avro: whether its records are Avro.
+        driver: the class of the driver that reads its database; empty if none is needed.
         jar: the artifact with that class.
     """
 
@@ -81,7 +81,7 @@ class Needed:
 
 
 def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Finding]:
-    """What is missing of a server."""
+    """Yields a finding for everything that a server lacks."""
     nothing = "no batch can be merged"
     if _numbers(spark.version) < LEAST_SPARK:
         least = ".".join(map(str, LEAST_SPARK))
@@ -125,16 +125,16 @@ def look_at_spark(
     clock: Callable[[], datetime],
     drivers: Iterable[str],
 ) -> tuple[SparkFacts, Clock]:
-    """Ask Spark what it has. Reads no record and writes nothing.
+    """Asks Spark for its facts. Reads no record and writes nothing.
 
     Args:
         config: the configuration.
-        session: makes a session.
-        clock: wall clock.
-        drivers: classes of JDBC drivers to look for.
+        session: creates a session.
+        clock: the wall clock.
+        drivers: the classes of JDBC drivers to look for.
 
     Raises:
-        CdcError: if it does not answer.
+        CdcError: if Spark does not answer.
     """
     from pyspark.errors import PySparkException
 
@@ -168,13 +168,13 @@ def _iceberg(spark: SparkSession, catalog: str) -> str:
 
     try:
         (row,) = spark.sql(f"SELECT {catalog}.system.iceberg_version()").collect()
-    except PySparkException:  # a catalog that is none of Iceberg's is a finding of its own
+    except PySparkException:  # a catalog that is not Iceberg's is a finding of its own
         return ""
     return str(row[0]).removeprefix("Apache Iceberg ")
 
 
 def _has_class(spark: SparkSession, driver: str) -> bool:
-    """Whether a driver is found: its class is looked for before its URL is."""
+    """Returns whether a driver exists: Spark looks for its class before it uses the URL."""
     from pyspark.errors import PySparkException
 
     reader = spark.read.format("jdbc").options(driver=driver, url="jdbc:none", dbtable="none")
@@ -186,7 +186,7 @@ def _has_class(spark: SparkSession, driver: str) -> bool:
 
 
 def _kafka(spark: SparkSession) -> object:
-    """The schema of Kafka's reader: nobody is connected to."""
+    """Returns the schema of Kafka's reader; does not connect to a broker."""
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1")
     return reader.option("subscribe", "none").load().schema
 
@@ -199,7 +199,7 @@ def _avro(spark: SparkSession) -> object:
 
 
 def probe_warehouse(at: Place, lake: Lake, warehouse: str) -> Iterator[Finding]:
-    """Write a small file beside the tables, read it and delete it again."""
+    """Writes a small file beside the tables, reads it and deletes it again."""
     place = f"{warehouse.rstrip('/')}/.cdc-assets-assess-{uuid.uuid4().hex}"
     nothing = "no batch can be written"
     try:

@@ -1,4 +1,4 @@
-"""What a database's catalog says of a table and its columns: rules."""
+"""Judges a table and its columns by rules on its database's catalog."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _SENDS: Final = "PostgreSQL sends no change of it"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as its database has it, and what is wanted of it.
+    """A table in its database, and its configuration.
 
     Attributes:
-        found: None if the database does not have it.
-        described: its columns, by the modes that the connector really has.
-        publication: the connector's; None for all that the table has.
-        needs_publication: the connector reads publications (``pgoutput``).
-        overrides: what is configured of it.
-        connector: that sends it, if that is known.
-        odd: values that were found in it; None if nobody looked.
-        rejects_stop: a record that cannot be merged stops the table.
-        unreadable_by: the connector's user, if that may not read it.
-        mode: what its lake table is to hold.
+        found: the table in the catalog; None if the database does not have it.
+        described: its columns, by the connector's actual modes.
+        publication: the connector's publication; None for all publications of the table.
+        needs_publication: whether the connector reads publications (``pgoutput``).
+        overrides: the table's configured overrides.
+        connector: the connector that sends it; None if unknown.
+        odd: the odd values found in it; None if it was not searched.
+        rejects_stop: whether a record that cannot be merged stops the table.
+        unreadable_by: the connector's user if it must not read the table; else empty.
+        mode: the mode of its lake table.
     """
 
     found: SourceTable | None
@@ -52,7 +52,7 @@ class Table:
 
 
 def judge_table(at: Place, table: Table) -> Iterator[Finding]:
-    """All findings of a table and its columns."""
+    """Yields all findings on a table and its columns."""
     found = table.found
     if found is None:
         yield yes_but(
@@ -127,7 +127,7 @@ def _identity(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding
 
 
 def _transactions(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
-    """A position that several changes share tells them apart only with their place in it."""
+    """Judges transaction metadata, which alone distinguishes changes that share a position."""
     connector = table.connector
     if connector is None or connector.is_on("provide.transaction.metadata", default=False):
         return
