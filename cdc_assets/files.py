@@ -57,7 +57,7 @@ def replace_file(files: AbstractFileSystem, path: str, content: bytes) -> None:
     stores put whole objects anyway.
 
     Raises:
-        OSError: if the place does not answer, or must not be written.
+        OSError: if the place does not answer, or does not permit writing.
     """
     if isinstance(files, LocalFileSystem):
         _replace_local(Path(path), content)

@@ -36,7 +36,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class StackLayout:
-    """The paths and ports of one local stack; all paths are below ``home``, but maybe the jars.
+    """The paths and ports of one local stack; all paths but that of the jars are below ``home``.
 
     Args:
         home: the folder for local state; made absolute.

@@ -20,7 +20,7 @@ _LOOPBACK = (HOST, "::1", f"::ffff:{HOST}")
 
 
 def is_free(port: int) -> bool:
-    """Returns whether nothing listens on 127.0.0.1:port; a lingering closed connection does not."""
+    """Returns whether nothing listens on 127.0.0.1:port; ignores lingering closed connections."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

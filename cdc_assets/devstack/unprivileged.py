@@ -1,8 +1,7 @@
 """Runs database servers as an unprivileged user, because they refuse to run as root.
 
-Root starts them as ``nobody``. If the home is below a folder that others must not enter (a
-checkout under /root), they also get the capability to pass such folders, and no other rights of
-root.
+Root starts them as ``nobody``. If the home is below a folder that is closed to others (a checkout
+under /root), they also get the capability to pass such folders, and no other rights of root.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ RETRIED: Final = frozenset({FailureKind.TRANSIENT, FailureKind.OUTCOME_UNKNOWN})
 """Failures that may pass by themselves, and after which a table stops eventually."""
 
 LEAST_TRIES: Final = 5
-"""The least attempts before a table stops: time without attempts does not count against it."""
+"""The number of attempts before a table may stop: time without attempts does not count."""
 
 
 @dataclass(frozen=True, slots=True)

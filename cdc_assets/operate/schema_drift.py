@@ -249,7 +249,7 @@ def _numbered(
     *,
     tells_types: bool,
 ) -> Column | UnmappedColumn:
-    """Types a column as the catalog has it; if records are more exact, as the lake, or wider."""
+    """Returns a column as in the catalog; if records give better types, as in the lake or wider."""
     named = Column(column.name, table.columns[0].type, table.columns[0].wire)
     found = column if isinstance(column, Column) else named
     found = with_number(found, facts.get(column.name))

@@ -210,7 +210,7 @@ class Turns:
     def let_go(self, is_back: Callable[[], bool]) -> None:
         """Records that a table has left because people want nothing to be merged into it.
 
-        Once they want that again, the run ends, so that the next run takes the table.
+        Once they want it merged again, the run ends, so that the next run takes the table.
         """
         with self._lock:
             self._let_go.append(is_back)

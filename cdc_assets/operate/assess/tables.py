@@ -35,7 +35,7 @@ class Table:
         connector: the connector that sends it; None if unknown.
         odd: the odd values found in it; None if it was not searched.
         rejects_stop: whether a record that cannot be merged stops the table.
-        unreadable_by: the connector's user if it must not read the table; else empty.
+        unreadable_by: the connector's user if it has no right to read the table; else empty.
         mode: the mode of its lake table.
     """
 
