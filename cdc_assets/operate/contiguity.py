@@ -21,7 +21,7 @@ PUBLISHES_CHECKED: Final = 100
 
 
 def gaps(newest_first: Sequence[Published], marks: Watermarks | None) -> list[str]:
-    """Describes each gap in words with coordinates; empty if there is none.
+    """Describes each problem in words with coordinates; empty if there is none.
 
     Args:
         newest_first: a table's publishes.

@@ -106,7 +106,7 @@ class Told:
 
 
 def follow(services: Services, entries: Iterable[TableEntry], followed: Followed) -> Told:
-    """Reads new statements, and says for each table what their effects are.
+    """Reads new statements, and describes their effects on each table.
 
     Args:
         services: the services to read from and compare with.
@@ -240,7 +240,10 @@ def _relation(entry: TableEntry) -> Relation:
 
 
 def _shown(services: Services, entry: TableEntry, ddl: Ddl) -> str | None:
-    """Hides a statement on an excluded or masked column: its default may be as secret as values."""
+    """Returns the text to show; None for a statement on an excluded or masked column.
+
+    A default of such a column may be as secret as its values.
+    """
     overrides = services.config.source(entry.table.source).overrides(entry.table)
     hidden = {name.casefold() for name in (*overrides.excluded, *overrides.masked)}
     return None if hidden & ddl.statement.words else ddl.text

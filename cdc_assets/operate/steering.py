@@ -86,7 +86,7 @@ class Order:
     """The circumstances of a command.
 
     Attributes:
-        by: the person who gives it.
+        by: its author, such as a command or a job's run.
         why: the reason, in that person's words.
         dry_run: whether only to say what would be done.
     """

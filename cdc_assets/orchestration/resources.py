@@ -284,7 +284,7 @@ def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:
 
 
 def _open_catalog(config: ReplicationConfig, session: SparkSession) -> None:
-    """Creates a new SQL catalog's own tables now, as two sessions at work would both do it."""
+    """Creates a new SQL catalog's own tables now, before two sessions at work both try to."""
     if config.lake.catalog.type == "sql":
         session.sql(f"SHOW NAMESPACES IN {config.lake.catalog.name}").collect()
 

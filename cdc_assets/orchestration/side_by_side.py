@@ -4,7 +4,7 @@ Dagster's own executors either run steps one after the other, or each in a proce
 session and imports of its own. Steps of a replication seldom compute: they wait for Spark, or for
 changes. `cdc_assets.orchestration.turns` decides how many of them work at a time.
 
-Only this module uses parts of Dagster that are not public for this purpose.
+The non-public parts of Dagster that this needs are used in this module alone.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Topic:
 
 
 def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
-    """Yields all findings of a topic."""
+    """Yields all findings on a topic."""
     if topic.marks is None:
         yield no(
             "topic_missing", at, f"topic {topic.name} does not exist",
