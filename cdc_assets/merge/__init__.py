@@ -1,4 +1,4 @@
-"""Spark: session, read, decode, fold, apply, publish."""
+"""Merges batches with Spark: plans, reads, decodes, folds, applies and publishes them."""
 
 from cdc_assets.merge.plan.result import BatchResult, Waiting
 from cdc_assets.merge.replicate import Replicator
