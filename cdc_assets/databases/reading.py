@@ -1,8 +1,8 @@
-"""Reading a whole table in waves of its keys, by Spark, at one moment for each wave.
+"""Reading a whole table in waves of its keys, by Spark.
 
-A wave is a range of keys in a few parts that are read at once. All parts of one wave see the same
-state of the table: that of one transaction, which takes no lock that another reader or writer waits
-for.
+A wave is a range of keys in a few parts that are read at once. Each part shows its keys as of one
+moment after the wave was asked for; whether that is the same one for all parts is the database's
+affair. No reader takes a lock that another reader or writer waits for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from cdc_assets.databases.rows import SourceRows
+from cdc_assets.databases.rows import Range, SourceRows
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.comparing import Comparison, Form, Key
 
@@ -26,28 +26,31 @@ DIGEST: Final = "cdc_md5"
 """Column: of all compared columns."""
 
 LARGE: Final = "cdc_large"
-"""Column: the digest of those compared columns that an update may leave out of its event."""
+"""Column: the digest of the columns of `TableReading.omitted`."""
 
 _FIXED: Final = frozenset({Form.BOOLEAN, Form.INTEGER, Form.FLOATING, Form.DAYS, Form.MICROS})
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """A range of keys that is read as of one moment; open until its block ends.
+    """A range of keys that is to be read; open until its block ends.
 
     Attributes:
-        until: a place in the database's log that everything that is read lies before.
         end: the key that the next wave begins with; None for the last one.
         parts: for each part, the options of Spark's JDBC reader; secrets among them.
     """
 
-    until: str
     end: Key | None
     parts: Sequence[Mapping[str, str]] = field(repr=False)
 
 
 class TableReading(Protocol):
     """What a database does to have a table read in waves."""
+
+    @property
+    def omitted(self) -> tuple[int, ...]:
+        """Places of the columns whose values an update may leave out of its event."""
+        ...
 
     def wave(self, start: Key | None, rows: int, parts: int) -> AbstractContextManager[Wave]:
         """A wave of so many parts, each of so many rows, from a key on; None for the first one."""
@@ -64,20 +67,32 @@ def reading_of(rows: SourceRows, where: str) -> TableReading:
     Raises:
         ConfigError: if its database has no such thing.
     """
+    from cdc_assets.databases.mysql.rows import MysqlRows
     from cdc_assets.databases.postgres.rows import PostgresRows
 
-    if isinstance(rows, PostgresRows):
+    if isinstance(rows, PostgresRows | MysqlRows):
         return rows.reading()
     what = "tables of this database are not read again"
     remedy = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
     raise ConfigError(what, where=where, remedy=remedy)
 
 
-def large(comparison: Comparison) -> tuple[int, ...]:
-    """Places of the columns of a varying length, which an update may leave out where it kept them.
+def ranges(start: Key | None, bounds: Sequence[Key], parts: int) -> tuple[list[Range], Key | None]:
+    """A wave's parts, and where the next one begins; None if there is none.
 
-    Of these, and of no others, a change does not always tell the value.
+    Args:
+        start: where the wave begins.
+        bounds: where its parts end, as many as there are.
+        parts: as many were asked for; fewer bounds are those of the last wave.
     """
+    end = bounds[-1] if len(bounds) == parts else None
+    starts = (start, *(bounds if end is None else bounds[:-1]))
+    ends = (*bounds, None) if end is None else tuple(bounds)
+    return [Range(*pair) for pair in zip(starts, ends, strict=True)], end
+
+
+def of_varying_length(comparison: Comparison) -> tuple[int, ...]:
+    """Places of the columns of a varying length."""
     return tuple(
         n for n, each in enumerate(comparison.columns) if each.is_list or each.form not in _FIXED
     )

@@ -97,6 +97,10 @@ class SourceRows(Protocol):
         """Key and digest of each row of some ranges."""
         ...
 
+    def is_past(self, position: str) -> bool:
+        """Whether whatever is committed from now on gets a higher position, hexadecimal."""
+        ...
+
     def moment(self) -> str:
         """Now: by it `is_over` tells whether what was committed before is seen by all readers."""
         ...

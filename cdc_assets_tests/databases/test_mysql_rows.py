@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import pymysql
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.rows import MysqlRows
+from cdc_assets.databases.mysql.statements import Statements
 from cdc_assets.databases.rows import Access, Range
 from cdc_assets.devstack.mariadb import connect
 from cdc_assets.devstack.stack import LocalStack
@@ -84,6 +87,37 @@ def test_what_is_committed_and_not_seen_yet_is_waited_for(
     rows.close()
 
 
+@dataclass(frozen=True)
+class Committed:
+    """What Kafka Connect says of a connector."""
+
+    offset: Mapping[str, object]
+    name: str = "shop"
+
+    def offsets(self) -> list[Mapping[str, object]]:
+        return [self.offset]
+
+
+def test_a_connector_of_another_server_is_named_though_its_files_have_the_same_names(
+    dsn: str, cursor: pymysql.cursors.Cursor
+) -> None:
+    cursor.execute("REPLACE INTO numbers VALUES (-5, 1, 1)")
+    cursor.execute("SHOW BINLOG STATUS")
+    file, position, *_ = cursor.fetchone() or ("", 0)
+    cursor.execute("SELECT @@global.gtid_binlog_pos")
+    (gtids,) = cursor.fetchone() or ("",)
+    domain, server, number = gtids.split("-")
+    here = {"file": file, "pos": position, "gtids": gtids}
+    there = here | {"gtids": f"{domain}-{server}-{int(number) + 7}"}
+    elsewhere = here | {"pos": position - 1}
+    for offset, is_read in ((here, True), (there, False), (elsewhere, False)):
+        rows = opened(dsn, "numbers", connector=partial(Committed, offset))
+        told = rows.delivery(f"{file}:4")
+        assert told.is_done is is_read, told
+        assert ("reads another server" in told.who) is not is_read
+        rows.close()
+
+
 def test_mysql_waits_for_transactions_that_write(
     dsn: str, cursor: pymysql.cursors.Cursor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +137,7 @@ def test_mysql_waits_for_transactions_that_write(
 
 def test_a_statement_that_takes_too_long_ends(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = opened(dsn, "long_ones", statement_seconds=0.2)
-    monkeypatch.setattr(MysqlRows, "_digest", "SLEEP(1)")
+    monkeypatch.setattr(Statements, "digest", "SLEEP(1)")
     with pytest.raises(TerminalError, match=r"longer than 0\.2 s"):
         rows.sums(Range(None, None))
     rows.close()

@@ -19,8 +19,7 @@ class Place:
     Attributes:
         file: of the binlog.
         position: in it.
-        gtids: of MariaDB, the last of each domain before it, as the server writes them; empty of
-            MySQL, whose numbers are there a moment after what they are of can be read.
+        gtids: of a connector of MariaDB, the last of each domain before it; empty if not known.
     """
 
     file: str
@@ -69,22 +68,32 @@ def place_of(offset: Mapping[str, Any]) -> Place | None:
 
 
 def has_delivered(connector: Place, until: Place, end: Place) -> bool:
-    """Whether a connector has delivered everything from before a place.
+    """Whether a connector has delivered everything from before a place of the log that it reads.
 
-    By files and positions, if they are of one server; or by MariaDB's GTIDs, which are the same on
-    all. A place beyond the end of the log is of another log, and proves nothing.
+    A place beyond the end of the log is of another log, and proves nothing.
 
     Args:
         connector: where it is.
         until: the place.
         end: of the log, looked at after the connector was asked.
     """
-    if connector.base == until.base == end.base:
-        if not end.reaches(connector):
-            return False
-        if connector.reaches(until):
-            return True
-    found, wanted, last = (Gtids.of(each.gtids) for each in (connector, until, end))
-    if found is None or wanted is None or last is None:
-        return False
-    return found.reaches(wanted) and last.reaches(found)
+    is_of_one = connector.base == until.base == end.base
+    return is_of_one and end.reaches(connector) and connector.reaches(until)
+
+
+def is_same_log(connector: Place, gtids: str) -> bool:
+    """Whether a log is the one that a connector of MariaDB reads: both count alike up to a place.
+
+    Files of two servers may have the same names. A replica has the same transactions, at other
+    places; and it may lack what the lake has merged, so that it does for no comparison.
+
+    Args:
+        connector: where it is; it may leave domains out.
+        gtids: what the log has before that place.
+    """
+    mine, theirs = Gtids.of(connector.gtids), Gtids.of(gtids)
+    if mine is None:
+        return True  # nothing tells
+    return theirs is not None and all(
+        theirs.sets.get(domain) == each for domain, each in mine.sets.items()
+    )

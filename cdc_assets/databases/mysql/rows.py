@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,82 +15,58 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.facts import Facts
+from cdc_assets.changes.position import Scheme, decode, epoch_bits
 from cdc_assets.databases.mysql.catalog import (
     connected,
     read_tables,
     translated,
     without_cryptography,
 )
-from cdc_assets.databases.mysql.comparing import (
-    canonical,
-    equal,
-    form_of,
-    framed,
-    is_indexed,
-    may_be_key,
-    of_text,
-    ordered,
-    quote,
-    told,
-)
+from cdc_assets.databases.mysql.comparing import form_of, is_indexed, may_be_key
 from cdc_assets.databases.mysql.dsn import parse_dsn
-from cdc_assets.databases.mysql.places import Place, has_delivered, place_of
-from cdc_assets.databases.mysql.types import MysqlColumn
+from cdc_assets.databases.mysql.places import Place, has_delivered, is_same_log, place_of
+from cdc_assets.databases.mysql.statements import Given, Statements, texts_of
+from cdc_assets.databases.reading import TableReading
 from cdc_assets.databases.rows import Access, ConnectorOffsets, Delivery, Found, Range, paired
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.schema.comparing import (
-    BucketTree,
-    Comparison,
-    Key,
-    Sum,
-    tree,
-)
+from cdc_assets.schema.comparing import Comparison, Key, Sum, tree
 
 KEYS_IN_STATEMENT: Final = 200
+_PLACED: Final = Scheme.MARIADB.numbers
+"""A position with a place in a binlog has at least so many numbers."""
+
 _GRACE_SECONDS: Final = 30.0
 """So much longer than a statement may take its answer is waited for."""
 
 _TIMED_OUT: Final = frozenset({1969, 3024})
 _REFUSED: Final = frozenset({1044, 1045, 1142, 1227})
 _NO_SYNTAX: Final = 1064
-_SETTINGS: Final = (
-    "SET SESSION time_zone = '+00:00', sql_mode = '', collation_connection = utf8mb4_bin",
-    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    "SET SESSION TRANSACTION READ ONLY",
-)
+SESSION: Final = {
+    "time_zone": "'+00:00'",
+    "sql_mode": "''",
+    "collation_connection": "utf8mb4_bin",
+    "max_sort_length": "16384",  # bytes of the longest key
+}
 """As the connector's values are written: instants in UTC, zero dates as they are."""
+
+READ_ONLY: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _CONSISTENT: Final = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 _ENDS: Final = ("SHOW BINLOG STATUS", "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
 """MariaDB; MySQL from 8.2 on; before."""
 
+_GTIDS: Final = "SELECT BINLOG_GTID_POS(%(file)s, %(position)s)"
 _SNAPSHOT: Final = "SHOW STATUS LIKE 'binlog_snapshot_%%'"
 _OPEN: Final = "SELECT trx_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0"
 """One that is about to commit is among them until others see it. Up to 0.1 s old."""
+_ESTIMATE: Final = """
+SELECT TABLE_ROWS FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %(schema)s AND TABLE_NAME = %(name)s
+"""
 _CHARSETS: Final = """
 SELECT COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = %(schema)s AND TABLE_NAME = %(name)s
 """
-_SUMS: Final = """
-SELECT bucket, COUNT(*), SUM(CAST(CONV(SUBSTR(digest, 1, 15), 16, 10) AS UNSIGNED)),
-       SUM(CAST(CONV(SUBSTR(digest, 16, 15), 16, 10) AS UNSIGNED)), SUM(digest IS NULL)
-FROM (SELECT {bucket} AS bucket, {digest} AS digest FROM {table} AS t WHERE {condition}
-      LIMIT 18446744073709551615) AS r
-GROUP BY bucket
-"""
-"""LIMIT keeps the digest from being written into all of its uses."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """SQL for each column, by the lake's names; ``in_order`` and what follows have the key's."""
-
-    canonical: Mapping[str, str]
-    told: Mapping[str, str]
-    in_order: tuple[str, ...]
-    from_text: tuple[str, ...]
-    equal: tuple[str, ...]
 
 
 class MysqlRows:
@@ -102,7 +77,7 @@ class MysqlRows:
         connection: pymysql.Connection[Any],
         access: Access,
         comparison: Comparison,
-        texts: _Texts,
+        statements: Statements,
         *,
         is_ordered: bool,
     ) -> None:
@@ -111,10 +86,10 @@ class MysqlRows:
         self._connection = connection
         self._access = access
         self._address = parse_dsn(access.dsn).address
-        self._texts = texts
-        self._table = ".".join(quote(part) for part in access.table)
+        self._statements = statements
+        self._is_recognised = False
         self._is_mariadb = bool(self._asked("SELECT VERSION() LIKE '%%MariaDB%%'")[0][0])
-        self._limit()
+        self._asked(f"SET SESSION {' = '.join(self._limit)}")
 
     @classmethod
     def of(cls, access: Access) -> MysqlRows:
@@ -134,10 +109,13 @@ class MysqlRows:
         connection = _opened(access)
         with _failing(access):
             charsets = _charsets(connection, access)
-        texts = _texts(comparison, sources, charsets, table.facts)
+        texts = texts_of(comparison, sources, charsets, table.facts)
+        statements = Statements(access.table, comparison, texts)
         first = comparison.key[0].name if comparison.key else ""
         is_ordered = bool(first) and is_indexed(sources[first])
-        return cls(connection, access, comparison, texts, is_ordered=is_ordered)
+        rows = cls(connection, access, comparison, statements, is_ordered=is_ordered)
+        rows._require_days()
+        return rows
 
     def place(self) -> str:
         """See `SourceRows`."""
@@ -145,24 +123,26 @@ class MysqlRows:
 
     def sums(self, within: Range) -> Mapping[int, Sum]:
         """See `SourceRows`."""
-        given: dict[str, str] = {}
-        bucket = self._bucket(tree(within.bounds), given)
-        condition = self._within(within.start, within.end, given)
-        return self._added_up(bucket, condition, given)
+        given: Given = {}
+        bucket = self._statements.bucket(tree(within.bounds), given)
+        return self._added_up(bucket, self._statements.within(within, given), given)
 
     def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
         """See `SourceRows`; the server sends rows as they are read."""
-        given: dict[str, str] = {}
-        keys = ", ".join(self._texts.canonical[each.name] for each in self.comparison.key)
-        conditions = [f"({self._within(each.start, each.end, given)})" for each in within]
-        statement = (
-            f"SELECT {keys}, {self._digest} FROM {self._table} AS t"  # noqa: S608 - quoted names
-            f" WHERE {' OR '.join(conditions)}"
-        )
+        given: Given = {}
+        statement = self._statements.digests(within, given)
         with _failing(self._access), self._connection.cursor(SSCursor) as cursor:
             cursor.execute(statement, given)
             for row in cursor.fetchall_unbuffered():
                 yield tuple(row[:-1]), self._whole(row[-1])
+
+    def is_past(self, position: str) -> bool:
+        """See `SourceRows`: MariaDB's next transaction has the place of the snapshot before it."""
+        numbers = decode(bytes.fromhex(position))
+        if not self._is_mariadb or len(numbers) < _PLACED:
+            return True
+        file = numbers[0] & ((1 << epoch_bits(Scheme.MARIADB)) - 1)
+        return self._end().number != (file, numbers[1])
 
     def moment(self) -> str:
         """See `SourceRows`: the end of the binlog; of MySQL the transactions that are open."""
@@ -177,26 +157,19 @@ class MysqlRows:
 
     def found(self, keys: Sequence[Key]) -> Found:
         """See `SourceRows`: one transaction, whose snapshot is not newer than the place."""
-        names = [each.name for each in self.comparison.columns]
-        columns = [self._texts.canonical[n] for n in names] + [self._texts.told[n] for n in names]
-        own = [self._texts.canonical[each.name] for each in self.comparison.key]
-        width, asked = len(own), frozenset(keys)
+        width, names = len(self.comparison.key), len(self.comparison.columns)
+        asked = frozenset(keys)
         found: dict[Key, tuple[str | None, ...]] = {}
         tells: dict[Key, tuple[str | None, ...]] = {}
         with self._snapshot():
             for n in range(0, len(keys), KEYS_IN_STATEMENT):
-                given: dict[str, str] = {}
-                some = keys[n : n + KEYS_IN_STATEMENT]
-                condition = " OR ".join(self._equals(key, given) for key in some)
-                statement = (
-                    f"SELECT {', '.join([*own, *columns])} FROM {self._table} AS t"  # noqa: S608 - quoted names
-                    f" WHERE {condition}"
-                )
+                given: Given = {}
+                statement = self._statements.found(keys[n : n + KEYS_IN_STATEMENT], given)
                 for row in self._asked(statement, given):
                     key = tuple(row[:width])
                     if key in asked:  # an equality of a collation finds others, too
-                        found[key] = tuple(row[width : width + len(names)])
-                        tells[key] = tuple(row[width + len(names) :])
+                        found[key] = tuple(row[width : width + names])
+                        tells[key] = tuple(row[width + names :])
             until = self._end()
         return Found(str(until), found, tells)
 
@@ -217,7 +190,21 @@ class MysqlRows:
         if place is None:
             return Delivery(False, f"connector {connector.name}, which takes its snapshot,")
         done = has_delivered(place, Place.parse(until), self._end())
+        if done and not self._is_read_by(place):
+            who = (
+                f"connector {connector.name}, which reads another server than database "
+                f"{self._address} (it is at {place}, which is none of its places),"
+            )
+            return Delivery(False, who)
         return Delivery(done, f"connector {connector.name}, which is at {place},")
+
+    def _is_read_by(self, connector: Place) -> bool:
+        """Whether a connector of MariaDB reads this server's binlog; looked at until it does."""
+        if self._is_mariadb and not self._is_recognised:
+            here = {"file": connector.file, "position": connector.position}
+            gtids = self._asked(_GTIDS, here)[0][0]
+            self._is_recognised = is_same_log(connector, str(gtids or ""))
+        return self._is_recognised or not self._is_mariadb
 
     @cached_property
     def _connector(self) -> ConnectorOffsets | None:
@@ -240,64 +227,72 @@ class MysqlRows:
         """See `SourceRows`."""
         self._connection.close()
 
-    # ── parts of statements ──────────────────────────────────────────────────────────────
+    # ── to be read in waves ──────────────────────────────────────────────────────────────
 
-    @property
-    def _digest(self) -> str:
-        texts = (framed(self._texts.canonical[each.name]) for each in self.comparison.columns)
-        return f"MD5(CONCAT({', '.join(texts)}))"
+    def reading(self) -> TableReading:
+        """What has the whole table read in waves."""
+        from cdc_assets.databases.mysql.reading import MysqlReading
 
-    def _bucket(self, of: BucketTree, given: dict[str, str]) -> str:
-        if isinstance(of, int):
-            return str(of)
-        below, above = self._bucket(of.below, given), self._bucket(of.above, given)
-        return f"CASE WHEN {self._before(of.bound, given)} THEN {below} ELSE {above} END"
+        return MysqlReading(self, self._access)
 
-    def _within(self, start: Key | None, end: Key | None, given: dict[str, str]) -> str:
-        conditions: list[str] = []
-        first = self._texts.in_order[0]
-        if start is not None:
-            conditions.append(f"{first} >= {self._bounds(start, given)[0]}")
-            conditions.append(f"NOT ({self._before(start, given)})")
-        if end is not None:
-            conditions.append(f"{first} <= {self._bounds(end, given)[0]}")
-            conditions.append(self._before(end, given))
-        return " AND ".join(f"({each})" for each in conditions) or "TRUE"
+    def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
+        """Each so manieth key from one on, at most so many of them."""
+        found: list[Key] = []
+        while len(found) < count:
+            given: Given = {}
+            rows = self._asked(self._statements.after(start, every, given), given)
+            if not rows:
+                break
+            start = tuple(rows[0])
+            found.append(start)
+        return tuple(found)
 
-    def _before(self, bound: Key, given: dict[str, str]) -> str:
-        """Column by column: for a comparison of rows no index is used."""
-        pairs = list(zip(self._texts.in_order, self._bounds(bound, given), strict=True))
-        column, value = pairs.pop()
-        condition = f"{column} < {value}"
-        for column, value in reversed(pairs):
-            condition = f"({column} < {value} OR ({column} = {value} AND {condition}))"
-        return condition
+    def whole(self, within: Range) -> str:
+        """A statement for the rows of a range, as `cdc_assets.databases.reading` names columns."""
+        given: Given = {}
+        statement = self._statements.whole(within, given)
+        with self._connection.cursor() as cursor:
+            return cursor.mogrify(statement, given)
 
-    def _bounds(self, key: Key, given: dict[str, str]) -> list[str]:
-        return [
-            made.replace("{}", _given(text, given))
-            for made, text in zip(self._texts.from_text, key, strict=True)
-        ]
+    def estimate(self) -> int:
+        """About how many rows there are, by the server's statistics."""
+        schema, name = self._access.table
+        rows = self._asked(_ESTIMATE, {"schema": schema, "name": name})
+        return int(rows[0][0] or 0) if rows else 0
 
-    def _equals(self, key: Key, given: dict[str, str]) -> str:
-        pairs = zip(self._texts.equal, key, strict=True)
-        same = (made.replace("{}", _given(text, given)) for made, text in pairs)
-        return f"({' AND '.join(same)})"
+    def session(self) -> Mapping[str, str]:
+        """Variables of each session that reads the table, as SQL has their values."""
+        name, value = self._limit
+        return {**SESSION, name: value}
+
+    def is_encrypted(self) -> bool:
+        """Whether the connection is."""
+        return any(value for _, value in self._asked("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))
 
     # ── asking ───────────────────────────────────────────────────────────────────────────
 
-    def _limit(self) -> None:
+    @property
+    def _limit(self) -> tuple[str, str]:
+        """The variable that bounds what a statement takes, and its value."""
         seconds = self._access.statement_seconds
         if self._is_mariadb:
-            self._asked("SET SESSION max_statement_time = %(seconds)s", {"seconds": seconds})
-        else:
-            millis = {"millis": int(seconds * 1000)}
-            self._asked("SET SESSION max_execution_time = %(millis)s", millis)
+            return "max_statement_time", f"{seconds:.3f}"
+        return "max_execution_time", f"{seconds * 1000:.0f}"
 
-    def _added_up(self, bucket: str, condition: str, given: dict[str, str]) -> dict[int, Sum]:
-        statement = _SUMS.format(
-            bucket=bucket, digest=self._digest, table=self._table, condition=condition
-        )
+    def _require_days(self) -> None:
+        """Refuse keys of which the lake has another date, that of another row perhaps."""
+        statement = self._statements.lacking_days()
+        if statement and self._asked(statement):
+            what = (
+                "the key of a row has a date without a month or a day, in whose place connectors "
+                "write another date: rows cannot be told apart"
+            )
+            remedy = "give these rows a date; connectors cannot tell them apart either"
+            self.close()
+            raise TerminalError(what, where=self._access.where, remedy=remedy)
+
+    def _added_up(self, bucket: str, condition: str, given: Given) -> dict[int, Sum]:
+        statement = self._statements.sums(bucket, condition)
         found: dict[int, Sum] = {}
         for number, count, first, second, unknown in self._asked(statement, given):
             self._whole(None if unknown else "")
@@ -333,8 +328,7 @@ class MysqlRows:
         if not rows:
             what = "the server writes no binlog: it is not the one that a connector reads"
             raise TerminalError(what, where=f"database {self._address}", remedy="name that one")
-        gtids = self._asked("SELECT @@global.gtid_binlog_pos")[0][0] if self._is_mariadb else ""
-        return Place(str(rows[0][0]), int(rows[0][1]), str(gtids).replace("\n", ""))
+        return Place(str(rows[0][0]), int(rows[0][1]))
 
     def _status(self, statement: str) -> tuple[tuple[Any, ...], ...]:
         try:
@@ -388,8 +382,8 @@ def _opened(access: Access) -> pymysql.Connection[Any]:
         connection = connected(server, server.tls.arguments(), seconds)
         connection.autocommit(True)
         with connection.cursor() as cursor:
-            for statement in _SETTINGS:
-                cursor.execute(statement)
+            cursor.execute(f"SET SESSION {', '.join(f'{n} = {v}' for n, v in SESSION.items())}")
+            cursor.execute(READ_ONLY)
     return connection
 
 
@@ -399,28 +393,3 @@ def _charsets(connection: pymysql.Connection[Any], access: Access) -> dict[str, 
     with connection.cursor() as cursor:
         cursor.execute(_CHARSETS, {"schema": schema, "name": name})
         return {name: (charset or "", own or "") for name, charset, own in cursor.fetchall()}
-
-
-def _given(text: str, given: dict[str, str]) -> str:
-    name = f"p{len(given)}"
-    given[name] = text
-    return f"%({name})s"
-
-
-def _texts(
-    comparison: Comparison,
-    sources: Mapping[str, MysqlColumn],
-    charsets: Mapping[str, tuple[str, str]],
-    facts: Mapping[str, Facts],
-) -> _Texts:
-    places = {name: f"t.{quote(source.name)}" for name, source in sources.items()}
-    defaults = {n: facts[s.name].existing if s.name in facts else None for n, s in sources.items()}
-    key = [(sources[each.name], each, places[each.name]) for each in comparison.key]
-    columns = [(each.name, sources[each.name], each) for each in comparison.columns]
-    return _Texts(
-        {n: canonical(source, c, places[n], defaults[n]) for n, source, c in columns},
-        {n: told(source, c, places[n], defaults[n]) for n, source, c in columns},
-        tuple(ordered(source, place) for source, _, place in key),
-        tuple(of_text(source, c) for source, c, _ in key),
-        tuple(equal(source, c, place, charsets[source.name]) for source, c, place in key),
-    )

@@ -2,8 +2,7 @@
 
 One transaction of ours exports its snapshot, and each of Spark's readers takes it: so all parts of
 a wave show the table at one moment. Our transaction holds the table as any ``SELECT`` does, and the
-snapshot no longer than its wave is read. The place in the log is noted after the snapshot was
-taken, so that whatever the wave shows was committed before it.
+snapshot no longer than its wave is read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import psycopg
 from cdc_assets.databases.postgres.catalog import address_of
 from cdc_assets.databases.postgres.jdbc import reader_options
 from cdc_assets.databases.postgres.rows import SETTINGS, PostgresRows, failure
-from cdc_assets.databases.reading import Wave
+from cdc_assets.databases.reading import Wave, of_varying_length, ranges
 from cdc_assets.databases.rows import Access, Range
 from cdc_assets.schema.comparing import Key
 
@@ -43,19 +42,16 @@ class PostgresReading:
         self._access = access
         self._address = address_of(access.dsn)
         self._reader = reader_options(connection, access.where)
+        # An update leaves large values out that it does not change (TOAST).
+        self.omitted = of_varying_length(rows.comparison)
 
     @contextmanager
     def wave(self, start: Key | None, rows: int, parts: int) -> Iterator[Wave]:
         """See `TableReading`."""
         with self._translated(), self._connection.transaction():
             snapshot = self._one("SELECT pg_export_snapshot()")
-            until = self._one("SELECT pg_current_wal_insert_lsn()::text")
-            bounds = self._bounds(start, rows, parts)
-            end = bounds[-1] if len(bounds) == parts else None
-            starts = (start, *(bounds if end is None else bounds[:-1]))
-            ends = (*bounds, None) if end is None else bounds
-            ranges = [Range(*pair) for pair in zip(starts, ends, strict=True)]
-            yield Wave(until, end, [self._options(each, snapshot) for each in ranges])
+            within, end = ranges(start, self._bounds(start, rows, parts), parts)
+            yield Wave(end, [self._options(each, snapshot) for each in within])
 
     def estimate(self) -> int:
         """See `TableReading`: the planner's."""

@@ -27,7 +27,14 @@ from cdc_assets.databases.postgres.comparing import (
     told,
 )
 from cdc_assets.databases.postgres.types import PostgresColumn
-from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD, TableReading, large
+from cdc_assets.databases.reading import (
+    DIGEST,
+    KEY,
+    LARGE,
+    TOLD,
+    TableReading,
+    of_varying_length,
+)
 from cdc_assets.databases.rows import Access, Delivery, Found, Range, paired
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import (
@@ -153,6 +160,11 @@ class PostgresRows:
         except psycopg.Error as error:
             raise self._failure(error) from None
 
+    def is_past(self, position: str) -> bool:
+        """See `SourceRows`: by the commit before, or what was written before a snapshot."""
+        del position
+        return True
+
     def moment(self) -> str:
         """See `SourceRows`: the first transaction id that was not given out yet."""
         return str(self._asked("SELECT txid_snapshot_xmax(txid_current_snapshot())", [])[0][0])
@@ -244,9 +256,8 @@ class PostgresRows:
         columns = [f"{text} AS {KEY}{n}" for n, text in enumerate(keys)]
         columns += [f"{texts.told[name]} AS {TOLD}{n}" for n, name in enumerate(names)]
         columns.append(f"md5({self._row}) AS {DIGEST}")
-        columns.append(
-            f"md5({self._framed([names[n] for n in large(self.comparison)])}) AS {LARGE}"
-        )
+        varying = [names[n] for n in of_varying_length(self.comparison)]
+        columns.append(f"md5({self._framed(varying)}) AS {LARGE}")
         condition, given = self._within(within.start, within.end)
         statement = f"SELECT {', '.join(columns)} FROM {self._table} AS t WHERE {condition}"  # noqa: S608 - quoted names
         return statement, given

@@ -7,6 +7,7 @@ what the lake has to show (`cdc_assets.merge.resnapshot.wave`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -15,7 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD, large
+from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import digest, of_told
@@ -61,7 +62,13 @@ class Compared:
 
 
 def compare(
-    wave: DataFrame, lake: LakeRows, comparison: Comparison, position: str, most: int
+    wave: DataFrame,
+    lake: LakeRows,
+    comparison: Comparison,
+    position: str,
+    *,
+    omitted: Sequence[int],
+    most: int,
 ) -> Compared:
     """Tell the state of each key that the wave or the lake has.
 
@@ -70,10 +77,11 @@ def compare(
         lake: its rows of the wave's keys, at one head.
         comparison: how rows are compared.
         position: of the wave, hexadecimal.
+        omitted: places of columns whose values a change may leave out.
         most: so many doubtful keys are named at most; beyond, all are counted.
     """
     keys = _keys(comparison)
-    there = lake.states([comparison.columns[n] for n in large(comparison)])
+    there = lake.states([comparison.columns[n] for n in omitted])
     joined = _held(wave, comparison).join(there, keys, "full_outer")
     at = F.lit(bytes.fromhex(position))
     newer = F.coalesce(F.col("position") > at, F.lit(False))

@@ -5,12 +5,17 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from cdc_assets.databases.reading import Wave
-from cdc_assets.errors import ConfigError, TransientError
+from cdc_assets.databases.reading import DIGEST, KEY, Wave
+from cdc_assets.databases.rows import Range
+from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.verifying.canonical import of_canonical
+from cdc_assets.schema.comparing import Comparison, Key
 
 _STEP: Final = "read the source by JDBC"
 
@@ -38,3 +43,40 @@ def read(spark: SparkSession, wave: Wave, where: str) -> DataFrame:
             remedy = "add the driver there; the local server's comes by cdc-assets stack install"
             raise ConfigError(what, where=where, remedy=remedy) from None
         raise
+
+
+def require_sound(rows: DataFrame, comparison: Comparison, within: Range, where: str) -> None:
+    """Refuse rows that say nothing of their key, or that the lake has in another range of keys.
+
+    They would be taken for rows that the source does not have.
+
+    Raises:
+        TerminalError: if there is one.
+    """
+    undigested = F.col(DIGEST).isNull()
+    with translated(_STEP, where):
+        counts = rows.agg(F.count_if(undigested), F.count_if(_outside(comparison, within)))
+        ((long, outside),) = counts.collect()
+    if long:
+        what = f"{long} rows are too long for the database to digest them (max_allowed_packet)"
+        raise TerminalError(what, where=where, remedy="raise it on the server")
+    if outside:
+        what = f"{outside} rows are not where the lake has their keys in order"
+        remedy = "read the table by a snapshot of its connector: cdc-assets rebuild --from-snapshot"
+        raise TerminalError(what, where=where, remedy=remedy)
+
+
+def _outside(comparison: Comparison, within: Range) -> Expression:
+    own = _in_order([F.col(f"{KEY}{n}") for n in range(len(comparison.key))], comparison)
+
+    def beside(bound: Key) -> Expression:
+        return _in_order([F.lit(text) for text in bound], comparison)
+
+    below = own < beside(within.start) if within.start is not None else F.lit(False)
+    return below | (own >= beside(within.end)) if within.end is not None else below
+
+
+def _in_order(texts: list[Expression], comparison: Comparison) -> Expression:
+    pairs = zip(texts, comparison.key, strict=True)
+    made = (of_canonical(text, each, lenient=True) for text, each in pairs)
+    return F.struct(*(value.alias(f"k{n}") for n, value in enumerate(made)))

@@ -2,10 +2,10 @@
 
 1. *Look.* The highest position that the lake has applied is the wave's: whatever was merged by
    now is no newer.
-2. *Wait* until every transaction is over that was open then. So what is read next shows all that 1
-   has merged, and whatever it does not show was begun later: its position, which begins with the
-   commit before its own, is above the wave's.
-3. *Read* all parts of the wave as of one moment, and note a place in the source's log after it.
+2. *Wait* until the source's log has gone on from there, and every transaction is over that was open
+   by then. So what is read next shows all that 1 has merged, and the position of whatever it does
+   not show is above the wave's.
+3. *Read* all parts of the wave, each as of one moment, and then note a place in the source's log.
 4. *Wait* until the connector has delivered everything up to that place, and the lake has merged
    it. Now the lake knows of each change that the wave shows.
 5. *Compare.* A key whose row and remembered delete are not above the wave's position was changed by
@@ -31,18 +31,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.reading import TableReading
-from cdc_assets.databases.rows import SourceRows
+from cdc_assets.databases.rows import Range, SourceRows
 from cdc_assets.effects import effect
-from cdc_assets.errors import ConfigError, ConflictError, TerminalError, TransientError
+from cdc_assets.errors import ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.resnapshot.comparing import Compared, compare, overtaken, untouched
-from cdc_assets.merge.resnapshot.reading import read
+from cdc_assets.merge.resnapshot.reading import read, require_sound
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import Lakes, Putting
-from cdc_assets.merge.verifying.repair import highest_of
+from cdc_assets.merge.verifying.repair import highest_of, require_order
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Key
@@ -152,9 +151,7 @@ class Waves:
             what = "its columns are about to change"
             remedy = "let the next batch be merged, and run the same command again"
             raise TransientError(what, where=self._where, remedy=remedy)
-        if plan.layout.scheme is Scheme.OFFSET and plan.partitions > 1:
-            what = "only offsets order its changes, and these say nothing across partitions"
-            raise ConfigError(what, where=self._where, remedy="verify it, or rebuild it")
+        require_order(plan.layout.scheme, plan.partitions, self._where)
         return plan
 
     def _tried(self, start: Key | None) -> Done | None:
@@ -165,22 +162,31 @@ class Waves:
             what = "no change of the table was applied yet: nothing tells what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self.entry.table}")
         # 2. wait for transactions
-        self._require(self.verification.is_over(self.entry, self.source, self.source.moment()))
+        self._require(self.verification.waits.settled(self.entry, self.source, position))
         # 3. read
         with (
             effect("source: read a wave"),
             self.reading.wave(start, self.sizes.rows, self.sizes.parts) as wave,
         ):
             rows = read(self.lakes.spark(), wave, self._where)
+        require_sound(rows, self.source.comparison, Range(start, wave.end), self._where)
+        until = self.source.place()
         # 4. wait for connector and lake
-        self._require(self.verification.caught_up(self.entry, self.source, wave.until))
+        self._require(self.verification.waits.caught_up(self.entry, self.source, until))
         # 5. compare
         now = self.plan()
         if not self._goes_on(plan, now):
             return None
         lake = self._rows(now).within(start, wave.end)
         with translated("compare rows", self._where):
-            found = compare(rows, lake, self.source.comparison, position, self.sizes.most_doubtful)
+            found = compare(
+                rows,
+                lake,
+                self.source.comparison,
+                position,
+                omitted=self.reading.omitted,
+                most=self.sizes.most_doubtful,
+            )
         # 6. put
         if not found.to_put:
             return Done(wave.end, found, 0, "")

@@ -43,11 +43,11 @@ def in_order(compared: Compared) -> Expression:
     return F.rtrim(value) if compared.form is Form.PADDED else value
 
 
-def of_canonical(text: Expression, compared: Compared) -> Expression:
-    """What `in_order` has, of canonical text."""
+def of_canonical(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
+    """What `in_order` has, of canonical text; see `of_told`."""
     if compared.form is Form.PADDED:
         return text
-    return of_told(text, compared)
+    return of_told(text, compared, lenient=lenient)
 
 
 def of_told(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:

@@ -28,8 +28,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.reading import KEY, TOLD
-from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.errors import ConfigError, ConflictError, TerminalError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.judging import Difference, Kind
@@ -62,6 +63,20 @@ class Done:
 def highest_of(plan: BatchPlan) -> str:
     """The highest position that was applied when a plan was made, hexadecimal."""
     return max(plan.published.carried.applied.values(), default="") if plan.published else ""
+
+
+def require_order(scheme: Scheme, partitions: int, where: str) -> None:
+    """Refuse to put rows into a table where no position tells which change of a key is newer.
+
+    Raises:
+        ConfigError: if only offsets order its changes, and there are several partitions.
+    """
+    if scheme is Scheme.OFFSET and partitions > 1:
+        what = (
+            "nothing is put right: only offsets order its changes, and these say nothing across "
+            "partitions"
+        )
+        raise ConfigError(what, where=where, remedy="compare it only, or rebuild it")
 
 
 class Repair:

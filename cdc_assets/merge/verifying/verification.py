@@ -12,9 +12,7 @@ A table without a key is one multiset: its rows are counted and their digests ad
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -26,25 +24,23 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.databases.rows import Access, SourceRows, rows_of
-from cdc_assets.errors import ConfigError, ConflictError, TerminalError
+from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.log.connect import connector_of
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.merge.verifying.judging import Difference, judge
 from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
 from cdc_assets.merge.verifying.narrowing import Doubts, Say, Sizes, doubts
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.putting import Lakes
-from cdc_assets.merge.verifying.repair import Repair, Wanted, highest_of
+from cdc_assets.merge.verifying.repair import Repair, Wanted, highest_of, require_order
 from cdc_assets.merge.verifying.report import Position, Report
+from cdc_assets.merge.verifying.waits import Waits
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key, Sum
 
 KEYS_AT_ONCE: Final = 1_000
-_POLL_SECONDS: Final = 1.0
-_NUDGE_SECONDS: Final = 3.0
 _CHANGING: Final = "they changed each time that they were looked at"
 
 
@@ -87,9 +83,10 @@ class Verification:
         connections = Connections.of(config)
         self._config = config
         own = Replicator(config, spark, clock=clock, connections=connections)
-        self._replicator = own if merges else None
         self._lake = connections.lake
         self._attempts = Attempts(config, connections, spark, clock)
+        replicator = own if merges else None
+        self.waits = Waits(config, self._lake, self._attempts.planner, replicator, run_id)
         self._run_id = run_id
         self._say = say
         self._clock = clock
@@ -135,7 +132,10 @@ class Verification:
         if self._lake.state(entry.target, entry.shard_value) is None:
             what = "there is nothing to compare: the table was not replicated yet"
             raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
-        return self._attempts.planner.again(entry, (), self._run_id).plan
+        plan = self._attempts.planner.again(entry, (), self._run_id).plan
+        if repair:
+            require_order(plan.layout.scheme, plan.partitions, f"table={entry.table}")
+        return plan
 
     def source(self, entry: TableEntry, plan: BatchPlan) -> SourceRows:
         """The rows of a table in its source's database; to be closed."""
@@ -178,69 +178,6 @@ class Verification:
     def say(self, words: str) -> None:
         """Tell of progress."""
         self._say(words)
-
-    def is_over(self, entry: TableEntry, source: SourceRows, moment: str) -> str:
-        """Wait until readers see all that was committed before a moment.
-
-        Returns:
-            Why they do not, in the end; empty if they do.
-        """
-        said = self._said(entry)
-        ends = time.monotonic() + said.wait_seconds
-        while not source.is_over(moment):
-            if time.monotonic() >= ends:
-                return (
-                    f"a transaction that writes was open for more than {said.wait_seconds:g} s: "
-                    "compare once it has ended"
-                )
-            time.sleep(_POLL_SECONDS / 10)
-        return ""
-
-    def caught_up(self, entry: TableEntry, source: SourceRows, until: str) -> str:
-        """Wait until the lake has everything up to a place in the source's log.
-
-        Returns:
-            Why it has not, in the end; empty if it has.
-        """
-        said = self._said(entry)
-        ends = time.monotonic() + said.wait_seconds
-        nudged = -_NUDGE_SECONDS
-        while not (delivery := source.delivery(until)).is_done:
-            if delivery.is_hopeless:
-                return f"nothing tells how far changes are delivered: {delivery.who}"
-            if time.monotonic() >= ends:
-                return (
-                    f"{delivery.who} had not confirmed {until} after {said.wait_seconds:g} s (at "
-                    "rest a connector confirms nothing: set heartbeat.interval.ms and "
-                    "heartbeat.action.query, or verify.nudge)"
-                )
-            if said.nudge and time.monotonic() - nudged >= _NUDGE_SECONDS:
-                source.nudge()
-                nudged = time.monotonic()
-            time.sleep(_POLL_SECONDS)
-        log = self._attempts.planner.marks(entry).end
-        while True:
-            state = self._lake.state(entry.target, entry.shard_value)
-            left = state.published.offsets.ranges_to(log) if state and state.published else None
-            if left is not None and not sum(each.length for each in left):
-                return ""
-            if self._replicator is not None and time.monotonic() < ends:
-                self._merge(self._replicator, entry, ends - time.monotonic())
-                continue
-            if time.monotonic() >= ends:
-                unmerged = " ".join(map(str, left or ()))
-                return (
-                    f"the lake had not merged {unmerged} after {said.wait_seconds:g} s: run "
-                    "cdc-assets replicate, or the daemon, beside it"
-                )
-            time.sleep(_POLL_SECONDS)
-
-    def _merge(self, replicator: Replicator, entry: TableEntry, seconds: float) -> None:
-        done = replicator.drain(entry, window=None, run_id=self._run_id, budget_seconds=seconds)
-        with suppress(ConflictError):  # another writer came first, and is looked at next
-            waits = any(isinstance(each, Waiting) for each in done)
-            if waits:
-                time.sleep(_POLL_SECONDS)
 
 
 class _Table:
@@ -306,18 +243,18 @@ class _Table:
             plan = self._of.plan(self._entry)
             before = self._looks(plan, left)
             with self._pace.step("wait for transactions"):
-                why = self._of.is_over(self._entry, self._source, self._source.moment())
+                position = highest_of(plan)
+                why = self._of.waits.settled(self._entry, self._source, position)
             if why:
                 return Settled(tuple(wanted), len(left), why)
             with self._pace.step("source: keys"):
                 found = [self._source.found(some) for some in _some(left)]
                 self._until = found[-1].until
             with self._pace.step("wait for the lake"):
-                why = self._of.caught_up(self._entry, self._source, found[-1].until)
+                why = self._of.waits.caught_up(self._entry, self._source, found[-1].until)
             if why:
                 return Settled(tuple(wanted), len(left), why)
             after = self._looks(self._of.plan(self._entry), left)
-            position = highest_of(plan)
             changing: list[Key] = []
             for some, was, rows, now in zip(_some(left), before, found, after, strict=True):
                 judged = judge(some, was, rows, now, self._source.comparison)
@@ -345,7 +282,7 @@ class _Table:
         for _ in range(self._said.looks):
             plan = self._of.plan(self._entry)
             with self._pace.step("wait for transactions"):
-                why = self._of.is_over(self._entry, self._source, self._source.moment())
+                why = self._of.waits.settled(self._entry, self._source, "")
             with self._pace.step("source: checksums"):
                 until, here = self._source.total()
                 self._until = until
@@ -354,7 +291,7 @@ class _Table:
             if here == there:
                 return self._of_counts(plan, here)
             with self._pace.step("wait for the lake"):
-                why = why or self._of.caught_up(self._entry, self._source, until)
+                why = why or self._of.waits.caught_up(self._entry, self._source, until)
             if why:
                 return self._of_counts(plan, here, not_judged=1, why=why)
             after = self._of.plan(self._entry)

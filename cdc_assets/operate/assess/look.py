@@ -9,7 +9,8 @@ from typing import Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config.source import DatabaseKind
-from cdc_assets.databases.postgres.jdbc import DRIVER
+from cdc_assets.databases.mysql import jdbc as mysql
+from cdc_assets.databases.postgres import jdbc as postgres
 from cdc_assets.databases.postgres.server import Odd, Role, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
@@ -47,7 +48,9 @@ from cdc_assets.registry import TableEntry
 Say = Callable[[str], None]
 
 _JDBC: Final[Mapping[DatabaseKind, tuple[str, str]]] = {
-    "postgres": (DRIVER, "org.postgresql:postgresql"),
+    "postgres": (postgres.DRIVER, "org.postgresql:postgresql"),
+    "mysql": (mysql.DRIVER, "org.mariadb.jdbc:mariadb-java-client"),
+    "mariadb": (mysql.DRIVER, "org.mariadb.jdbc:mariadb-java-client"),
 }
 """The class and the artifact of the drivers with which tables are read again, by database."""
 
