@@ -1,4 +1,4 @@
-"""The lake's values as canonical text, and back: see `cdc_assets.schema.comparing`."""
+"""Converts the lake's values to canonical text, and back: see `cdc_assets.schema.comparing`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGN: Final = 2048
 
 
 def canonical(compared: Compared) -> Expression:
-    """A column's value as text; NULL for NULL."""
+    """Returns a column's value as text; NULL for NULL."""
     value = F.col(sql.quote(compared.name))
     if not compared.is_list:
         return _text(value, compared)
@@ -28,36 +28,36 @@ def canonical(compared: Compared) -> Expression:
 
 
 def framed(text: Expression) -> Expression:
-    """A text with its length, so that texts that follow each other can be told apart."""
+    """Returns a text with its length, so that concatenated texts can be told apart."""
     return F.coalesce(F.concat(F.length(text).cast("string"), F.lit(":"), text), F.lit("-"))
 
 
 def digest(columns: Sequence[Compared]) -> Expression:
-    """Of a whole row: the same as the source's for equal rows."""
+    """Returns the digest of a whole row: the same as the source's for equal rows."""
     return F.md5(F.concat(F.lit(""), *(framed(canonical(each)) for each in columns)))
 
 
 def in_order(compared: Compared) -> Expression:
-    """A column of the key as it is put in order: texts by their bytes."""
+    """Returns a column of the key as it is ordered: texts by their bytes."""
     value = F.col(sql.quote(compared.name))
     return F.rtrim(value) if compared.form is Form.PADDED else value
 
 
 def of_canonical(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
-    """What `in_order` has, of canonical text; see `of_told`."""
+    """Returns the value of `in_order` for canonical text; see `of_told`."""
     if compared.form is Form.PADDED:
         return text
     return of_told(text, compared, lenient=lenient)
 
 
 def of_told(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
-    """The lake's value of what a source has told of it.
+    """Returns the lake's value for a source's text.
 
     Args:
-        text: what it has told.
+        text: of the source.
         compared: the column.
-        lenient: NULL for what the lake's type cannot hold, which has to be looked for then; else
-            the statement fails.
+        lenient: whether to return NULL for values that the lake's type cannot hold, for which the
+            caller must then check; if not, the statement fails.
     """
     column = compared.column
     if not isinstance(column.type, ListOf):
@@ -104,7 +104,7 @@ def _text(value: Expression, compared: Compared) -> Expression:
 
 
 def _bits(value: Expression) -> Expression:
-    """Java writes a double's bits as hexadecimal digits, a sign, and a power of two."""
+    """Returns a double's bits from Java's format: hexadecimal digits, a sign, a power of two."""
     written = F.format_string("%a", value)
     lead, power = (F.regexp_extract(written, _HEX_FLOAT, n) for n in (1, 3))
     exponent = F.when(lead == "1", F.try_add(power.try_cast("int"), F.lit(_BIAS))).otherwise(0)
@@ -121,6 +121,6 @@ def _bits(value: Expression) -> Expression:
 
 
 def as_text(compared: Compared) -> Compared:
-    """The same column where only its canonical text is at hand."""
+    """Returns the same column for use where only its canonical text is available."""
     column = replace(compared.column, type=Primitive.STRING)
     return Compared(column, Form.TEXT)

@@ -1,22 +1,22 @@
-"""Putting rows right that were proven to differ: what the source has takes their place.
+"""Repairs rows that were proven to differ: replaces them with the source's.
 
-What `cdc_assets.merge.verifying.judging` has proven of a key is: the newest change of it that the
-lake has merged is what the source showed when it was read. So the row is put in by that version,
-and all that is needed of its position is that older changes lose to it and newer ones win:
+`cdc_assets.merge.verifying.judging` has proven of a key that the newest change of it that the lake
+has merged is what the source showed when it was read. So the row is put in as that version, and
+its position only has to make older changes lose and newer ones win:
 
-- Each change that was merged when the lake was looked at *before* the source was read has a
-  position no higher than the highest that had been applied then. That is the one it gets.
+- Each change that was merged when the lake was read *before* the source has a position no higher
+  than the highest that had been applied then. The row gets this highest position.
 - Each change that the source did not show yet commits after those that the lake had merged by
   then, so that its position is higher.
 
-A position of the source's log at the time of reading would not do: PostgreSQL's changes are placed
-by the commit *before* theirs, which may lie far below it where the source was at rest.
+The position of the source's log at the time of reading would not do: PostgreSQL's changes have the
+position of the commit *before* theirs, which may be far below it if the source was at rest.
 
-1. Plan on the table's head, and look at the keys there: those of which a change was merged since
+1. Plan on the table's head, and look the keys up there: those of which a change was merged since
    they were judged are left alone.
 2. Delete the rows of the others on a branch, remember the deletes of keys that the source does not
    have, append the source's rows. Offsets stay as they are.
-3. Publish, as any batch: all of it or nothing. If another writer came first, from 1 on.
+3. Publish, as any batch: all of it or nothing. If another writer came first, repeat from 1.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison
 
 _TRIES: Final = 20
-"""Other writers publish every few seconds; each try takes a few."""
+"""Many, as other writers publish every few seconds, and each try takes a few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A difference, and the position that what is put in its place gets, hexadecimal."""
+    """A difference, and the position for the row that replaces it, hexadecimal."""
 
     difference: Difference
     position: str
@@ -53,7 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How many keys were put right, were overtaken by a change, and cannot be put right."""
+    """Numbers of keys that were repaired, were overtaken by a change, and cannot be repaired."""
 
     repaired: int
     overtaken: int
@@ -61,7 +61,7 @@ class Done:
 
 
 def highest_of(plan: BatchPlan) -> str:
-    """The highest position that was applied when a plan was made, hexadecimal."""
+    """Returns the highest position that was applied when a plan was made, hexadecimal."""
     return max(plan.published.carried.applied.values(), default="") if plan.published else ""
 
 
@@ -80,12 +80,12 @@ def require_order(scheme: Scheme, partitions: int, where: str) -> None:
 
 
 class Repair:
-    """Puts right rows of one table.
+    """The repair of one table's rows.
 
     Args:
-        lakes: where.
+        lakes: connections and planner.
         entry: the table.
-        comparison: how its rows were compared.
+        comparison: that its rows were compared by.
         run_id: recorded with the publish.
         clock: wall clock.
     """
@@ -105,7 +105,7 @@ class Repair:
         self._clock = clock
 
     def apply(self, wanted: Sequence[Wanted]) -> Done:
-        """Put in what the source has.
+        """Replaces the differing rows with the source's.
 
         Raises:
             ConflictError: if other writers came first each time.
@@ -128,11 +128,11 @@ class Repair:
         return Done(0, 0, len(wanted))
 
     def _is_able(self, difference: Difference) -> bool:
-        """Whether all columns of its row can be had exactly: from the source, or from the lake."""
+        """Returns whether the source or the lake has all columns of the row exactly."""
         return not self._of.unread or difference.kind in {Kind.DIFFERENT, Kind.ONLY_IN_LAKE}
 
     def _tried(self, wanted: Sequence[Wanted]) -> int:
-        # 1. plan, and look
+        # 1. plan, and look up
         lakes = self._lakes
         plan = lakes.planner.again(self._entry, (), self._run_id).plan
         rows = LakeRows(lakes.spark(), lakes.catalog, lakes.lake, plan, self._of)
@@ -152,7 +152,7 @@ class Repair:
         putting.put(plan, rows, self._told(wanted), len(wanted), highest)
 
     def _told(self, wanted: Sequence[Wanted]) -> DataFrame:
-        """As `cdc_assets.merge.verifying.putting` has it."""
+        """Returns the frame that `cdc_assets.merge.verifying.putting` describes."""
         width = len(self._of.columns)
         nothing = (None,) * width
         rows = [

@@ -1,4 +1,4 @@
-"""Waiting until source, connector and lake are where rows of both sides can be compared."""
+"""Waits until source, connector and lake are at a point where rows of both can be compared."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NUDGE_SECONDS: Final = 3.0
 
 
 class Waits:
-    """Waits for tables of one configuration, each for ``verify.wait_seconds`` at most.
+    """The waits for tables of one configuration, each for ``verify.wait_seconds`` at most.
 
     Args:
         config: the configuration.
-        lake: where it is looked at.
-        planner: knows the log's ends.
-        replicator: merges what the lake lacks; None where others do.
-        run_id: recorded with what that merges.
+        lake: for reading the tables' state.
+        planner: for reading the log's ends.
+        replicator: merges what the lake lacks; None if others do.
+        run_id: recorded with these merges.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Waits:
         self._run_id = run_id
 
     def settled(self, entry: TableEntry, source: SourceRows, position: str) -> str:
-        """Wait until readers see all that is committed by now, and what comes is above a position.
+        """Waits until readers see all that is committed, and new changes are above a position.
 
         Args:
             entry: the table.
@@ -53,7 +53,7 @@ class Waits:
             position: the highest that the lake has applied, hexadecimal; empty for none.
 
         Returns:
-            Why that is not so, in the end; empty if it is.
+            The reason if that is not so in the end; empty if it is.
         """
         said = self._config.source(entry.table.source).verify
         ends = time.monotonic() + said.wait_seconds
@@ -77,10 +77,10 @@ class Waits:
         return ""
 
     def caught_up(self, entry: TableEntry, source: SourceRows, until: str) -> str:
-        """Wait until the lake has everything up to a place in the source's log.
+        """Waits until the lake has everything up to a place in the source's log.
 
         Returns:
-            Why it has not, in the end; empty if it has.
+            The reason if it has not in the end; empty if it has.
         """
         said = self._config.source(entry.table.source).verify
         ends = time.monotonic() + said.wait_seconds
@@ -115,14 +115,14 @@ class Waits:
 
     def _merge(self, replicator: Replicator, entry: TableEntry, seconds: float) -> None:
         done = replicator.drain(entry, window=None, run_id=self._run_id, budget_seconds=seconds)
-        with suppress(ConflictError):  # another writer came first, and is looked at next
+        with suppress(ConflictError):  # another writer came first; the state is read again
             waits = any(isinstance(each, Waiting) for each in done)
             if waits:
                 time.sleep(_POLL_SECONDS)
 
 
 class _Nudge:
-    """Has something written to the source's log, if that is allowed."""
+    """A nudge that has something written to the source's log, if that is allowed."""
 
     def __init__(self, source: SourceRows, *, is_allowed: bool) -> None:
         self._source = source
@@ -130,7 +130,7 @@ class _Nudge:
         self._last = -_NUDGE_SECONDS
 
     def now_and_then(self) -> None:
-        """At most every few seconds."""
+        """Nudges the source, at most every few seconds."""
         if self._is_allowed and time.monotonic() - self._last >= _NUDGE_SECONDS:
             self._source.nudge()
             self._last = time.monotonic()
