@@ -18,12 +18,12 @@ FINDINGS: Final = frozenset({
     "no_transactions", "nulls_replaced", "placeholder_differs", "publication_autocreate",
     "publication_missing", "publication_operations", "records_without_key", "refused_column",
     "refused_table", "registry", "remembered_deletes", "retention", "retention_bytes",
-    "row_filter", "schema_changes_off", "server_id", "slot_dropped", "slot_holds_wal",
-    "slot_idle", "slot_lost", "slot_missing", "snapshot_mode", "spark", "stored_as_text",
-    "table_gone", "table_not_published", "times_cut", "topic_missing", "topic_settings",
-    "transformations", "truncates_skipped", "types_guessed", "unlogged", "unpublished_column",
-    "unsigned_as_long", "values_not_convertible", "values_out_of_range", "wal_level", "warehouse",
-    "years_moved",
+    "row_filter", "schema_changes_off", "server_id", "signals_unanswered", "slot_dropped",
+    "slot_holds_wal", "slot_idle", "slot_lost", "slot_missing", "snapshot_mode", "spark",
+    "stored_as_text", "table_gone", "table_not_published", "times_cut", "topic_missing",
+    "topic_settings", "transformations", "truncates_skipped", "types_guessed", "unlogged",
+    "unpublished_column", "unsigned_as_long", "values_not_convertible", "values_out_of_range",
+    "wal_level", "warehouse", "years_moved",
 })  # fmt: skip
 """The names of what may be found."""
 

@@ -15,6 +15,7 @@ from cdc_assets.devstack.shop.connector import (
     MARIADB_CONNECTOR,
     connector_config,
     mariadb_connector_config,
+    signal_settings,
 )
 from cdc_assets.devstack.shop.database import prepare_shop
 from cdc_assets.devstack.stack import LocalStack
@@ -82,7 +83,11 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 address=f"PostgreSQL at {stack.postgres.address}",
                 dsn=stack.postgres.dsn(SHOP),
                 connector=CONNECTOR,
-                settings={**connector_config(layout), **EXACT},
+                settings={
+                    **connector_config(layout),
+                    **EXACT,
+                    **signal_settings(layout, CONNECTOR),
+                },
                 schema="public",
                 opened_by=f"stack psql {SHOP}",
                 invited={
@@ -110,7 +115,12 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 dsn=stack.mariadb.dsn(SHOP),
                 connector=MARIADB_CONNECTOR,
                 # With schemas: there is no catalog yet that tells MariaDB's types exactly.
-                settings={**mariadb_connector_config(layout), **EXACT, **EXACT_DATES},
+                settings={
+                    **mariadb_connector_config(layout),
+                    **EXACT,
+                    **EXACT_DATES,
+                    **signal_settings(layout, MARIADB_CONNECTOR),
+                },
                 schema=SHOP,
                 opened_by=f"stack mariadb {SHOP}",
                 invited={

@@ -8,8 +8,8 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import find_java, jvm_options
@@ -17,10 +17,11 @@ from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.ports import is_open
 from cdc_assets.devstack.process import Command
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import TerminalError, TransientError
 
 # Thirty days and no size limit: a demo left alone for a weekend still has its whole log.
 _RETENTION_HOURS = 24 * 30
+_TOPIC_SECONDS = 20
 
 
 class Kafka(Part):
@@ -68,6 +69,23 @@ class Kafka(Part):
         except KafkaException:
             return False
         return True
+
+    def make_topic(self, name: str) -> None:
+        """Create a topic of one partition, unless it is there.
+
+        Raises:
+            TransientError: if the broker does not answer, or refuses.
+        """
+        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        try:
+            (made,) = admin.create_topics([NewTopic(name, 1, 1)]).values()
+            made.result(_TOPIC_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            what = f"the topic {name} could not be made ({error.args[0].name()})"
+            remedy = "cdc-assets stack status"
+            raise TransientError(what, where=self.address, remedy=remedy) from error
 
     def _require_no_records(self, data: Path) -> None:
         """Refuse to make a new cluster in the place of one that is damaged."""

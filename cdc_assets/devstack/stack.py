@@ -151,7 +151,12 @@ class LocalStack:
             part.require_alive()
 
     def register_connector(self, name: str, config: Mapping[str, str]) -> None:
-        """Create or update a Debezium connector and wait until it runs."""
+        """Create or update a Debezium connector and wait until it runs.
+
+        The topic of its signals is made first: it looks only once whether that is there.
+        """
+        if topic := config.get("signal.kafka.topic"):
+            self.kafka.make_topic(topic)
         self.connect.register(name, config)
 
     def _with_needs(self, names: Sequence[str]) -> list[Part]:

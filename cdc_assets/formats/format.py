@@ -24,6 +24,7 @@ from cdc_assets.formats.names import PlainTopics, TopicNames
 from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.described import Described
@@ -133,6 +134,14 @@ class Format(ABC):
 
     def ddl(self, raw: RawRecord) -> Ddl | None:
         """The statement that a record of the source's topic of schema changes tells of.
+
+        Raises:
+            CdcError: if the place where schemas are kept does not answer, or not as it should.
+        """
+        return None
+
+    def notice(self, raw: RawRecord) -> Notice | None:
+        """What a record of a connector's notifications says of an incremental snapshot.
 
         Raises:
             CdcError: if the place where schemas are kept does not answer, or not as it should.

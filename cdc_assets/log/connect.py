@@ -18,7 +18,7 @@ import requests
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import ConnectConfig
-from cdc_assets.errors import UnreachableError
+from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.registry import TableEntry
 
 TIMEOUT_SECONDS: Final = 5
@@ -130,6 +130,35 @@ def connector_of(config: ReplicationConfig, entry: TableEntry) -> CommittedOffse
         return CommittedOffsets(connect.connector, rest)
     names = [each.name for each in rest.connectors() if each.writes(entry.topic)]
     return CommittedOffsets(names[0], rest) if len(names) == 1 else None
+
+
+def described_connector(
+    config: ReplicationConfig, entry: TableEntry
+) -> tuple[Connector, Mapping[str, str]]:
+    """The connector that writes a table's topic, with those of its settings that are no secrets.
+
+    Raises:
+        ConfigError: if Connect is not known, or it is not one connector.
+        UnreachableError: if Connect does not answer.
+    """
+    where, source = f"table={entry.table}", entry.table.source
+    connect = connect_of(config, source)
+    if connect is None:
+        what = "nothing tells which connector writes its topic"
+        remedy = f"name its Kafka Connect: sources.{source}.connect.url"
+        raise ConfigError(what, where=where, remedy=remedy)
+    rest, wanted = ConnectRest(reveal(connect.url)), connect.connector
+    found = [
+        (each, settings)
+        for each, settings in rest.described()[0]
+        if each.name == wanted or (wanted is None and each.writes(entry.topic))
+    ]
+    if len(found) == 1:
+        return found[0]
+    named = wanted or f"whose topic.prefix begins {entry.topic}"
+    what = f"Kafka Connect at {rest.shown} has {len(found) or 'no'} connectors {named}"
+    remedy = f"name it: sources.{source}.connect.connector"
+    raise ConfigError(what, where=where, remedy=remedy)
 
 
 class ConnectRest:

@@ -225,6 +225,29 @@ class Attempts:
             look_through(self.session(), self._config.lake.catalog.name, decoder)
         return plan
 
+    def told(
+        self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str
+    ) -> tuple[DataFrame, tuple[str, ...]]:
+        """What the log says in ranges that were merged before, decoded. Changes nothing.
+
+        Args:
+            entry: the table.
+            ranges: of its topic; none empty, and at least one.
+            run_id: recorded with nothing.
+
+        Returns:
+            And the columns that updates may have left out.
+
+        Raises:
+            CdcError: if the log has lost some of it, or a part does not answer.
+        """
+        self._held = None
+        request = Request(entry, run_id, Again(ranges)).with_all_schemas()
+        pending = self.planner.again(entry, ranges, run_id)
+        records = self._read(pending.plan, ranges)
+        _, decoder = self._completed(request, pending, records)
+        return decoder.decode({}), decoder.unset_able
+
     # ── out of the log ───────────────────────────────────────────────────────────────────
 
     def _pending(self, request: Request, work: Tail | Again) -> Pending | Waiting | None:

@@ -1,11 +1,13 @@
 """How far tables have come that are read again: a small document of each, beside the registry.
 
-It is there from the first wave of a table to its end, and whoever is run again goes on with it.
+It is there from the first wave of a table to its end, or from before a signal is sent until what it
+asks for is done, and whoever is run again goes on with it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import TableName
@@ -15,8 +17,13 @@ from cdc_assets.files import as_os_errors, files_at, replace_file
 
 if TYPE_CHECKING:
     from cdc_assets.merge.resnapshot.progress import Progress
+    from cdc_assets.merge.resnapshot.signal_note import SignalNote
 
 _END: Final = ".json"
+_SIGNAL: Final = ".signal.json"
+
+
+Kept = TypeVar("Kept")
 
 
 class ResnapshotBook:
@@ -39,36 +46,59 @@ class ResnapshotBook:
         """What to go on with; None to begin. A document that cannot be read only costs work."""
         from cdc_assets.merge.resnapshot.progress import Progress
 
+        return self._load(self._file(table, _END), Progress.from_json)
+
+    def keep(self, table: TableName, progress: Progress) -> None:
+        """In the place of what was kept before."""
+        self._keep(self._file(table, _END), progress.to_json())
+
+    def forget(self, table: TableName) -> bool:
+        """Begin anew the next time; whether anything was kept."""
+        return self._forget(self._file(table, _END))
+
+    def load_signal(self, table: TableName) -> SignalNote | None:
+        """The signal that was sent for a table, or was about to be; None without one."""
+        from cdc_assets.merge.resnapshot.signal_note import SignalNote
+
+        return self._load(self._file(table, _SIGNAL), SignalNote.from_json)
+
+    def keep_signal(self, table: TableName, note: SignalNote) -> None:
+        """In the place of what was kept before."""
+        self._keep(self._file(table, _SIGNAL), note.to_json())
+
+    def forget_signal(self, table: TableName) -> bool:
+        """Send another one the next time; whether anything was kept."""
+        return self._forget(self._file(table, _SIGNAL))
+
+    def _load(self, file: str, read: Callable[[str], Kept]) -> Kept | None:
         try:
             with as_os_errors():
-                content = cast("bytes", self._files.cat_file(self._file(table)))
-            return Progress.from_json(content.decode())
+                content = cast("bytes", self._files.cat_file(file))
+            return read(content.decode())
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
         except OSError as error:
             raise self._unreachable() from error
 
-    def keep(self, table: TableName, progress: Progress) -> None:
-        """In the place of what was kept before."""
+    def _keep(self, file: str, document: str) -> None:
         try:
             with effect("resnapshot: keep progress"):
-                replace_file(self._files, self._file(table), progress.to_json().encode())
+                replace_file(self._files, file, document.encode())
         except OSError as error:
             raise self._unreachable() from error
 
-    def forget(self, table: TableName) -> bool:
-        """Begin anew the next time; whether anything was kept."""
+    def _forget(self, file: str) -> bool:
         try:
             with effect("resnapshot: forget progress"), as_os_errors():
-                self._files.rm_file(self._file(table))
+                self._files.rm_file(file)
         except FileNotFoundError:
             return False
         except OSError as error:
             raise self._unreachable() from error
         return True
 
-    def _file(self, table: TableName) -> str:
-        return f"{self._root}/{'.'.join(stored_parts(table))}{_END}"
+    def _file(self, table: TableName, end: str) -> str:
+        return f"{self._root}/{'.'.join(stored_parts(table))}{end}"
 
     def _unreachable(self) -> UnreachableError:
         what = "how far re-snapshots have come cannot be read or written"

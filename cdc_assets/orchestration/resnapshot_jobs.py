@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
-from typing import Final
+from typing import Final, Literal
 
 import dagster as dg
 from pydantic import Field
@@ -13,11 +13,20 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import mode_tags, named, table_key
-from cdc_assets.orchestration.resnapshotting import Outcome, Wish, run_resnapshot
+from cdc_assets.orchestration.resnapshotting import (
+    Action,
+    Outcome,
+    Wish,
+    run_resnapshot,
+    run_steering,
+)
+from cdc_assets.orchestration.steering import require_done, teller
 from cdc_assets.registry import Registry, TableEntry
 
 RESNAPSHOT: Final = "resnapshot"
 """`cdc/mode` of these runs: they are a person's, and kept."""
+
+READ_AGAIN: Final = "read_again"
 
 
 class ResnapshotWish(dg.Config):
@@ -26,6 +35,13 @@ class ResnapshotWish(dg.Config):
     tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
     source: str | None = Field(default=None, description="all of a source, or those of it")
     every: bool = Field(default=False, description="all tables, where neither is given")
+    via: Literal["read", "signal"] = Field(
+        default="read", description="who reads: Spark (read), or their connector (signal)"
+    )
+    do: Literal["read_again", "pause", "resume", "stop"] = Field(
+        default="read_again",
+        description="pause, resume or stop what a connector reads by a signal",
+    )
     anew: bool = Field(default=False, description="begin again, whatever an earlier one has done")
     dry_run: bool = Field(default=False, description="only say what would be done")
 
@@ -42,7 +58,12 @@ def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
             context.log.info(f"{entry.table}: {words}")
 
         choice = Choice(config.source, tuple(config.tables), config.every)
-        wish = Wish(choice, anew=config.anew, dry_run=config.dry_run)
+        if config.do != READ_AGAIN:
+            action, told = Action(config.do), teller(context, replication)
+            dry_run = config.dry_run
+            require_done(run_steering(replication, choice, action, told, dry_run=dry_run))
+            return
+        wish = Wish(choice, config.via, anew=config.anew, dry_run=config.dry_run)
         outcome = run_resnapshot(replication, wish, context.run_id, say)
         _show(context, replication, outcome)
 
@@ -52,8 +73,10 @@ def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         executor_def=dg.in_process_executor,  # the lock is the whole run's
         description=(
             "Reads tables again from their live source, and puts right what the lake has of them. "
-            "Newer changes win; rows that the source no longer has are removed. `dry_run` says "
-            "what would be done. May be cancelled and started again: it goes on where it was."
+            "Newer changes win; rows that the source no longer has are removed. `via: signal` has "
+            "their connector read them, which goes on whatever becomes of the run; `do` pauses, "
+            "resumes or stops that. `dry_run` says what would be done. May be cancelled and "
+            "started again: it goes on where it was."
         ),
     )
     def resnapshot_tables() -> None:

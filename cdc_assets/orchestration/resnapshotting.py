@@ -1,4 +1,7 @@
-"""Reading tables again from their source: what `cdc-assets resnapshot` does, table by table."""
+"""Reading tables again from their source: what `cdc-assets resnapshot` does, table by table.
+
+By Spark, or by a signal to the connector (`cdc_assets.merge.resnapshot.signalled`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cdc_assets import desired
 from cdc_assets.changes.names import TableName
@@ -16,8 +19,9 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.desired import Wanted
 from cdc_assets.errors import HeldError
 from cdc_assets.operate.services import Services
+from cdc_assets.operate.signalled import Action, steer_snapshots
 from cdc_assets.operate.states import held_words
-from cdc_assets.operate.steering import Choice, chosen
+from cdc_assets.operate.steering import Choice, Done, Order, Steered, chosen
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import TableEntry
@@ -25,12 +29,16 @@ from cdc_assets.registry import TableEntry
 if TYPE_CHECKING:
     from cdc_assets.merge.resnapshot.progress import Progress
     from cdc_assets.merge.resnapshot.report import Report
+    from cdc_assets.merge.resnapshot.signal_note import SignalNote
+    from cdc_assets.merge.resnapshot.signal_report import SignalReport
+    from cdc_assets.merge.resnapshot.signalled import SignalledResnapshot
     from cdc_assets.merge.resnapshot.table import Resnapshot
 
 YIELDED: Final = timedelta(seconds=60)
 """For so long whoever merges waits at most, since it was asked last."""
 
 Say = Callable[[TableEntry, str], None]
+Via = Literal["read", "signal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +47,13 @@ class Wish:
 
     Attributes:
         choice: which tables.
-        anew: from the first wave on, whatever was done before.
+        via: who reads them: Spark, or the connector.
+        anew: from the first wave on, or by a new signal, whatever was done before.
         dry_run: only say what would be done.
     """
 
     choice: Choice
+    via: Via = "read"
     anew: bool = False
     dry_run: bool = False
 
@@ -60,7 +70,7 @@ class Outcome:
     """
 
     dry_run: bool
-    reports: list[Report] = field(default_factory=list["Report"])
+    reports: list[Report | SignalReport] = field(default_factory=list["Report | SignalReport"])
     intended: dict[TableName, str] = field(default_factory=dict[TableName, str])
     failed: dict[TableName, str] = field(default_factory=dict[TableName, str])
 
@@ -93,29 +103,18 @@ def run_resnapshot(config: ReplicationConfig, wish: Wish, run_id: str, say: Say)
     entries, outcome = chosen(services, wish.choice), Outcome(wish.dry_run)
     with _spark(config) as (session, forget):
         for entry in entries:
-            engine = _engine(services, session, run_id, entry, say)
+            one = _Reading if wish.via == "read" else _Signalled
+            at = one(services, session, run_id, entry, wish, partial(say, entry))
             try:
                 if wish.dry_run:
-                    begun = _begun(services, entry, wish)
-                    outcome.intended[entry.table] = engine.intention(entry, begun).words
+                    outcome.intended[entry.table] = at.intention()
                 else:
-                    outcome.reports.append(_one(services, entry, wish, engine))
+                    _require_merged(services, entry)
+                    outcome.reports.append(at.done())
             except Exception as error:
                 outcome.failed[entry.table] = message_of(error)
                 forget()  # it may be what failed; the next table makes a new one
     return outcome
-
-
-def _one(services: Services, entry: TableEntry, wish: Wish, engine: Resnapshot) -> Report:
-    _require_merged(services, entry)
-    book, begun = services.resnapshots, _begun(services, entry, wish)
-    report = engine.of(entry, begun, lambda done: book.keep(entry.table, done))
-    book.forget(entry.table)
-    return report
-
-
-def _begun(services: Services, entry: TableEntry, wish: Wish) -> Progress | None:
-    return None if wish.anew else services.resnapshots.load(entry.table)
 
 
 def _require_merged(services: Services, entry: TableEntry) -> None:
@@ -151,14 +150,90 @@ class _Way:
             self.asked = False
 
 
-def _engine(
-    services: Services, session: Any, run_id: str, entry: TableEntry, say: Say
-) -> Resnapshot:
-    from cdc_assets.merge.resnapshot.table import Resnapshot
+def run_steering(
+    config: ReplicationConfig,
+    choice: Choice,
+    action: Action,
+    say: Callable[[Done], None],
+    *,
+    dry_run: bool,
+) -> Steered:
+    """Pause, resume or stop the snapshots of tables that their connectors make.
 
-    way = _Way(services, entry.table, run_id)
-    config, told = services.config, partial(say, entry)
-    return Resnapshot(config, session, run_id, say=told, way=way, clock=services.clock)
+    Raises:
+        CdcError: if no table is meant.
+    """
+    services = Services(config)
+    order = Order("cdc-assets resnapshot", dry_run=dry_run)
+    return steer_snapshots(services, chosen(services, choice), action, order, say)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One table that is read again."""
+
+    services: Services
+    session: Any
+    run_id: str
+    entry: TableEntry
+    wish: Wish
+    say: Callable[[str], None]
+
+
+class _Reading(_Table):
+    """By Spark."""
+
+    def intention(self) -> str:
+        return self._engine().intention(self.entry, self._begun()).words
+
+    def done(self) -> Report:
+        book, table = self.services.resnapshots, self.entry.table
+        report = self._engine().of(self.entry, self._begun(), lambda done: book.keep(table, done))
+        book.forget(table)
+        return report
+
+    def _begun(self) -> Progress | None:
+        return None if self.wish.anew else self.services.resnapshots.load(self.entry.table)
+
+    def _engine(self) -> Resnapshot:
+        from cdc_assets.merge.resnapshot.table import Resnapshot
+
+        of = self.services
+        way = _Way(of, self.entry.table, self.run_id)
+        return Resnapshot(
+            of.config, self.session, self.run_id, say=self.say, way=way, clock=of.clock
+        )
+
+
+class _Signalled(_Table):
+    """By the connector."""
+
+    def intention(self) -> str:
+        return self._engine().intention(self.entry, self._note(), anew=self.wish.anew)
+
+    def done(self) -> SignalReport:
+        book, table = self.services.resnapshots, self.entry.table
+
+        def keep(note: SignalNote | None) -> None:
+            if note is None:
+                book.forget_signal(table)
+            else:
+                book.keep_signal(table, note)
+
+        report = self._engine().of(self.entry, self._note(), keep, anew=self.wish.anew)
+        book.forget_signal(table)
+        return report
+
+    def _note(self) -> SignalNote | None:
+        return self.services.resnapshots.load_signal(self.entry.table)
+
+    def _engine(self) -> SignalledResnapshot:
+        from cdc_assets.merge.resnapshot.signalled import SignalledResnapshot
+
+        of = self.services
+        return SignalledResnapshot(
+            of.config, self.session, self.run_id, say=self.say, clock=of.clock
+        )
 
 
 @contextmanager

@@ -122,6 +122,8 @@ def test_a_connector_as_it_is_documented_has_no_finding(settings: dict[str, str]
         (POSTGRES, {"skipped.operations": "t"}, "truncates_skipped", "PARTIAL"),
         (POSTGRES, {"skipped.operations": "t,d"}, "changes_skipped", "NO"),
         (POSTGRES, {"snapshot.mode": "never"}, "snapshot_mode", "PARTIAL"),
+        (POSTGRES, {"signal.enabled.channels": "kafka"}, "signals_unanswered", "PARTIAL"),
+        (MARIADB, {"signal.kafka.topic": "asked"}, "signals_unanswered", "PARTIAL"),
         (
             POSTGRES,
             {"transforms": "r", "transforms.r.type": "x.RegexRouter"},

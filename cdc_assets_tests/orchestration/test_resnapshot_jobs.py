@@ -67,3 +67,20 @@ def test_the_command_says_the_same_and_exits_with_1_or_2(config: ReplicationConf
     assert '"dry_run": false' in held.stdout
     assert run_command(folder, "resnapshot").returncode == 2
     assert run_command(folder, "resnapshot", "--table", "orders", "--via", "smoke").returncode == 2
+
+
+@pytest.mark.parametrize("wish", [{"via": "signal"}, {"do": "stop"}], ids=["asked", "stopped"])
+def test_a_connector_that_is_not_known_cannot_be_signalled(
+    config: ReplicationConfig, instance_in_memory: dg.DagsterInstance, wish: dict[str, str]
+) -> None:
+    done = launch(config, instance_in_memory, tables=["items"], **wish)
+    assert not done.success
+    assert "nothing tells which connector writes its topic" in reason(done)
+    assert "sources.shop.connect.url" in reason(done)
+
+
+def test_what_only_a_connector_does_is_asked_of_no_other(config: ReplicationConfig) -> None:
+    assert config.path is not None
+    done = run_command(config.path.parent, "resnapshot", "--table", "items", "--pause")
+    assert done.returncode == 2
+    assert "give --via signal" in done.stderr

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from cdc_assets.changes.json_text import read_object
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.stack.merging import records
 from cdc_assets_tests.stack.replicated import Replicated
 from cdc_assets_tests.waiting import until
@@ -66,12 +68,6 @@ class Signals:
             "heartbeat.interval.ms": "500",
         }
 
-    def make_topic(self) -> None:
-        """With one partition, which is all that the connector reads."""
-        admin = AdminClient({"bootstrap.servers": self.stack.kafka.address})
-        (made,) = admin.create_topics([NewTopic(self.topic, 1, 1)]).values()
-        made.result()
-
     def snapshot(self, name: str, *tables: str) -> None:
         """Ask for an incremental snapshot."""
         data = {"data-collections": [f"public.{table}" for table in tables], "type": "INCREMENTAL"}
@@ -79,6 +75,11 @@ class Signals:
         producer = Producer({"bootstrap.servers": self.stack.kafka.address})
         producer.produce(self.topic, key=self.name, value=json.dumps(signal), partition=0)
         assert producer.flush(20) == 0
+
+    def sent(self, database: Replicated) -> list[dict[str, Any]]:
+        """The signals that were; their keys are no JSON."""
+        log = KafkaLog(database.config.kafka.librdkafka())
+        return [read_object(each.value) for each in log.part({(self.topic, 0): (0, None)})]
 
     def is_done(self, database: Replicated) -> bool:
         """Whether the connector has said that an incremental snapshot is complete."""

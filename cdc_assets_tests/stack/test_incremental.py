@@ -102,7 +102,6 @@ def test_after_an_incremental_snapshot_with_connect_killed_amid_it_the_table_equ
 ) -> None:
     name = "chunked" if watermarks is READ_ONLY else "watermarked"
     signals = Signals(stack, name)
-    signals.make_topic()
     dsn = new_database(stack, name, *table("ledger"), SIGNAL_TABLE)
     debezium = {**signals.settings, **watermarks}
     topics = {"include": [rf"{name}\..*"], "exclude": [rf"{name}\.public\.signals"]}
@@ -137,7 +136,6 @@ def test_a_table_that_the_connector_captures_from_now_on_gets_its_rows_by_a_snap
 ) -> None:
     name, rows = "added", 4 * CHUNK
     signals = Signals(stack, name)
-    signals.make_topic()
     dsn = new_database(
         stack, name, *table("first", rows), *table("later", rows), *SLOT_MOVES,
         "CREATE PUBLICATION chosen FOR TABLE first, elsewhere.nudges",

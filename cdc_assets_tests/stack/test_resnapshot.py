@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,6 +18,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.operate.resnapshots import ResnapshotBook
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import beside, corrupt, merging
+from cdc_assets_tests.stack.ledger import ledger, writing
 from cdc_assets_tests.stack.replicated import new_database, replicated
 from cdc_assets_tests.stack.rereading import ROWS, VANISHED, changing_meanwhile, merge, read_again
 from cdc_assets_tests.toy.profiles import in_soak
@@ -32,13 +29,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 __all__ = ["beside"]
 
 VERIFY: dict[str, object] = {"nudge": True, "wait_seconds": 120}
-LEDGER = (
-    "CREATE TABLE ledger (id int PRIMARY KEY, n int NOT NULL, note text)",
-    "ALTER TABLE ledger ALTER note SET STORAGE EXTERNAL",
-    "INSERT INTO ledger SELECT n, n, CASE WHEN n % 10 = 3 THEN repeat('row ' || n, 500)"
-    f" ELSE 'row ' || n END FROM generate_series(0, {ROWS - 1}) AS n",
-)
-"""Rows whose keys end with 3 have values that an update which leaves them alone does not log."""
+LEDGER = ledger(ROWS)
 
 
 @in_soak
@@ -58,7 +49,7 @@ def test_killed_under_load_it_goes_on_and_the_table_equals_its_source(
         spark().sql(f"UPDATE {table} SET note = 'lost' WHERE id % 100 = 13")
         assert database.differences("ledger")
         book = ResnapshotBook.beside(database.config.registry)
-        with writing(dsn), merging(database, beside, "ledger", pause=4):
+        with writing(dsn, ROWS), merging(database, beside, "ledger", pause=4):
             process = database.start("resnapshot", "--table", "ledger")
             until(lambda: book.load(entry.table) is not None, within_seconds=120)
             process.send_signal(signal.SIGKILL)
@@ -120,33 +111,3 @@ def test_without_its_position_a_wave_would_overwrite_newer_changes(
         read_again(database, spark)
         merge(database, beside)
         assert database.differences("ledger")
-
-
-@contextmanager
-def writing(dsn: str) -> Iterator[None]:
-    """Change, delete and insert rows, also those that were corrupted, until the block ends."""
-    stop = threading.Event()
-    statements = (
-        "UPDATE ledger SET n = n + 1 WHERE id = %(key)s",
-        "UPDATE ledger SET n = n + 1, note = 'changed' WHERE id = %(key)s",
-        "DELETE FROM ledger WHERE id = %(key)s",
-        "INSERT INTO ledger VALUES (%(key)s, 0, 'new') ON CONFLICT DO NOTHING",
-        "INSERT INTO ledger VALUES (%(key)s + 100000, 0, 'new') ON CONFLICT DO NOTHING",
-        "UPDATE ledger SET n = n + 1 WHERE id BETWEEN %(key)s AND %(key)s + 5",
-    )
-
-    def run() -> None:
-        rng = random.Random(3)
-        with psycopg.connect(dsn) as connection:
-            while not stop.wait(0.02):
-                statement = rng.choice(statements)
-                connection.execute(statement.encode(), {"key": rng.randrange(ROWS)})
-                connection.commit()
-
-    worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        worker.join(60)

@@ -85,6 +85,22 @@ def mariadb_connector_config(
     }
 
 
+def signal_settings(layout: StackLayout, prefix: str) -> dict[str, str]:
+    """Lets a connector be signalled in Kafka, and tell there what becomes of it.
+
+    It writes nothing to the database for that. Its topics are named as no table's could be.
+    """
+    return {
+        "signal.enabled.channels": "kafka",
+        "read.only": "true",
+        "signal.kafka.topic": f"{prefix}-signal",
+        "signal.kafka.bootstrap.servers": f"{HOST}:{layout.ports.kafka}",
+        "signal.poll.interval.ms": "1000",
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": f"{prefix}-notifications",
+    }
+
+
 def _common(layout: StackLayout, prefix: str, converter: Converter) -> dict[str, str]:
     return {
         "database.hostname": HOST,

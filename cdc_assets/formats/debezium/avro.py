@@ -18,6 +18,7 @@ from cdc_assets.formats.debezium.avro_events import AvroSchemas
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
+from cdc_assets.formats.debezium.notices import read_notice
 from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
@@ -36,6 +37,7 @@ from cdc_assets.formats.wire_id import (
 )
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.connect import describe_envelope, describe_row, is_envelope_schema
 from cdc_assets.schema.ddl import Ddl
@@ -89,6 +91,10 @@ class DebeziumAvro(Format):
     def ddl(self, raw: RawRecord) -> Ddl | None:
         """Of Debezium's schema change event."""
         return read_ddl(self._schemas.event(raw) or {}, raw.coordinate)
+
+    def notice(self, raw: RawRecord) -> Notice | None:
+        """Of Debezium's notification."""
+        return read_notice(self._schemas.event(raw) or {})
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """The framing is that of all of them.

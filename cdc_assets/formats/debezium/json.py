@@ -19,6 +19,7 @@ from cdc_assets.formats.debezium.dialects.dialect import is_object, opened, unwr
 from cdc_assets.formats.debezium.inline import known_text
 from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
+from cdc_assets.formats.debezium.notices import read_notice
 from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
@@ -27,6 +28,7 @@ from cdc_assets.formats.sample import JsonObject, Refusal, Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.ddl import Ddl
 
@@ -92,6 +94,10 @@ class DebeziumJson(Format):
     def ddl(self, raw: RawRecord) -> Ddl | None:
         """Of Debezium's schema change event."""
         return read_ddl(unwrapped(raw.value), raw.coordinate)
+
+    def notice(self, raw: RawRecord) -> Notice | None:
+        """Of Debezium's notification."""
+        return read_notice(unwrapped(raw.value))
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """The dialect is that of the first event; events of others count for nothing."""

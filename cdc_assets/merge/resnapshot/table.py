@@ -19,6 +19,7 @@ from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.resnapshot.comparing import State
+from cdc_assets.merge.resnapshot.one_by_one import put_right
 from cdc_assets.merge.resnapshot.progress import MOST, Progress
 from cdc_assets.merge.resnapshot.report import Report
 from cdc_assets.merge.resnapshot.wave import Sizes, Waves, Way
@@ -26,7 +27,6 @@ from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.comparing import Key
 
 
 class _NoWay:
@@ -149,33 +149,18 @@ class Resnapshot:
                 return self._ended(waves, progress, pace)
 
     def _ended(self, waves: Waves, progress: Progress, pace: Pace) -> Report:
-        looked_at, left = self._one_by_one(waves, progress.doubtful)
+        looks = self._config.source(waves.entry.table.source).verify.looks
+        of = (self._verification, waves.entry, waves.source)
+        settled = put_right(*of, progress.doubtful, looks, self._say)
         return Report(
             table=waves.entry.table,
             progress=progress,
-            looked_at=looked_at,
-            left=progress.unnamed + left,
+            looked_at=settled.put,
+            left=progress.unnamed + settled.left,
             unable=progress.counts.get(State.UNABLE, 0),
             left_out=waves.source.comparison.left_out,
             seconds=pace.seconds,
         )
-
-    def _one_by_one(self, waves: Waves, keys: tuple[Key, ...]) -> tuple[int, int]:
-        """Judge keys until each of them is right; how many were not, and how many are left.
-
-        A key may change once more between being judged and being put right, or at each look.
-        """
-        put = left = 0
-        for _ in range(self._config.source(waves.entry.table.source).verify.looks):
-            if not keys:
-                break
-            found = self._verification.of_keys(waves.entry, waves.source, keys)
-            put += found.repaired
-            left = found.not_judged + len(found.differences) - found.repaired
-            if not left:
-                break
-            self._say(f"{left} keys changed before they were put right: looking again")
-        return put, left
 
     def _begin(self, waves: Waves) -> Progress:
         plan = waves.plan()

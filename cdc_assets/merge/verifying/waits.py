@@ -96,6 +96,20 @@ class Waits:
                 )
             nudge.now_and_then()
             time.sleep(_POLL_SECONDS)
+        return self.merged(entry, ends)
+
+    def merged(self, entry: TableEntry, ends: float | None = None) -> str:
+        """Waits until the lake has merged what the log holds now.
+
+        Args:
+            entry: the table.
+            ends: a deadline by the monotonic clock; None for the usual one.
+
+        Returns:
+            The reason if it has not in the end; empty if it has.
+        """
+        said = self._config.source(entry.table.source).verify
+        ends = time.monotonic() + said.wait_seconds if ends is None else ends
         log = self._planner.marks(entry).end
         while True:
             state = self._lake.state(entry.target, entry.shard_value)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc_assets.config.source import ConnectorConfig, DatabaseKind
+from cdc_assets.log.signal_channel import is_begun, lacking
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 
 _CLASSES: Final[Mapping[str, DatabaseKind]] = {
@@ -277,6 +278,19 @@ def _snapshots(connector: Connector, expected: Expected) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _signals(connector: Connector, expected: Expected) -> Iterator[Finding]:
+    """Of a connector that somebody has begun to set up for signals in Kafka."""
+    missing = lacking(connector.settings)
+    if connector.kind and is_begun(connector.settings) and missing:
+        names = ", ".join(name for name, _ in missing)
+        yield yes_but(
+            "signals_unanswered", expected.at,
+            f"connector {connector.name} is set up for signals in Kafka without {names}",
+            "cdc-assets resnapshot --via signal refuses its tables",
+            f"set {'; '.join(f'{name}={value}' for name, value in missing)}",
+        )  # fmt: skip
+
+
 def _transformed(connector: Connector, expected: Expected) -> Iterator[Finding]:
     for alias, kind in connector.transforms:
         if kind.endswith(_FLATTEN):
@@ -404,5 +418,5 @@ def _binlogs(connector: Connector, expected: Expected) -> Iterator[Finding]:
 
 _RULES: Final[tuple[Rule, ...]] = (
     _state, _conversion, _errors, _nulls, _decimals, _times, _modes, _guessed, _placeholder,
-    _skipped, _snapshots, _transformed, _left_out, _converters, _postgres, _binlogs,
+    _skipped, _snapshots, _signals, _transformed, _left_out, _converters, _postgres, _binlogs,
 )  # fmt: skip

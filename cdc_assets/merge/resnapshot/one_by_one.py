@@ -1,0 +1,55 @@
+"""Keys that are looked at one by one, and put right as their source has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cdc_assets.databases.rows import SourceRows
+from cdc_assets.merge.verifying.judging import Kind
+from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.comparing import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What has become of the keys.
+
+    Attributes:
+        put: that were put right, or removed.
+        removed: that the source does not have.
+        left: of which nothing was proven, or that cannot be put right; ``why`` nothing was proven.
+    """
+
+    put: int = 0
+    removed: int = 0
+    left: int = 0
+    why: str = ""
+
+
+def put_right(
+    verification: Verification,
+    entry: TableEntry,
+    source: SourceRows,
+    keys: Sequence[Key],
+    looks: int,
+    say: Callable[[str], None],
+) -> Settled:
+    """Judge keys until each of them is right, or until they were looked at so often.
+
+    A key may change once more between being judged and being put right, or at each look.
+    """
+    done = Settled()
+    for _ in range(looks):
+        if not keys:
+            break
+        found = verification.of_keys(entry, source, keys)
+        gone = sum(each.kind is Kind.ONLY_IN_LAKE for each in found.differences)
+        left = found.not_judged + len(found.differences) - found.repaired
+        removed = done.removed + (gone if found.repaired == len(found.differences) else 0)
+        done = Settled(done.put + found.repaired, removed, left, found.why)
+        if not left:
+            break
+        say(f"{left} keys changed before they were put right: looking again")
+    return done

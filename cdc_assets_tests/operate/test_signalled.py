@@ -1,0 +1,117 @@
+"""Which signal is sent when, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.log.notices import Phase, TableSnapshot
+from cdc_assets.log.signalling import SignalEnds
+from cdc_assets.merge.resnapshot.signal_note import SignalNote
+from cdc_assets.merge.resnapshot.signal_report import SignalReport
+from cdc_assets.merge.resnapshot.signalled import Step, next_step
+from cdc_assets.operate.resnapshots import ResnapshotBook
+from cdc_assets.operate.signalled import Action, signals_for
+
+pytestmark = pytest.mark.unit
+
+ORDERS = TableName("shop", "public", "orders")
+RUNNING = TableSnapshot("shop", "public.orders", Phase.RUNNING)
+PAUSED = replace(RUNNING, phase=Phase.PAUSED)
+BESIDE = replace(PAUSED, waiting=("public.items",))
+NOTE = SignalNote(
+    "one",
+    datetime(2026, 3, 4, 12, tzinfo=UTC),
+    "topic-id",
+    OffsetVector.of({0: 5, 1: 7}),
+    SignalEnds(3, OffsetVector.of({0: 9})),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "is_sent", "step"),
+    [
+        (None, Phase.UNKNOWN, False, Step.SEND),
+        (None, Phase.DONE, False, Step.SEND),
+        (None, Phase.RUNNING, False, Step.FOLLOW),
+        (None, Phase.PAUSED, False, Step.FOLLOW),
+        (Phase.UNKNOWN, Phase.UNKNOWN, False, Step.SEND),
+        (Phase.UNKNOWN, Phase.DONE, True, Step.FOLLOW),
+        (Phase.RUNNING, Phase.RUNNING, True, Step.FOLLOW),
+        (Phase.PAUSED, Phase.PAUSED, True, Step.FOLLOW),
+        (Phase.DONE, Phase.DONE, True, Step.FINISH),
+        (Phase.DONE, Phase.RUNNING, True, Step.FINISH),
+        (Phase.STOPPED, Phase.STOPPED, True, Step.SEND),
+        (Phase.FAILED, Phase.FAILED, True, Step.SEND),
+        (Phase.STOPPED, Phase.RUNNING, True, Step.FOLLOW),
+    ],
+)
+def test_what_is_under_way_is_joined_and_not_asked_for_again(
+    asked: Phase | None, shown: Phase, is_sent: bool, step: Step
+) -> None:
+    assert next_step(asked, shown, is_sent=is_sent) is step
+
+
+@pytest.mark.parametrize(
+    ("action", "snapshot", "types"),
+    [
+        (Action.PAUSE, RUNNING, ["pause-snapshot"]),
+        (Action.PAUSE, PAUSED, []),
+        (Action.RESUME, PAUSED, ["resume-snapshot"]),
+        (Action.RESUME, RUNNING, []),
+        (Action.STOP, RUNNING, ["stop-snapshot", "resume-snapshot"]),
+        (Action.STOP, PAUSED, ["stop-snapshot", "resume-snapshot"]),
+        (Action.STOP, BESIDE, ["stop-snapshot", "resume-snapshot", "pause-snapshot"]),
+        (Action.STOP, replace(RUNNING, phase=Phase.DONE), []),
+        (Action.PAUSE, replace(RUNNING, phase=Phase.UNKNOWN), []),
+    ],
+)
+def test_what_is_sent(action: Action, snapshot: TableSnapshot, types: list[str]) -> None:
+    signals = signals_for(action, snapshot, numbers())
+    assert [each.type for each in signals] == types
+    assert len({each.id for each in signals}) == len(signals)
+    stopped = [each.collections for each in signals if each.type == "stop-snapshot"]
+    assert stopped == ([("public.orders",)] if "stop-snapshot" in types else [])
+
+
+def numbers() -> Callable[[], str]:
+    ids = count()
+    return lambda: str(next(ids))
+
+
+@pytest.mark.parametrize("root", ["", "memory://"])
+def test_what_is_kept_of_a_signal_is_found_again_beside_what_is_kept_of_reading(
+    tmp_path: Path, root: str
+) -> None:
+    book = ResnapshotBook.beside(f"{root}{tmp_path}/registry.json")
+    assert book.load_signal(ORDERS) is None
+    book.keep_signal(ORDERS, NOTE)
+    assert book.load(ORDERS) is None
+    assert ResnapshotBook(book.url).load_signal(ORDERS) == NOTE
+    assert book.forget_signal(ORDERS)
+    assert not book.forget_signal(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("report", "is_whole", "words"),
+    [
+        (SignalReport(ORDERS, 7, unshown=0), True, "each row of the lake was shown by it"),
+        (SignalReport(ORDERS, 7, unshown=3, put=2, removed=2), True, "2 of them removed"),
+        (SignalReport(ORDERS, 7, unshown=3, left=3, why="no database"), False, "3 of them are as"),
+        (SignalReport(ORDERS, 7, why="another one"), False, "were not looked for: another one"),
+    ],
+    ids=["all shown", "removed", "left", "not looked for"],
+)
+def test_a_report_is_whole_only_if_each_row_is_what_the_source_has(
+    report: SignalReport, is_whole: bool, words: str
+) -> None:
+    assert report.is_whole is is_whole
+    assert report.to_dict()["whole"] is is_whole
+    assert words in " ".join(report.words())
