@@ -1,13 +1,13 @@
-"""The contract of a wire format: all that knows bytes.
+"""The contract of a wire format: all knowledge of bytes.
 
-A format reads records twice. Few of them in Python, to find out which topics are tables', what a
-table is like, and where transactions end; and all of them on Spark, as expressions over the
-columns ``key value headers partition offset`` of Kafka's source. Nothing else in the product looks
-into a record. How changes are ordered is another matter (`cdc_assets.formats.order`), so that
-formats and databases do not multiply.
+A format reads records in two ways. It reads a few in Python, to find the topics of tables, the
+layout of a table, and the ends of transactions; and it reads all of them on Spark, as expressions
+over the columns ``key value headers partition offset`` of Kafka's source. No other code looks into
+a record. The order of changes is separate (`cdc_assets.formats.order`), so that formats and
+databases do not multiply.
 
-A format is made for one source of the configuration. It is found by its name among the entry
-points of the group ``cdc_assets.formats``: see docs/formats/README.md.
+A format is made for one source of the configuration. It is found by its name among the entry points
+of the group ``cdc_assets.formats``: see docs/formats/README.md.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Format(ABC):
     Attributes:
         name: as the configuration spells it.
         source: the configuration.
-        has_many_rows: whether a record may hold the changes of several rows, which `rows` takes
-            out of its document.
+        has_many_rows: whether a record may hold the changes of several rows, which `rows` takes out
+            of its document.
         has_many_tables: whether records name their table, so that a topic may hold several.
         has_packets: whether a record is a packet of messages, each with its own table and schema,
             which `opened` takes out of it.
-        tells_tables: whether `envelope` tells what a record, or a message of a packet, is a change
-            of alike whichever table asks, also one without columns, and all rows of a message are
-            of one table. Tables that share a topic then share the reading of it.
+        tells_tables: whether `envelope` finds the table of a record, or of a message of a packet,
+            alike for every table that asks, also for one without columns, and all rows of a message
+            are of one table. Tables that share a topic then share the reading of it.
         tells_statements: whether statements on tables come among their rows: `statements`.
         has_tombstones: whether each delete is followed by a record without a value.
-        names_schemas: whether each change tells its schema, in a layout that has a `writer`: a
-            record that tells none is refused then.
+        names_schemas: whether each change names its schema, in a layout that has a `writer`: a
+            record that names none is then refused.
         reads_alike: whether records of several schemas may be read by one that has the columns of
             all; else each schema is read by itself.
     """
@@ -77,9 +77,10 @@ class Format(ABC):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether an update may leave out any column but the key's, which is unchanged then.
+        """Whether an update may leave out any column but the key's, which is then unchanged.
 
-        `Envelope.left_out` tells of each; a column that a record's schema lacks is left out too.
+        `Envelope.left_out` gives it for each; a column that a record's schema lacks is left out
+        too.
         """
         return False
 
@@ -87,31 +88,31 @@ class Format(ABC):
 
     @property
     def topics(self) -> TopicNames:
-        """What the names of topics say."""
+        """The rules for names of topics."""
         return PlainTopics(self.source.topics)
 
     @abstractmethod
     def kind(self, record: RawRecord) -> TopicKind:
-        """Says what a record with a value is.
+        """Classifies a record with a value.
 
         Raises:
-            CdcError: if the place where schemas are kept does not answer, or not as it should.
+            CdcError: if the schemas' store does not answer, or answers wrongly.
         """
 
     @abstractmethod
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """Says what records, all with a value, tell about a table. Never raises for one."""
+        """Samples a table from records, all with a value. Never raises for one."""
 
     @abstractmethod
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Whether a record is a change event of a table that holds a row which exists."""
+        """Returns whether a record is a change event of a table with a row that exists."""
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
-        """Why a table of this key cannot be kept equal by such records; None if it can."""
+        """Returns the reason why a table with this key cannot be kept equal; None if it can."""
         return None
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
-        """The tables of which records hold changes; none if topics name theirs.
+        """Returns the tables whose changes are in records; none if topics name theirs.
 
         Args:
             records: of a topic.
@@ -120,36 +121,36 @@ class Format(ABC):
         return frozenset()
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
-        """What a record says about its transaction; None for one without a value.
+        """Returns a record's mark of its transaction; None for one without a value.
 
         Args:
-            raw: of a table's topic. What cannot be read counts as a row outside of transactions.
-            only_partition: the topic has one, so that its offsets are an order.
+            raw: of a table's topic. An unreadable record counts as a row outside of transactions.
+            only_partition: whether the topic has one partition, so that its offsets are an order.
         """
         return None
 
     def ended(self, raw: RawRecord) -> Ended | None:
-        """The end of a transaction, by a record of the source's transaction topic."""
+        """Returns the end of a transaction, from a record of the source's transaction topic."""
         return None
 
     def ddl(self, raw: RawRecord) -> Ddl | None:
-        """The statement that a record of the source's topic of schema changes tells of.
+        """Returns the statement in a record of the source's topic of schema changes.
 
         Raises:
-            CdcError: if the place where schemas are kept does not answer, or not as it should.
+            CdcError: if the schemas' store does not answer, or answers wrongly.
         """
         return None
 
     def notice(self, raw: RawRecord) -> Notice | None:
-        """What a record of a connector's notifications says of an incremental snapshot.
+        """Returns a connector's notification about an incremental snapshot.
 
         Raises:
-            CdcError: if the place where schemas are kept does not answer, or not as it should.
+            CdcError: if the schemas' store does not answer, or answers wrongly.
         """
         return None
 
     def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
-        """The statements that a record of a table's topic tells of, in order; of any tables.
+        """Returns the statements in a record of a table's topic, in order; of any tables.
 
         Never raises for a record.
 
@@ -160,82 +161,82 @@ class Format(ABC):
         return ()
 
     def may_tell(self, raw: DataFrame) -> DataFrame:
-        """Records, without those that tell of no statement, as far as that is cheap to see."""
+        """Drops records without a statement, as far as that is cheap to detect."""
         return raw
 
-    # ── what a table is like ─────────────────────────────────────────────────────────────
+    # ── descriptions of tables ───────────────────────────────────────────────────────────
 
     def of_catalog(self, table: SourceTable) -> Described:
-        """The columns that a database's catalog has, as they arrive.
+        """Describes the columns of a database's catalog, as they arrive.
 
         Raises:
-            TerminalError: if the catalog does not tell how.
+            TerminalError: if the catalog does not determine this.
         """
         return table.described(self.source.modes)
 
     def unseen(self, name: str) -> Described:
-        """A column alone that nothing tells of but its name."""
+        """Describes a single column of which only the name is known."""
         column = Column(name, Primitive.STRING, Wire.STRING)
         return Described((column,), inferred=True, unseen=frozenset({name}))
 
     # ── packets ──────────────────────────────────────────────────────────────────────────
 
     def opened(self, raw: DataFrame) -> DataFrame:
-        """The messages of records, for all that is said below of records.
+        """Returns the messages of records, which the methods below take as records.
 
-        Of a format that `has_packets` there is a row for each: ``value`` is the message, and
-        ``first`` how many rows of its packet come before its own; one without rows counts as one.
-        What cannot be opened is a message that `envelope` refuses. Opening must not raise on any
-        bytes.
+        In a format that `has_packets` there is a row for each: ``value`` is the message, and
+        ``first`` the number of rows of its packet before its own; a message without rows counts as
+        one. A packet that cannot be opened becomes a message that `envelope` refuses. Opening must
+        not raise on any bytes.
         """
         return raw
 
     def unpacked(self, record: RawRecord, table: TableName) -> Sequence[RawRecord]:
-        """The messages of a record with a value that `written` tells the schemas of a table by."""
+        """Returns a record's messages with a value, in which `written` finds a table's schemas."""
         is_mine = not self.has_many_tables or table in self.tables([record], table.source)
         return (record,) if is_mine else ()
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
     def reads_headers(self, layout: Layout) -> bool:
-        """Whether records have to be read with their headers: ``headers`` beside the columns."""
+        """Returns whether records have to be read with the column ``headers``."""
         return False
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
-        """The number of the schema that a change of a table was written with; NULL without one.
+        """Returns the number of the schema of a table's change; NULL without one.
 
-        None for a format, or a table, whose records do not tell.
+        None for a format, or a table, whose records do not name it.
         """
         return None
 
     def numbered(
         self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
     ) -> DataFrame:
-        """Records as `document` and `envelope` read them.
+        """Returns records as `document` and `envelope` read them.
 
         In a layout that has a `writer` there is a column of this name. The schema itself may be
-        taken out of ``value``.
+        removed from ``value``.
 
         Args:
             raw: the records.
-            layout: of them.
-            table: whose changes they hold.
-            writers: see `ReadSpec`; those that are known.
+            layout: their layout.
+            table: the table whose changes they hold.
+            writers: see `ReadSpec`; the known ones.
         """
         number = self.writer(layout, table)
         return raw if number is None else raw.withColumn("writer", number)
 
     def schema_carrier(self, layout: Layout) -> Expression:
-        """As much of a record's value as `written` needs, as bytes."""
+        """Returns the part of a record's value that `written` needs, as bytes."""
         from pyspark.sql import functions as F
 
         return F.col("value")
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
-        """What the schema of a record says; None if it is not that of a change event.
+        """Describes a record's schema; None if it is not that of a change event.
 
         Raises:
-            CdcError: if the place where schemas are kept does not answer, or not as it should.
+            CdcError: if the schemas' store does not answer, or answers wrongly.
         """
         return None
 
@@ -243,36 +244,36 @@ class Format(ABC):
 
     @abstractmethod
     def document(self, spec: ReadSpec) -> Expression:
-        """What is parsed of a record: evaluated once for each, and given to `envelope`.
+        """Parses a record: evaluated once for each, and given to `envelope`.
 
         Parsing must not raise on any bytes.
         """
 
     def rows(self, document: Expression, spec: ReadSpec) -> Rows:
-        """The rows of a record's document; of a format that `has_many_rows`.
+        """Returns the rows of a record's document, in a format that `has_many_rows`.
 
-        `envelope` is given ``struct<head, row>`` for each then, and one whose ``row`` is NULL for
-        a record without any.
+        `envelope` is then given ``struct<head, row>`` for each, and one whose ``row`` is NULL for a
+        record without rows.
         """
         raise NotImplementedError(self.name)
 
     @abstractmethod
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """What the record says, over its parsed document."""
+        """Returns the envelope of a record, from its parsed document."""
 
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
-        """``partition offset timestamp source`` of records, for orders that have to be scanned.
+        """Returns ``partition offset timestamp source`` of records, for orders that are scanned.
 
         Args:
             raw: the records.
-            layout: of them.
-            order: that needs them.
-            writers: see `ReadSpec`; those that are known.
+            layout: their layout.
+            order: the order that needs them.
+            writers: see `ReadSpec`; the known ones.
 
         Raises:
-            NotImplementedError: of a format whose changes no such order is for.
+            NotImplementedError: in a format whose changes have no such order.
         """
         msg = f"{self.name} has no changes that are ordered as {order.scheme}"
         raise NotImplementedError(msg)

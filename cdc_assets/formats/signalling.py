@@ -1,4 +1,4 @@
-"""The signals of the connector that writes a table's topic, whose answers the format reads."""
+"""Opens the signals of the connector that writes a table's topic; the format reads its answers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cdc_assets.registry import TableEntry
 
 
 def signalling_of(config: ReplicationConfig, log: KafkaLog, entry: TableEntry) -> Signalling:
-    """The signals and notifications of the connector that writes a table's topic.
+    """Returns the signals and notifications of the connector that writes a table's topic.
 
     Raises:
-        ConfigError: if that cannot be signalled; names what it lacks.
+        ConfigError: if it cannot be signalled; names the settings that it lacks.
         UnreachableError: if Kafka Connect does not answer.
     """
     channel = channel_of(config, entry)

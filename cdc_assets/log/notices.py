@@ -1,13 +1,14 @@
-"""What a connector says of an incremental snapshot, and what is known of one table's after it.
+"""Follows one table's incremental snapshot through a connector's notifications.
 
-Rules without I/O. A snapshot is told by the collections that are still to be read, and not by its
-id: that of a signal which comes while another snapshot runs takes the place of the earlier one's,
-and such a signal is not answered by a ``STARTED`` of its own. Its collections are added behind, so
-one that was asked for twice is read twice.
+Rules without I/O. A snapshot is identified by the collections that are still to be read, and not by
+its id: the id of a signal that comes while another snapshot runs replaces the earlier one's, and
+such a signal is not answered by a ``STARTED`` of its own. Its collections are queued after the
+others, so a collection that was asked for twice is read twice.
 
-A table that was read is told of by ``TABLE_SCAN_COMPLETED``; what ends without that was stopped.
-A chunk that was being read when a snapshot was paused is told after the pause. A restart of the
-connector ends a pause without a word, so that a second chunk after it tells that it is over.
+A table that was read is reported by ``TABLE_SCAN_COMPLETED``; a snapshot that ends without it was
+stopped. A chunk that was being read when a snapshot was paused is reported after the pause. A
+restart of the connector ends a pause without a notification, so that a second chunk after the pause
+shows that it is over.
 https://debezium.io/documentation/reference/3.6/configuration/notification.html
 """
 
@@ -20,11 +21,11 @@ from typing import Final
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,38}")
 _SCANNED: Final = frozenset({"SUCCEEDED", "EMPTY"})
-"""What the reading of a table ends with if all of its rows were sent."""
+"""The statuses with which the reading of a table ends if all of its rows were sent."""
 
 
 class Kind(StrEnum):
-    """Of a notice, as Debezium writes it."""
+    """The kind of a notice, as Debezium writes it."""
 
     STARTED = "STARTED"
     IN_PROGRESS = "IN_PROGRESS"
@@ -41,13 +42,13 @@ class Notice:
 
     Attributes:
         kind: see `Kind`.
-        connector: the ``topic.prefix`` of whom it is.
-        collections: that are still to be read, the present one first.
+        connector: the connector's ``topic.prefix``.
+        collections: collections that are still to be read, the present one first.
         collection: the one that is being read, or was.
-        status: of one that was.
-        rows: that were read of it since the connector has started.
-        last_key: of the rows that were read; ``most_key`` of those that are to be. They are values
-            of rows, and not to be shown.
+        status: of a collection that was read.
+        rows: number of its rows that were read since the connector has started.
+        last_key: last key of the rows that were read; ``most_key`` of those to be read. They are
+            values of rows, and must not be shown.
         at_ms: by the connector's clock.
     """
 
@@ -63,7 +64,7 @@ class Notice:
 
 
 class Phase(StrEnum):
-    """How far the snapshot of one table is."""
+    """The progress of one table's snapshot."""
 
     UNKNOWN = "unknown"
     RUNNING = "running"
@@ -75,21 +76,21 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """What is known of the newest incremental snapshot of one table.
+    """The known state of the newest incremental snapshot of one table.
 
     Attributes:
         connector: its ``topic.prefix``.
-        collection: what the connector calls the table.
-        phase: how far it is.
+        collection: the connector's name of the table.
+        phase: its progress.
         waiting: collections that are read before or after it.
-        chunks: of it that were read, as far as they were followed.
-        rows: that were read of it.
-        status: that it ended with.
-        percent: of its keys that are passed, if they are numbers; None if that is not known.
-        begun_ms: when it began, by the connector's clock; what is older is of another one.
+        chunks: number of its chunks that were read, as far as they were followed.
+        rows: number of its rows that were read.
+        status: the status with which it ended.
+        percent: percentage of its keys passed, if they are numbers; None if unknown.
+        begun_ms: its beginning, by the connector's clock; older notices are of another one.
         first: the last key of its first chunk, if it is a number.
-        is_whole: it was followed from its beginning on.
-        is_late: a chunk was told of after it was paused.
+        is_whole: whether it was followed from its beginning on.
+        is_late: whether a chunk was reported after it was paused.
     """
 
     connector: str
@@ -116,7 +117,7 @@ class TableSnapshot:
         return self.phase in {Phase.DONE, Phase.STOPPED, Phase.FAILED}
 
     def concerns(self, notice: Notice) -> bool:
-        """Whether a notice says something of it."""
+        """Returns whether a notice is about it."""
         if notice.connector != self.connector or notice.at_ms < self.begun_ms:
             return False
         if notice.kind in {Kind.COMPLETED, Kind.ABORTED}:
@@ -125,7 +126,7 @@ class TableSnapshot:
         return self.collection in {*notice.collections, notice.collection}
 
     def after(self, notice: Notice) -> TableSnapshot:
-        """With one notice more."""
+        """Returns the state after one more notice."""
         if not self.concerns(notice):
             return self
         now = replace(self, waiting=tuple(c for c in notice.collections if c != self.collection))
@@ -149,7 +150,7 @@ class TableSnapshot:
                 return replace(now, phase=Phase.PAUSED, is_late=False)
             case Kind.RESUMED:
                 return replace(now, phase=Phase.RUNNING)
-            case Kind.ABORTED | Kind.COMPLETED:  # one that is stopped is told of by both
+            case Kind.ABORTED | Kind.COMPLETED:  # a stopped snapshot is reported by both
                 return replace(now, phase=Phase.STOPPED, waiting=())
             case Kind.TABLE_SCAN_COMPLETED:
                 return _scanned(now, notice)

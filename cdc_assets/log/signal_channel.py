@@ -1,6 +1,6 @@
-"""What a connector must be told so that a signal in Kafka has it read tables again.
+"""Determines the settings a connector needs so that a signal in Kafka makes it read tables again.
 
-Rules over a connector's settings, for whoever sends signals and for an assessment.
+Rules over a connector's settings, for senders of signals and for an assessment.
 https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 """
 
@@ -30,7 +30,7 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SignalChannel:
-    """Where a connector takes signals from, and where it answers.
+    """The topics from which a connector takes signals, and in which it answers.
 
     Attributes:
         connector: its name in Kafka Connect.
@@ -45,10 +45,10 @@ class SignalChannel:
     notices: str
 
     def collection_of(self, entry: TableEntry) -> str:
-        """What the connector calls a table: the name of its topic behind the prefix.
+        """Returns the connector's name of a table: the name of its topic after the prefix.
 
         Raises:
-            ConfigError: if its topic is called otherwise.
+            ConfigError: if its topic has another name.
         """
         head, _, collection = entry.topic.partition(f"{self.prefix}.")
         if head or not collection:
@@ -59,11 +59,11 @@ class SignalChannel:
 
 
 def channel_of(config: ReplicationConfig, entry: TableEntry) -> SignalChannel:
-    """The channel of the connector that writes a table's topic.
+    """Returns the channel of the connector that writes a table's topic.
 
     Raises:
-        ConfigError: if the connector is not known, or cannot be signalled; names each setting that
-            it lacks.
+        ConfigError: if the connector is unknown, or cannot be signalled; names each setting that it
+            lacks.
         UnreachableError: if Kafka Connect does not answer.
     """
     connector, settings = described_connector(config, entry)
@@ -79,7 +79,7 @@ def channel_of(config: ReplicationConfig, entry: TableEntry) -> SignalChannel:
 
 
 def lacking(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Settings that a connector lacks, each with what to set it to; none if it can be signalled."""
+    """Returns settings that a connector lacks, each with its value; none if it can be signalled."""
     channels, prefix = _listed(settings, _CHANNELS, "source"), settings.get("topic.prefix", "")
     by_table = bool(settings.get(_TABLE)) and not _is_read_only(settings)
     needed = ("source", "kafka") if by_table else ("kafka",)
@@ -100,19 +100,19 @@ def lacking(settings: Settings) -> tuple[tuple[str, str], ...]:
 
 
 def is_begun(settings: Settings) -> bool:
-    """Whether somebody has set a connector up for signals in Kafka, or a part of that."""
+    """Returns whether a connector is at least partly set up for signals in Kafka."""
     return "kafka" in _listed(settings, _CHANNELS, "source") or any(
         settings.get(name) for name in (_TOPIC, _SERVERS)
     )
 
 
 def usual_signals(prefix: str) -> str:
-    """The topic that a connector reads signals from, unless it is told another one."""
+    """Returns the topic from which a connector reads signals by default."""
     return f"{prefix}-signal"
 
 
 def usual_notices(prefix: str) -> str:
-    """A topic for notifications, beside it."""
+    """Returns a topic for notifications, named like it."""
     return f"{prefix}-notifications"
 
 

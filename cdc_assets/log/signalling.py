@@ -1,6 +1,6 @@
-"""Signals to a connector in its topic, and what it answers in that of its notifications.
+"""Sends signals to a connector in its topic, and reads its answers from its notifications' topic.
 
-Nothing is kept here: whoever asks says from which offsets on.
+No state is kept here: callers give the offsets from which to read.
 https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 """
 
@@ -29,9 +29,10 @@ _PRODUCER: Final[Mapping[str, Any]] = {
     "acks": "all", "message.timeout.ms": _SECONDS * 1000, "log_level": 2,
 }  # fmt: skip
 _PARTITION: Final = 0
-"""The connector reads no other one."""
+"""The only partition that the connector reads."""
 _RECENT: Final = 1_000
-"""Records of each partition of the notifications among which a snapshot that runs is looked for."""
+"""Number of records in each partition of the notifications that are searched for a running
+snapshot."""
 _PLAIN: Final = re.compile(r"([^\w.])")
 
 
@@ -40,8 +41,8 @@ class Signal:
     """One signal.
 
     Attributes:
-        id: tells it from others.
-        type: what it asks for.
+        id: distinguishes it from others.
+        type: the action that it asks for.
         collections: the tables that it is about; none for all of a snapshot.
     """
 
@@ -50,7 +51,7 @@ class Signal:
     collections: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """As the connector reads it. Without ``data`` it would stop reading signals."""
+        """Returns it as the connector reads it. Without ``data`` it would stop reading signals."""
         listed = [_PLAIN.sub(r"\\\1", each) for each in self.collections]
         data: dict[str, Any] = {"type": "INCREMENTAL"}
         data |= {"data-collections": listed} if listed else {}
@@ -59,7 +60,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class SignalEnds:
-    """Where the topics of a channel end."""
+    """The ends of a channel's topics."""
 
     signals: int
     notices: OffsetVector
@@ -88,7 +89,7 @@ class Signalling:
         self.channel = channel
 
     def ends(self) -> SignalEnds:
-        """Where both topics end now; notifications that were never written end at 0.
+        """Returns the present ends of both topics; notifications that were never written end at 0.
 
         Raises:
             TerminalError: if there is no topic of signals.
@@ -103,7 +104,7 @@ class Signalling:
         return SignalEnds(marks[channel.signals].end.get(_PARTITION), notices)
 
     def send(self, signals: Sequence[Signal]) -> None:
-        """Send signals, in their order.
+        """Sends signals, in their order.
 
         Raises:
             OutcomeUnknownError: if Kafka did not confirm them.
@@ -135,7 +136,7 @@ class Signalling:
             raise translate(KafkaException(failed[0]), servers)
 
     def is_sent(self, signal: str, since: int) -> bool:
-        """Whether a signal lies in its topic, from an offset on."""
+        """Returns whether a signal is in its topic, from an offset on."""
         topic = self.channel.signals
         marks = self._log.watermarks([topic])
         begin = marks[topic].begin.get(_PARTITION) if topic in marks else 0
@@ -144,7 +145,7 @@ class Signalling:
         return any(read_object(each.value).get("id") == signal for each in found)
 
     def notices(self, since: OffsetVector) -> tuple[tuple[Notice, ...], OffsetVector]:
-        """What was said from some offsets on, in its order, and where to go on."""
+        """Returns the notices from some offsets on, in order, and the offsets to go on from."""
         topic = self.channel.notices
         marks = self._log.watermarks([topic]).get(topic)
         if marks is None:
@@ -155,7 +156,7 @@ class Signalling:
         return self._read(records), start.merged_max(marks.end)
 
     def recent(self, until: OffsetVector) -> tuple[Notice, ...]:
-        """What was said last, before some offsets."""
+        """Returns the last notices before some offsets."""
         start = OffsetVector.of({p: max(offset - _RECENT, 0) for p, offset in until})
         topic = self.channel.notices
         marks = self._log.watermarks([topic]).get(topic)
@@ -165,7 +166,7 @@ class Signalling:
         return self._read(self._log.part({(topic, r.partition): (r.start, r.end) for r in ranges}))
 
     def _read(self, records: Sequence[RawRecord]) -> tuple[Notice, ...]:
-        """In the connector's order, by its clock: those of one signal are in one partition."""
+        """Orders by the connector's clock: the notices of one signal are in one partition."""
         told = (
             (each.coordinate, notice)
             for each in records

@@ -56,7 +56,7 @@ _OPS = frozenset({"c", "u", "d", "r", "t"})
 
 
 class DebeziumAvro(Format):
-    """Dialects are the framings of `cdc_assets.formats.wire_id`."""
+    """Debezium's Avro; its dialects are the framings of `cdc_assets.formats.wire_id`."""
 
     name = "debezium-avro"
     has_tombstones = True
@@ -73,7 +73,7 @@ class DebeziumAvro(Format):
 
     @property
     def topics(self) -> TopicNames:
-        """Debezium's."""
+        """Debezium's rules for names."""
         return DebeziumTopics(self.source.topics)
 
     @property
@@ -84,20 +84,20 @@ class DebeziumAvro(Format):
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def kind(self, record: RawRecord) -> TopicKind:
-        """By the decoded record."""
+        """Classifies the decoded record."""
         event = self._schemas.event(record)
         return TopicKind.UNREADABLE if event is None else kind_of_event(event)
 
     def ddl(self, raw: RawRecord) -> Ddl | None:
-        """Of Debezium's schema change event."""
+        """Reads Debezium's schema change event."""
         return read_ddl(self._schemas.event(raw) or {}, raw.coordinate)
 
     def notice(self, raw: RawRecord) -> Notice | None:
-        """Of Debezium's notification."""
+        """Reads Debezium's notification."""
         return read_notice(self._schemas.event(raw) or {})
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """The framing is that of all of them.
+        """Samples the table; the framing is that of all records.
 
         Raises:
             TerminalError: if they are framed in several ways.
@@ -109,7 +109,7 @@ class DebeziumAvro(Format):
             for record, event in events
             if (row := mapping(event.get("after") or event.get("before")))
         ]
-        # A number's bytes may look as if they named a schema: nobody is asked for that.
+        # A number's bytes may look like a schema id: the registry must not be asked for it.
         plain = are_numbers(shown)
         keys = [] if plain else [key for record in records if (key := self._key(record))]
         return Sample(
@@ -141,34 +141,34 @@ class DebeziumAvro(Format):
         return describe_envelope(schema) if is_envelope_schema(schema) and schema else None
 
     def _key(self, record: RawRecord) -> JsonObject | None:
-        """In Avro, or else in JSON."""
+        """Reads Avro, or else JSON."""
         if isinstance(read_frame(record, Side.KEY), Framed):
             return self._schemas.event(record, Side.KEY)
         return unwrapped(record.key) or None
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Whether it has an ``after``."""
+        """Returns whether it has an ``after``."""
         event = self._schemas.event(record) or {}
         return _is_event(event) and bool(mapping(event.get("after")))
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
-        """By ``transaction`` and ``source``."""
+        """Reads ``transaction`` and ``source``."""
         if raw.value is None:
             return None
         return mark_of(self._schemas.event(raw) or {}, raw, only_partition=only_partition)
 
     def ended(self, raw: RawRecord) -> Ended | None:
-        """An ``END`` record."""
+        """Reads an ``END`` record."""
         return ended_of(self._schemas.event(raw) or {})
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
     def reads_headers(self, layout: Layout) -> bool:
-        """Where they name the schema."""
+        """Returns whether headers name the schema."""
         return layout.dialect == Framing.HEADERS
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
-        """The ids of value and key together."""
+        """Returns the ids of value and key together."""
         from cdc_assets.formats.debezium import avro_records
 
         return avro_records.writer(
@@ -176,7 +176,7 @@ class DebeziumAvro(Format):
         )
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
-        """By the schemas of value and key; of the key alone if there is no value."""
+        """Describes the schemas of value and key; of the key alone if there is no value."""
         topic = record.coordinate.topic
         value = read_frame(record, Side.VALUE)
         key = read_frame(record, Side.KEY) if _may_have_key_schema(layout) else None
@@ -197,14 +197,14 @@ class DebeziumAvro(Format):
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """The value as its schema has it."""
+        """Decodes the value by its schema."""
         from cdc_assets.formats.debezium import avro_records
 
         has_headers = self.reads_headers(spec.layout)
         return avro_records.document(spec, has_headers=has_headers)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Of what the value's schema has."""
+        """Returns the envelope of the value, by its schema."""
         from cdc_assets.formats.debezium import avro_records
 
         has_headers = self.reads_headers(spec.layout)
@@ -213,7 +213,7 @@ class DebeziumAvro(Format):
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
-        """``source`` of each record by its schema."""
+        """Reads ``source`` of each record by its schema."""
         from cdc_assets.formats.debezium import avro_records
 
         return avro_records.sources(
@@ -226,7 +226,7 @@ class DebeziumAvro(Format):
 
 
 def _may_have_key_schema(layout: Layout) -> bool:
-    """Whether keys may be Avro; those of a table whose keys are plain never are."""
+    """Returns whether keys may be Avro; those of a table whose keys are plain never are."""
     return layout.key_form is KeyForm.JSON
 
 
@@ -245,7 +245,7 @@ def _framing(records: Iterable[RawRecord]) -> str:
 
 
 def _number(value: object, key: object) -> int:
-    """What `avro_records.writer` gives; ids are below 2³¹."""
+    """Returns the same number as `avro_records.writer`; ids are below 2³¹."""
     of_value = value.schema_id.number if isinstance(value, Framed) else 0
     of_key = key.schema_id.number if isinstance(key, Framed) else 0
     is_content = isinstance(value, Framed) and value.schema_id.kind is IdKind.CONTENT

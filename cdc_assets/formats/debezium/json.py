@@ -52,7 +52,8 @@ class _Told:
     Attributes:
         dialect: its own.
         event: as an envelope.
-        is_inline: whether it carries a schema, which is ``schema``.
+        is_inline: whether it carries a schema.
+        schema: that schema.
     """
 
     dialect: Dialect
@@ -62,14 +63,17 @@ class _Told:
 
 
 class DebeziumJson(Format):
-    """Dialects: see `cdc_assets.formats.debezium.dialects`; each with and without schemas."""
+    """Debezium's JSON; for its dialects see `cdc_assets.formats.debezium.dialects`.
+
+    Each comes with and without schemas.
+    """
 
     name = "debezium-json"
     has_tombstones = True
 
     @property
     def topics(self) -> TopicNames:
-        """Debezium's."""
+        """Debezium's rules for names."""
         return DebeziumTopics(self.source.topics)
 
     @cached_property
@@ -80,7 +84,7 @@ class DebeziumJson(Format):
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def kind(self, record: RawRecord) -> TopicKind:
-        """Schemas around a record do not matter."""
+        """Classifies the record, with or without a schema around it."""
         document = read_json(record.value)
         if not isinstance(document, dict):
             return TopicKind.UNREADABLE
@@ -92,15 +96,15 @@ class DebeziumJson(Format):
         return kind_of_row(body) if self.source.connector.flattened else kind_of_event(body)
 
     def ddl(self, raw: RawRecord) -> Ddl | None:
-        """Of Debezium's schema change event."""
+        """Reads Debezium's schema change event."""
         return read_ddl(unwrapped(raw.value), raw.coordinate)
 
     def notice(self, raw: RawRecord) -> Notice | None:
-        """Of Debezium's notification."""
+        """Reads Debezium's notification."""
         return read_notice(unwrapped(raw.value))
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """The dialect is that of the first event; events of others count for nothing."""
+        """Samples the table in the dialect of the first event; events of others are ignored."""
         documents = [read_object(record.value) for record in records]
         all_told = [told for document in documents if (told := self._told(document))]
         told = [each for each in all_told if each.dialect is all_told[0].dialect]
@@ -125,7 +129,7 @@ class DebeziumJson(Format):
         )
 
     def _scalars(self, records: Sequence[RawRecord]) -> tuple[tuple[bytes, JsonObject], ...]:
-        """Keys that are no objects, of records that hold their row."""
+        """Returns keys that are not objects, of records that hold their row."""
         rows = (
             (record.key, self._told(read_object(record.value)))
             for record in records
@@ -134,17 +138,17 @@ class DebeziumJson(Format):
         return tuple((key, row) for key, told in rows if told is not None and (row := _row(told)))
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
-        """Records without the row before an update."""
+        """Refuses records that would need the row before an update, and lack it."""
         dialect = self._dialect_of(layout)
         return None if dialect.has_before else _without_before(layout, key)
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Whether it has an ``after``."""
+        """Returns whether it has an ``after``."""
         told = self._told(read_object(record.value))
         return told is not None and bool(mapping(told.event.get("after")))
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
-        """By ``transaction`` and ``source``."""
+        """Reads ``transaction`` and ``source``."""
         if raw.value is None:
             return None
         document = read_object(raw.value)
@@ -153,27 +157,27 @@ class DebeziumJson(Format):
         return mark_of(event, raw, only_partition=only_partition)
 
     def ended(self, raw: RawRecord) -> Ended | None:
-        """An ``END`` record."""
+        """Reads an ``END`` record."""
         return ended_of(unwrapped(raw.value))
 
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
-        """A hash of the inline schema."""
+        """Returns a hash of the inline schema."""
         return self._records(layout).writer()
 
     def numbered(
         self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
     ) -> DataFrame:
-        """Of a known schema without it."""
+        """Numbers the records; of a known schema they lose its text."""
         return self._records(layout).numbered(raw, writers)
 
     def schema_carrier(self, layout: Layout) -> Expression:
-        """The schema alone, in an object of its own."""
+        """Returns the schema alone, in an object of its own."""
         return self._records(layout).schema_alone()
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
-        """By the inline schema of the value."""
+        """Describes the inline schema of the value."""
         dialect = self._dialect_of(layout)
         text = dialect.schema_text(record.value)
         schema = dialect.schema_in(read_object(record.value)) if text is None else read_json(text)
@@ -185,17 +189,17 @@ class DebeziumJson(Format):
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 
     def document(self, spec: ReadSpec) -> Expression:
-        """The event as a struct."""
+        """Returns the event as a struct."""
         return self._records(spec.layout).document(spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Of the parsed struct, and where that does not tell, of the text."""
+        """Returns the envelope of the parsed struct, or of the text where that is not enough."""
         return self._records(spec.layout).envelope(document, spec)
 
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
-        """What tells of the source alone is parsed."""
+        """Parses only the parts about the source."""
         return self._records(layout).sources(raw, order)
 
     # ── dialects ─────────────────────────────────────────────────────────────────────────
@@ -210,11 +214,11 @@ class DebeziumJson(Format):
 
     @cached_property
     def _dialects(self) -> tuple[Dialect, ...]:
-        """Each before those that would take its records for theirs."""
+        """Each precedes those that would accept its records as theirs."""
         return (CloudEvents(), self._flat, Documents(), self._enveloped)
 
     def _told(self, document: JsonObject) -> _Told | None:
-        """The event that a record is; with a schema only if that is one of events."""
+        """Returns the record's event; one with a schema only if that is a schema of events."""
         for dialect in self._dialects:
             found = dialect.opened(document)
             event = dialect.event(found.body)
@@ -238,7 +242,7 @@ def _row(told: _Told) -> JsonObject:
 
 
 def _partial_rows(sources: Sequence[JsonObject]) -> Refusal | None:
-    """Of Spanner, whose change streams may hold only what has changed of a row."""
+    """Refuses Spanner's change streams that may hold only the changed columns of a row."""
     types = {str(each["value_capture_type"]) for each in sources if each.get("value_capture_type")}
     partial = sorted(types - _WHOLE_ROWS)
     if not partial:

@@ -1,4 +1,4 @@
-"""Reads Debezium's notifications about incremental snapshots; others are none of these.
+"""Reads Debezium's notifications about incremental snapshots; others are ignored.
 
 https://debezium.io/documentation/reference/3.6/configuration/notification.html
 """
@@ -15,7 +15,7 @@ _INCREMENTAL: Final = "Incremental Snapshot"
 
 
 def read_notice(event: Mapping[str, Any]) -> Notice | None:
-    """A notification, without a schema around it; None if it is not about such a snapshot."""
+    """Reads a notification without a schema around it; None if it is not about such a snapshot."""
     said, about = event.get("type"), mapping(event.get("additional_data"))
     if event.get("aggregate_type") != _INCREMENTAL or said not in {each.value for each in Kind}:
         return None
