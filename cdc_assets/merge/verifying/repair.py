@@ -66,7 +66,7 @@ def highest_of(plan: BatchPlan) -> str:
 
 
 def require_order(scheme: Scheme, partitions: int, where: str) -> None:
-    """Refuse to put rows into a table where no position tells which change of a key is newer.
+    """Refuses to put rows into a table where no position shows which change of a key is newer.
 
     Raises:
         ConfigError: if only offsets order its changes, and there are several partitions.
