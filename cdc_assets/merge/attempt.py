@@ -1,4 +1,4 @@
-"""One try of one batch: planned, completed by what its records say, executed."""
+"""Makes one try of one batch: plans it, completes the plan from its records, executes it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _OVERTAKEN = "overtaken by newer changes of its row, which may have left columns
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A plan that is complete, and what executes it."""
+    """A complete plan, with all that its execution needs."""
 
     pending: Pending
     plan: BatchPlan
@@ -79,16 +79,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the first try of a batch has found, for those that follow because of what they learn.
+    """The findings of a batch's first try, kept for the tries that follow from what it found.
 
-    A source that is altered all the time would otherwise show each of them something new.
+    A source that is altered all the time would otherwise show each try something new.
 
     Attributes:
-        batch: tells it from others.
-        end: where it ends.
-        asked: what is known of the source's table.
-        before: what was known of it before them; None without any.
-        statements: on it, among the batch's records.
+        batch: identifies the batch.
+        end: of the batch.
+        asked: answers about the source's table.
+        before: the table's history before the statements; None without any.
+        statements: on the table, among the batch's records.
     """
 
     batch: tuple[TableName, int, int]
@@ -100,13 +100,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What tells of the log and the lake.
+    """Connections to the log and the lake, with what was read from them.
 
     Attributes:
         log: Kafka.
         lake: the catalog, and tables' metadata.
-        histories: what was read of topics of statements.
-        witnesses: what batches may prove; None for nothing.
+        histories: read from topics of statements.
+        witnesses: for what batches may prove; None to prove nothing.
     """
 
     log: KafkaLog
@@ -116,23 +116,23 @@ class Connections:
 
     @classmethod
     def of(cls, config: ReplicationConfig) -> Connections:
-        """New ones, opened when they are first used."""
+        """Returns new ones, opened when they are first used."""
         log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
         return cls(log, Lake(config), Histories(log), Witnesses(Deliveries(config)))
 
 
 class Attempts:
-    """Makes tries for the tables of one configuration, with one Spark session.
+    """A maker of tries for the tables of one configuration, with one Spark session.
 
     Args:
         config: the configuration.
         connections: read for plans.
-        spark: gives the session; called when the first statement is sent.
+        spark: returns the session; called when the first statement is sent.
         clock: wall clock.
-        shared: what the run has read of topics of many tables; None if each table reads alone.
+        shared: the run's readings of topics of many tables; None if each table reads alone.
 
     Attributes:
-        shared: likewise; may be another one for each turn.
+        shared: these readings; may be replaced for each turn.
     """
 
     def __init__(
@@ -158,23 +158,23 @@ class Attempts:
         self.planner = Planner(config, self._lake, self._log, clock, connections.witnesses)
 
     def watch(self, entry: TableEntry) -> Watch:
-        """The deadlines of a table's turn, which begins now."""
+        """Returns the deadlines of a table's turn, which begins now."""
         batch = self._source(entry).batch
         return Watch(lambda: self._current, Limits(batch.statement_seconds, batch.table_seconds))
 
     def table_seconds(self, entry: TableEntry) -> float:
-        """How long a turn of a table may take."""
+        """Returns the time limit of a table's turn, in seconds."""
         return self._source(entry).batch.table_seconds
 
     def of(self, request: Request, watch: Watch) -> Outcome:
-        """Try it, and tell what has become of it.
+        """Tries a request, and returns its outcome.
 
         Args:
-            request: what is to be merged.
+            request: for the records to be merged.
             watch: ends a statement that hangs, and the turn when it takes too long.
 
         Raises:
-            CdcError: what a person, or time, has to put right; nothing was published.
+            CdcError: for a failure that needs a person, or time; nothing was published.
         """
         pending = None
         if not request.has_learned:
@@ -200,7 +200,7 @@ class Attempts:
 
     @contextmanager
     def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
-        """What comes after a failure reads for itself: what was read may be what has failed."""
+        """Forgets the topic's shared reading after a failure, as that may be its cause."""
         try:
             yield
         except BaseException:
@@ -209,10 +209,10 @@ class Attempts:
             raise
 
     def plan(self, request: Request) -> BatchPlan | None:
-        """The plan alone; None if there is nothing to merge. Changes nothing.
+        """Returns the plan alone; None if there is nothing to merge. Changes nothing.
 
         Raises:
-            CdcError: what would stop the table before anything is written.
+            CdcError: if the table would stop before anything is written.
         """
         self._held = None
         pending = self.planner.tail(request.entry, None, request.run_id)
@@ -281,12 +281,12 @@ class Attempts:
         records = share.records if share else self._read(pending.plan, pending.plan.ranges)
         try:
             plan, decoder = self._completed(request, pending, records)
-        except TerminalError:  # a statement among the records may say why they are as they are
+        except TerminalError:  # a statement among the records may explain what they are like
             told = self._told(request, pending.plan, records)
             if told:
                 return Told(told)
             raise
-        # As they lie in Kafka, which a share's are not.
+        # Records as they are in Kafka, unlike those of a share.
         refusals = self._refusals(plan, self._read(plan, plan.ranges))
         execution = self._execution(Work(pending, plan, decoder, refusals, watch))
         done = execution.run()
@@ -304,7 +304,7 @@ class Attempts:
         return Merged(self._result(pending, execution.plan, done, work.window, seconds))
 
     def _share(self, plan: BatchPlan, steps: Steps) -> Share | None:
-        """The batch's records, if they are read once for several tables."""
+        """Returns the batch's records, if they are read once for several tables."""
         fmt = self.planner.format(plan.entry)
         if self.shared is None or not self.shared.is_for(plan.entry, fmt):
             return None
@@ -373,7 +373,7 @@ class Attempts:
     def _told(
         self, request: Request, plan: BatchPlan, records: DataFrame
     ) -> tuple[Coordinate, ...]:
-        """Where statements lie that were not looked at yet."""
+        """Returns the coordinates of statements that were not read yet."""
         fmt = self.planner.format(plan.entry)
         if not fmt.tells_statements or request.told or not isinstance(request.work, Tail):
             return ()
@@ -385,15 +385,15 @@ class Attempts:
         return held if request.has_learned and is_same else None
 
     def _known_to(self, request: Request) -> Held | None:
-        """The same, once statements were read."""
+        """Returns `_held_for`, unless statements of the request are yet to be read."""
         held = self._held_for(request)
         return None if held and request.told and not held.statements else held
 
     def _history(self, plan: BatchPlan, fmt: Format) -> History | None:
-        """What statements have made of the table.
+        """Returns the table's history according to statements.
 
-        They are looked at after the log's end was: what the batch holds was told by then, but for
-        a topic that lags behind. The next batch finds what comes late.
+        They are read after the log's end was: statements on anything in the batch are there by
+        then, unless their topic lags behind. The next batch finds those that come late.
         """
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
         if fmt.tells_statements:
@@ -402,7 +402,7 @@ class Attempts:
         return self._histories.of(plan.entry, fmt, plan.layout.scheme, stored)
 
     def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
-        """The schemas of the records; those of a few of them as long as that may do."""
+        """Returns the schemas of the records; of a few of them as long as that may suffice."""
         fmt = self.planner.format(plan.entry)
         first = None if all_of_them else self._schemas.of_first(plan, fmt, self._log)
         return self._schemas.of_all(plan, fmt, raw) if first is None else first
@@ -440,9 +440,9 @@ class Attempts:
         return KeptApart(quarantine, plan, raw, source.quarantine, self._clock)
 
     def _withholds(self, entry: TableEntry) -> bool:
-        """Whether a record in quarantine, which keeps it whole, may show what must not be seen.
+        """Returns whether quarantine, which keeps whole records, may show what must not be seen.
 
-        In a topic of many tables nobody can tell the table of a broken record.
+        In a topic of many tables the table of a broken record is unknown.
         """
         source = self._source(entry)
         if self.planner.format(entry).has_many_tables:
@@ -504,21 +504,21 @@ class Attempts:
         )
 
     def upkeep(self, entry: TableEntry) -> Upkeep:
-        """Of the lake table that a table is merged into."""
+        """Returns the upkeep of the lake table that a table is merged into."""
         return Upkeep(self._config, [entry], self._lake, self.session, self._clock)
 
     def session(self) -> SparkSession:
-        """The session, with the settings that decoding counts on."""
+        """Returns the session, with the settings that decoding relies on."""
         session = self._current = self._session()
         if session is not self._prepared:
             session.conf.set("spark.sql.session.timeZone", "UTC")
             session.conf.set("spark.sql.ansi.enabled", "true")
             session.conf.set("spark.sql.caseSensitive", "true")
-            # What Spark infers from conditions grows with the square of the columns: of 500 that
-            # may be left out it ran out of memory. Nothing here gains by it.
+            # The constraints that Spark infers grow with the square of the columns: with 500 that
+            # may be left out it ran out of memory. Nothing here gains by them.
             session.conf.set("spark.sql.constraintPropagation.enabled", "false")
-            # Java never compiles a method of more bytes, and interpreted, decoding takes several
-            # times as long. Spark splits what it does not fuse into small methods.
+            # Java never compiles a larger method, and interpreted, decoding takes several times as
+            # long. Spark splits what it does not fuse into small methods.
             session.conf.set("spark.sql.codegen.hugeMethodLimit", "8000")
             self._prepared = session
         return session
@@ -536,9 +536,9 @@ def _batch(request: Request) -> tuple[TableName, int, int]:
 
 
 def _taught(plan: BatchPlan, before: History | None) -> BatchPlan:
-    """With the numbers that the lake's columns have before the statements of the batch.
+    """Adds the numbers that the lake's columns have before the statements of the batch.
 
-    A name may be another column's after them.
+    After these a name may be another column's.
     """
     if before is None or plan.entry.shard is not None:
         return plan
