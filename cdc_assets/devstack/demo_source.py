@@ -1,4 +1,4 @@
-"""Which database the demo's shop is in, and what else depends on that."""
+"""Describes the demo's source: the shop's server, its connector, and all that depends on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOP = "shop"
 
 
 class Server(StrEnum):
-    """The part that has the shop."""
+    """The part of the stack that has the shop."""
 
     POSTGRES = "postgres"
     MARIADB = "mariadb"
@@ -36,13 +36,13 @@ class DemoSource:
 
     Attributes:
         server: the name of the part.
-        address: of it.
-        dsn: of the shop.
-        connector: name of the connector, of its source and of its topics' prefix.
-        settings: of the connector.
-        schema: of the shop's tables, as topics and assets name it.
+        address: the part's address.
+        dsn: the shop's DSN.
+        connector: the name of the connector, of its source and of its topics' prefix.
+        settings: the connector's settings.
+        schema: the schema of the shop's tables, as topics and assets name it.
         opened_by: the arguments of the command that opens the server's shell.
-        invited: statements to try there, each with what then appears in Dagster.
+        invited: statements to try there, each with its effect in Dagster.
     """
 
     server: Server
@@ -61,11 +61,11 @@ class DemoSource:
 
     @property
     def jars(self) -> tuple[str, ...]:
-        """What must be installed."""
+        """The parts whose jars must be installed."""
         return (*jars.PARTS, *(part for part in jars.OPTIONAL_PARTS if part == self.server))
 
     def prepare(self, stack: LocalStack) -> tuple[str, ...]:
-        """Make the shop and register its connector; the shop's tables that are missing."""
+        """Creates the shop and registers its connector; returns the shop's missing tables."""
         missing = prepare_shop(self.dsn)
         if self.server is Server.MARIADB:
             stack.mariadb.let_capture(SHOP)
@@ -74,7 +74,7 @@ class DemoSource:
 
 
 def demo_source(server: Server, stack: LocalStack) -> DemoSource:
-    """The demo's source in a server of the stack."""
+    """Returns the demo's source in a server of the stack."""
     layout = stack.layout
     match server:
         case Server.POSTGRES:

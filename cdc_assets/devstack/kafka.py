@@ -1,4 +1,4 @@
-"""A Kafka broker: KRaft, one node, broker and controller in one process."""
+"""Runs a Kafka broker: KRaft, one node, broker and controller in one process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Kafka(Part):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """That of clients and that of the controller."""
+        """The ports of clients and of the controller."""
         return (self.port, self.layout.ports.kafka_controller)
 
     @property
@@ -45,7 +45,7 @@ class Kafka(Part):
         return self.layout.home / "run" / "kafka.properties"
 
     def prepare(self) -> None:
-        """Write the settings; format the log folder once."""
+        """Writes the settings; formats the log folder once."""
         require_installed(self.layout, self.name)
         self.settings_file.write_text(broker_properties(self.layout))
         data = self.layout.data(self.name)
@@ -54,12 +54,12 @@ class Kafka(Part):
             self._format(data)
 
     def command(self) -> Command:
-        """The broker."""
+        """Returns the command of the broker."""
         argv = self._java("768m", "kafka.Kafka", str(self.settings_file))
         return Command(argv, env=self.environment())
 
     def ready(self) -> bool:
-        """Whether it answers a request for the cluster's metadata."""
+        """Returns whether it answers a request for the cluster's metadata."""
         if not is_open(self.port):
             return False
         try:
@@ -71,7 +71,7 @@ class Kafka(Part):
         return True
 
     def make_topic(self, name: str) -> None:
-        """Create a topic of one partition, unless it is there.
+        """Creates a topic of one partition, unless it exists.
 
         Raises:
             TransientError: if the broker does not answer, or refuses.
@@ -88,7 +88,7 @@ class Kafka(Part):
             raise TransientError(what, where=self.address, remedy=remedy) from error
 
     def _require_no_records(self, data: Path) -> None:
-        """Refuse to make a new cluster in the place of one that is damaged."""
+        """Refuses to create a new cluster in place of a damaged one."""
         if any(segment.stat().st_size for segment in data.glob("*/*.log")):
             msg = "the data of Kafka is damaged: there are records, but no meta.properties"
             raise TerminalError(
@@ -98,7 +98,7 @@ class Kafka(Part):
             )
 
     def _format(self, data: Path) -> None:
-        """Make the log folder beside its place: an interrupted call leaves nothing there."""
+        """Creates the log folder beside its place: an interrupted call leaves nothing there."""
         partial = data.with_name(f"{data.name}.partial")
         for folder in (partial, data):
             shutil.rmtree(folder, ignore_errors=True)
@@ -132,7 +132,7 @@ class Kafka(Part):
 
 
 def broker_properties(layout: StackLayout, data: Path | None = None) -> str:
-    """The broker's settings as a properties file; ``data`` is another log folder."""
+    """Returns the broker's settings as a properties file; ``data`` is another log folder."""
     ports = layout.ports
     settings = {
         "process.roles": "broker,controller",
@@ -159,13 +159,13 @@ def broker_properties(layout: StackLayout, data: Path | None = None) -> str:
 
 
 def properties(settings: dict[str, object]) -> str:
-    """A Java properties file."""
+    """Formats settings as a Java properties file."""
     escaped = ((key, str(value).replace("\\", "\\\\")) for key, value in settings.items())
     return "".join(f"{key}={value}\n" for key, value in escaped)
 
 
 def plain_logging() -> list[str]:
-    """Warnings and errors to the part's log, with the time; needs slf4j-simple among the jars."""
+    """Returns options that log warnings and errors with the time; needs the jar slf4j-simple."""
     prefix = "-Dorg.slf4j.simpleLogger"
     return [
         f"{prefix}.defaultLogLevel=warn",

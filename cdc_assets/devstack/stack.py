@@ -1,4 +1,4 @@
-"""The local stack as a whole: which parts there are, and starting and stopping them together."""
+"""Starts and stops the parts of the local stack together."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ class StackStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether every part is ready that is started unless others are named."""
+        """Whether every default part is ready."""
         return all(self[name].state is PartState.READY for name in DEFAULT_PARTS)
 
     def to_json(self) -> str:
-        """For programs: ``{"parts": [{"name": …, "state": …, …}]}``."""
+        """Returns ``{"parts": [{"name": …, "state": …, …}]}``."""
         return json.dumps({"parts": [asdict(part) for part in self.parts]}, indent=2, default=str)
 
 
 class LocalStack:
-    """PostgreSQL, Kafka, Kafka Connect and Spark Connect on this machine; MariaDB if asked for.
+    """PostgreSQL, Kafka, Kafka Connect and Spark Connect on this machine.
 
-    A schema registry is one more part, which is started only where it is asked for.
+    MariaDB and a schema registry are further parts, which are started only on request.
 
     Args:
         layout: paths and ports.
-        spark_conf: settings of the Spark server; None takes a running server as it is.
+        spark_conf: settings of the Spark server; None accepts a running server with any settings.
         spark_memory: heap of the Spark server.
     """
 
@@ -73,21 +73,21 @@ class LocalStack:
 
     @property
     def usual_parts(self) -> tuple[Part, ...]:
-        """Those that are started unless others are named."""
+        """The default parts, which are started unless others are named."""
         return tuple(part for part in self.parts if part.name in DEFAULT_PARTS)
 
     def up(
         self, parts: Sequence[str] = DEFAULT_PARTS, progress: Progress | None = None
     ) -> StackStatus:
-        """Start parts and what they need, at the same time; wait until all are ready.
+        """Starts parts and those they need, at the same time; waits until all are ready.
 
-        Parts that run already are left alone. If one fails the others stay up: a second call
-        starts only what is missing.
+        Parts that run already are left alone. If one fails, the others stay up: a second call
+        starts only the missing ones.
 
         Raises:
             TerminalError: an unknown part, or a port that another program holds.
             PartOfOthersError: a part runs for another configuration, with other settings.
-            PartInUseError: a part runs with older settings and somebody is connected to it.
+            PartInUseError: a part runs with older settings, and a client is connected to it.
             PartDiedError: a part ended before it was ready.
         """
         chosen = self._with_needs(parts)
@@ -99,13 +99,13 @@ class LocalStack:
         return self.status()
 
     def down(self, *, spare_others: bool = False) -> tuple[str, ...]:
-        """Stop whatever runs in this home: first what needs others.
+        """Stops all that runs in this home, first the parts that need others.
 
         Args:
-            spare_others: leave alone what another configuration started.
+            spare_others: whether to spare the parts that another configuration started.
 
         Returns:
-            What was left alone, each with its owner.
+            The spared parts, each with its owner.
         """
         spared = self.of_others() if spare_others else {}
         mine = [part for part in self.parts if part.name not in spared]
@@ -117,9 +117,9 @@ class LocalStack:
         return tuple(f"{name}, {running}" for name, running in spared.items())
 
     def of_others(self) -> dict[str, RunningProcess]:
-        """What runs in this home for another configuration; nothing if there is none here.
+        """Returns what runs in this home for another configuration; nothing without one here.
 
-        What was started without a configuration belongs to everybody who names the home.
+        Parts that were started without a configuration belong to everybody who names the home.
         """
         mine = self.layout.owner
         found = {name: RunningProcess.read(file) for name, file in self._pidfiles().items()}
@@ -130,19 +130,19 @@ class LocalStack:
         }
 
     def _beside(self) -> set[str]:
-        """What runs in this home and is no part of the stack: the demo's, and warming up."""
+        """Returns what runs in this home and is no part of the stack: the demo's, the warm-up."""
         return self._pidfiles().keys() - {part.name for part in self.parts}
 
     def _pidfiles(self) -> dict[str, Path]:
         return {file.stem: file for file in self.layout.runs.glob("*.json")}
 
     def status(self) -> StackStatus:
-        """What each part is doing."""
+        """Returns each part's status."""
         with ThreadPoolExecutor(len(self.parts)) as pool:
             return StackStatus(tuple(pool.map(lambda part: part.status(), self.parts)))
 
     def require_alive(self) -> None:
-        """Raise if a part that was started has ended by itself.
+        """Raises if a part that was started has ended by itself.
 
         Raises:
             PartDiedError: names the first such part and ends with its log.
@@ -151,9 +151,9 @@ class LocalStack:
             part.require_alive()
 
     def register_connector(self, name: str, config: Mapping[str, str]) -> None:
-        """Create or update a Debezium connector and wait until it runs.
+        """Creates or updates a Debezium connector, and waits until it runs.
 
-        The topic of its signals is made first: it looks only once whether that is there.
+        The topic of its signals is created first: the connector looks for it only once.
         """
         if topic := config.get("signal.kafka.topic"):
             self.kafka.make_topic(topic)
@@ -171,7 +171,7 @@ class LocalStack:
 
 
 def stop_together(parts: Sequence[Part]) -> None:
-    """Stop parts that do not need each other, at the same time."""
+    """Stops parts that do not need each other, at the same time."""
     with ThreadPoolExecutor(len(parts) or 1) as pool:
         list(pool.map(lambda part: part.stop(), parts))
 

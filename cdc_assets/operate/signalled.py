@@ -1,11 +1,11 @@
-"""Pausing, resuming and stopping the incremental snapshots that connectors make.
+"""Pauses, resumes and stops the incremental snapshots that connectors make.
 
-A signal is sent, and the connector's answer waited for. It pauses all that it reads by a snapshot,
-and not one table of it; it stops each table by itself.
+It sends a signal, and waits for the connector's answer. A connector pauses all tables of its
+snapshot, not a single one; it stops each table individually.
 
-That a snapshot is to be stopped the connector notices when it reads the next chunk, which one that
-is paused never does. So stopping is followed by resuming, which reads a chunk; and by a pause, if
-the others of the snapshot were paused before.
+A connector notices that a snapshot is to be stopped when it reads the next chunk, which a paused
+one never does. So a stop is followed by a resume, which reads a chunk; and by a pause, if the other
+tables of the snapshot were paused before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NONE: Final = "no snapshot of it is under way, as far as its connector has said
 
 
 class Action(StrEnum):
-    """What is to become of a snapshot that is under way."""
+    """An action on a snapshot that is under way."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -43,7 +43,7 @@ class Action(StrEnum):
 def signals_for(
     action: Action, snapshot: TableSnapshot, new_id: Callable[[], str]
 ) -> tuple[Signal, ...]:
-    """What to send, in this order; nothing if that would change nothing."""
+    """Returns the signals to send, in this order; none if they would change nothing."""
     if not snapshot.is_under_way:
         return ()
     is_paused = snapshot.phase is Phase.PAUSED
@@ -62,7 +62,7 @@ def signals_for(
 def steer_snapshots(
     services: Services, entries: Iterable[TableEntry], action: Action, order: Order, say: Say
 ) -> Steered:
-    """Have connectors pause, resume or stop the snapshots of tables, and wait until they say so."""
+    """Makes connectors pause, resume or stop tables' snapshots, and waits for their answers."""
 
     def one(entry: TableEntry) -> Done:
         signalling = signalling_of(services.config, services.log, entry)

@@ -1,4 +1,4 @@
-"""Debezium's connectors for the shop."""
+"""Configures Debezium's connectors for the shop."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CONNECTOR = "shop"
 MARIADB_CONNECTOR = "shopmy"
 JSON = Json()
 WITH_SCHEMAS = Json(value_schemas=True)
-"""Records tell the types of their columns, so that no catalog has to be asked."""
+"""Records contain the types of their columns, so that no catalog has to be asked."""
 EXACT = {"event.converting.failure.handling.mode": "fail"}
-"""A value that Debezium cannot convert stops the connector, and does not become NULL."""
+"""A value that Debezium cannot convert stops the connector, instead of becoming NULL."""
 EXACT_DATES = {"enable.time.adjuster": "false"}
-"""Of MariaDB's: the years 0 to 99 stay what they are."""
+"""For MariaDB's connector: the years 0 to 99 stay unchanged."""
 
 
 def connector_config(
@@ -27,16 +27,16 @@ def connector_config(
     prefix: str = CONNECTOR,
     converter: Converter = JSON,
 ) -> dict[str, str]:
-    """PostgreSQL's: to register under a name of its own for each database and prefix.
+    """Returns PostgreSQL's connector; register one name for each database and prefix.
 
-    The publication covers all tables, so that a table created later is captured too (the
-    `filtered` mode lists the tables of the moment the connector starts).
+    The publication covers all tables, so that a table created later is captured, too (the
+    `filtered` mode lists only the tables that exist when the connector starts).
 
     Args:
-        layout: of the stack.
-        database: which database of the stack's PostgreSQL.
-        prefix: first part of the topic names, and of slot and publication.
-        converter: how it writes keys and values. Avro needs the stack's part ``registry``.
+        layout: the stack's layout.
+        database: the database in the stack's PostgreSQL.
+        prefix: the first part of the names of topics, slot and publication.
+        converter: the form of keys and values. Avro needs the stack's part ``registry``.
     """
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -60,23 +60,23 @@ def mariadb_connector_config(
     prefix: str = MARIADB_CONNECTOR,
     converter: Converter = WITH_SCHEMAS,
 ) -> dict[str, str]:
-    """MariaDB's: to register under a name of its own for each database and prefix.
+    """Returns MariaDB's connector; register one name for each database and prefix.
 
-    Its user must have been allowed to read the database (`MariaDB.let_capture`). Topics are
+    Its user needs the right to read the database (`MariaDB.let_capture`). Topics are
     ``<prefix>.<database>.<table>``.
 
     Args:
-        layout: of the stack.
-        database: which database of the stack's MariaDB.
-        prefix: first part of the topic names, and name of the schema history.
-        converter: how it writes keys and values.
+        layout: the stack's layout.
+        database: the database in the stack's MariaDB.
+        prefix: the first part of the topic names, and the name of the schema history.
+        converter: the form of keys and values.
     """
     return {
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
         "database.port": str(layout.ports.mariadb),
         "database.user": CAPTURING_USER,
         "database.password": _reference(layout.secret(CAPTURING_FILE)),
-        # Of all that read one server's binlog, as replicas do, each needs a number of its own.
+        # Each reader of one server's binlog, like each replica, needs a number of its own.
         "database.server.id": str(1000 + zlib.crc32(prefix.encode()) % 2**31),
         "database.include.list": database,
         "schema.history.internal.kafka.bootstrap.servers": f"{HOST}:{layout.ports.kafka}",
@@ -86,9 +86,9 @@ def mariadb_connector_config(
 
 
 def signal_settings(layout: StackLayout, prefix: str) -> dict[str, str]:
-    """Lets a connector be signalled in Kafka, and tell there what becomes of it.
+    """Returns settings for signals to a connector, and for its answers, in Kafka.
 
-    It writes nothing to the database for that. Its topics are named as no table's could be.
+    It writes nothing to the database for them. No table's topic can have these topics' names.
     """
     return {
         "signal.enabled.channels": "kafka",
@@ -116,5 +116,5 @@ def _common(layout: StackLayout, prefix: str, converter: Converter) -> dict[str,
 
 
 def _reference(secret: Path) -> str:
-    """A password stays in its file: Connect reads it there, and shows only this."""
+    """Returns a reference to a password in a file: Connect reads it there, and shows only this."""
     return f"${{directory:{secret.parent}:{secret.name}}}"

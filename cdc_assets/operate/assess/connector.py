@@ -1,8 +1,8 @@
-"""What a connector's settings and state say: rules, each with what exactness needs of it.
+"""Judges a connector's settings and state by rules, one for each requirement of exactness.
 
-Why each setting matters is told under ``docs/sources/``. A setting that a connector's
-configuration does not have counts with Debezium's default; a converter that is the worker's cannot
-be seen, and nothing is said of it.
+``docs/sources/`` explains why each setting matters. A setting that is absent from a connector's
+configuration has Debezium's default; a converter that the worker configures is not visible, and
+is not judged.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ _MODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """A connector as Kafka Connect's REST has it.
+    """A connector as Kafka Connect's REST describes it.
 
     Attributes:
-        bad: its parts that do not run, in words; empty if all do.
-        settings: of its configuration, without those that may be secrets.
+        name: its name.
+        bad: its parts that do not run, in words; empty if all run.
+        settings: its configuration, without settings that may be secrets.
     """
 
     name: str
@@ -45,20 +46,20 @@ class Connector:
 
     @property
     def kind(self) -> DatabaseKind | None:
-        """Of its database, by its class."""
+        """The kind of its database, by its class; None if unknown."""
         return _CLASSES.get(self.get("connector.class"))
 
     @property
     def prefix(self) -> str:
-        """``topic.prefix``."""
+        """Its ``topic.prefix``."""
         return self.get("topic.prefix")
 
     def get(self, name: str, default: str = "") -> str:
-        """A setting."""
+        """Returns a setting."""
         return self.settings.get(name, default)
 
     def is_on(self, name: str, *, default: bool) -> bool:
-        """A setting that is true or false."""
+        """Returns a boolean setting."""
         return self.get(name, str(default)).strip().lower() == "true"
 
     @property
@@ -68,12 +69,12 @@ class Connector:
         return tuple((each, self.get(f"transforms.{each}.type")) for each in names)
 
     def writes(self, topic: str) -> bool:
-        """Whether a topic may be one of its tables'."""
+        """Returns whether a topic may be one of its tables'."""
         return bool(self.prefix) and topic.startswith(f"{self.prefix}.")
 
     @property
     def has_schemas(self) -> bool | None:
-        """Whether values carry or name their schema; None if that is the worker's affair."""
+        """Whether values contain or name their schema; None if the worker decides."""
         if not self.get("value.converter"):
             return None
         if self.get("value.converter") == _JSON:
@@ -82,26 +83,26 @@ class Connector:
 
     @property
     def replaces_nulls(self) -> bool | None:
-        """Whether NULL becomes the column's default; None if that is the worker's affair."""
+        """Whether NULL becomes the column's default; None if the worker decides."""
         if not self.get("value.converter"):
             return None
         return self.is_on("value.converter.replace.null.with.default", default=True)
 
     @property
     def writes_json(self) -> bool:
-        """Whether values are written by Connect's own converter to JSON."""
+        """Whether Connect's own JSON converter writes the values."""
         return self.get("value.converter") == _JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the source's configuration takes the connector to be.
+    """The connector that the source's configuration assumes.
 
     Attributes:
         at: the source.
-        format: its name.
-        connector: the modes that are configured.
-        has_database: a catalog tells types.
+        format: the name of its format.
+        connector: the configured modes.
+        has_database: whether a catalog provides types.
     """
 
     at: Place
@@ -114,13 +115,13 @@ Rule = Callable[[Connector, Expected], Iterator[Finding]]
 
 
 def judge_connector(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    """All findings of one connector."""
+    """Yields all findings on one connector."""
     for rule in _RULES:
         yield from rule(connector, expected)
 
 
 def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfig:
-    """What is configured of a connector, with the modes that it really has."""
+    """Returns the configured modes of a connector, replaced with its actual ones."""
     unknown = "include.unknown.datatypes"
     names = [each for each in _MODES if connector.get(each) and each != unknown]
     really: dict[str, object] = {each.replace(".", "_"): connector.get(each) for each in names}
@@ -165,7 +166,7 @@ def _errors(connector: Connector, expected: Expected) -> Iterator[Finding]:
 
 
 def _nulls(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    """Of sources without a database; with one its columns are judged one by one."""
+    """Judges sources without a database; with one, columns are judged one by one."""
     if connector.replaces_nulls and not expected.has_database:
         yield yes_but(
             "nulls_replaced", expected.at,
@@ -197,7 +198,7 @@ def _times(connector: Connector, expected: Expected) -> Iterator[Finding]:
 
 
 def _modes(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    """Records without schemas are read by the modes that are configured here."""
+    """Judges modes if records have no schemas, which are then read by the configured modes."""
     if connector.has_schemas is not False or connector.kind is None:
         return
     assumed = expected.connector.modes_of(connector.kind)
@@ -279,7 +280,7 @@ def _snapshots(connector: Connector, expected: Expected) -> Iterator[Finding]:
 
 
 def _signals(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    """Of a connector that somebody has begun to set up for signals in Kafka."""
+    """Judges a connector that is partly set up for signals in Kafka."""
     missing = lacking(connector.settings)
     if connector.kind and is_begun(connector.settings) and missing:
         names = ", ".join(name for name, _ in missing)
