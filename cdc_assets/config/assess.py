@@ -1,4 +1,4 @@
-"""How replication is assessed before and while it runs."""
+"""Configures how replication is assessed before and while it runs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ FINDINGS: Final = frozenset({
     "unpublished_column", "unsigned_as_long", "values_not_convertible", "values_out_of_range",
     "wal_level", "warehouse", "years_moved",
 })  # fmt: skip
-"""The names of what may be found."""
+"""The names of all findings."""
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class AssessConfig(Strict):
-    """The look that the sensor `assess` takes at all parts.
+    """Settings for the sensor `assess`, which looks at all parts, and for the command.
 
     Attributes:
-        every_minutes: so often; each part is asked once for all tables.
-        rows: so many rows of a table are searched for values that cannot arrive, by the command.
+        every_minutes: interval between looks; each part is asked once for all tables.
+        rows: number of a table's rows that the command searches for values that cannot arrive.
     """
 
     every_minutes: float = Field(default=15, ge=1)
@@ -43,7 +43,7 @@ class AssessConfig(Strict):
 
 
 class SourceAssessConfig(Strict):
-    """What of a source is known and accepted: findings of these names count for nothing."""
+    """The accepted findings of a source: findings of these names count for nothing."""
 
     accept: Names = ()
 

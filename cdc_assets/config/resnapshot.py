@@ -1,4 +1,4 @@
-"""How tables are read again from their source."""
+"""Configures how tables are read again from their source."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from cdc_assets.config.strict import Strict
 
 
 class ResnapshotConfig(Strict):
-    """How much reading a source's tables again may ask of its database, or its connector.
+    """Limits on the load that reading tables again puts on a source's database or connector.
 
     Attributes:
-        chunk_rows: so many rows are read with one statement.
-        parallel: so many statements read at once; with them a wave has ``chunk_rows * parallel``
-            rows, which Spark keeps until they are compared.
-        rows_per_second: no more than these are read on average; None for no bound.
-        answer_seconds: so long a connector may say nothing of a snapshot that a signal asked for.
+        chunk_rows: number of rows read with one statement.
+        parallel: number of statements that read at once; a wave then has
+            ``chunk_rows * parallel`` rows, which Spark keeps until they are compared.
+        rows_per_second: the most rows read per second on average; None for no bound.
+        answer_seconds: the longest silence of a connector about a snapshot that a signal asked for.
     """
 
     chunk_rows: int = Field(default=100_000, ge=10)
