@@ -68,6 +68,7 @@ else ifdef STACK
 	  cdc_assets_tests/stack/test_verify.py cdc_assets_tests/stack/test_verify_mariadb.py \
 	  cdc_assets_tests/stack/test_matches.py cdc_assets_tests/stack/test_resnapshot.py \
 	  cdc_assets_tests/stack/test_resnapshot_mariadb.py \
+	  cdc_assets_tests/stack/test_rebuild_from_source.py \
 	  cdc_assets_tests/merge/test_shared_reading.py \
 	  cdc_assets_tests/merge/test_shards.py cdc_assets_tests/merge/test_restarted_source.py \
 	  cdc_assets_tests/stack/semantics cdc_assets_tests/orchestration/test_waiting.py \

@@ -42,6 +42,10 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "Take a table back to an earlier publish; it goes on from there.",
     ),
     "demo": ("cdc_assets.devstack.demo", "A shop database under load, replicated live."),
+    "rebuild": (
+        "cdc_assets.orchestration.rebuild_command",
+        "Build TABLE anew beside the old one and swap it in at once.",
+    ),
     "resnapshot": (
         "cdc_assets.orchestration.resnapshot_command",
         "Read tables again from their live source; newer changes win.",
@@ -139,34 +143,6 @@ def plan(table: str | None) -> None:
     from cdc_assets.orchestration.command import run_plan
 
     _exit(run_plan(_config(), table))
-
-
-@cli.command()
-@click.argument("table")
-@click.option(
-    "--from-snapshot", is_flag=True,
-    help="The log no longer begins with the table's beginning: read on from now, and wait for "
-    "a new snapshot.",
-)  # fmt: skip
-@click.option("--snapshot-done", is_flag=True, help="That snapshot is complete.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--abandon", is_flag=True, help="Drop what was built so far.")
-@click.option("--forget", is_flag=True, help="Let go of what earlier rebuilds have replaced.")
-@click.option(
-    "--verify/--no-verify", default=True, show_default=True,
-    help="Compare it with its source in the end, where that has a database.",
-)  # fmt: skip
-def rebuild(table: str, **wishes: bool) -> None:
-    """Build TABLE anew beside the old one and swap it in at once.
-
-    Readers see a whole table throughout. May be interrupted and run again; the old rows are
-    kept, as a tag, until --forget. Exits with 1 while it waits for a snapshot, and if what was
-    built differs from its source.
-    """
-    from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
-
-    if not run_rebuild(_config(), table, Wish(**wishes)):
-        sys.exit(FAILED)
 
 
 @cli.command()

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
-from cdc_assets.log.hours import hour_of
+from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator, Waiting
@@ -26,6 +26,14 @@ from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.waiting import until
 
 Session = Callable[[], SparkSession]
+
+
+def hours_since(time: datetime) -> list[HourWindow]:
+    """The hour of a time, and those that have begun since."""
+    hours = [hour_of(time)]
+    while hours[-1] != hour_of(datetime.now(UTC)):
+        hours.append(hours[-1].next())
+    return hours
 
 
 @dataclass(frozen=True)
@@ -139,10 +147,8 @@ class Pipeline:
         return list(drained)
 
     def replay(self, table: str) -> list[BatchResult]:
-        """All hours since this was made: one may have begun meanwhile."""
-        hours = [hour_of(self.made)]
-        while hours[-1] != hour_of(datetime.now(UTC)):
-            hours.append(hours[-1].next())
+        """All hours since this was made."""
+        hours = hours_since(self.made)
         return list(self.replicator().replay(self.entry(table), hours, run_id="replay"))
 
     def rows(self, table: str) -> list[dict[str, object]]:

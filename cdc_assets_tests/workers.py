@@ -49,6 +49,7 @@ LONGEST_FIRST: Final = (
     "stack/test_verify_mariadb",
     "stack/test_verify",
     "stack/test_resnapshot",
+    "stack/test_rebuild_from_source",
     "stack/test_steered",
     "stack/test_watched",
     "stack/test_backfill",

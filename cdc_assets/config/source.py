@@ -501,6 +501,12 @@ class SourceConfig(Strict):
             drops_columns=(own.dropped_columns or self.dropped_columns) == "drop",
         )
 
+    def built_anew_by(self, table: TableName) -> str:
+        """What builds a table anew without what its log has lost, for people."""
+        kind = self.database.kind if self.database else None
+        reads = kind == "postgres" and self.mode_of(table) is Mode.MIRROR
+        return f"cdc-assets rebuild {table} {'--from-source, or ' if reads else ''}--from-snapshot"
+
     def mode_of(self, table: TableName) -> Mode:
         """What a table's lake table is to hold."""
         return Mode(self.overrides(table).mode or self.mode)

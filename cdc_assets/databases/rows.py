@@ -1,4 +1,4 @@
-"""The contract for reading rows of a source's tables, to be compared with the lake.
+"""Rows of a source's tables, read to be compared with the lake: what each database does for it.
 
 Every statement is one of a read-only transaction with a time-out.
 """
@@ -30,9 +30,9 @@ class Found:
     """Rows of some keys at one moment.
 
     Attributes:
-        until: a position in the database's log; every change that they show is before it.
-        rows: by key, the texts of all compared columns; missing keys are absent.
-        told: by key, texts from which the lake's values can be made; missing keys are absent.
+        until: a place in the database's log that everything they show lies before.
+        rows: by key, the texts of all compared columns; of a key that is not there, nothing.
+        told: likewise, what the lake's values can be made of.
     """
 
     until: str
@@ -42,12 +42,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A connector's progress up to a position.
+    """Whether a connector has delivered everything up to a place.
 
     Attributes:
-        is_done: whether it has delivered everything up to there.
-        who: the connector, for people.
-        is_hopeless: whether no waiting will show this.
+        is_done: it has.
+        who: it is, for people.
+        is_hopeless: that will not be known, however long it is waited for.
     """
 
     is_done: bool
@@ -60,11 +60,11 @@ class ConnectorOffsets(Protocol):
 
     @property
     def name(self) -> str:
-        """The name, for people."""
+        """For people."""
         ...
 
     def offsets(self) -> Sequence[Mapping[str, Any]]:
-        """Returns its committed offsets: Kafka acknowledged all records from before them.
+        """What it has committed: whatever is from before was acknowledged by Kafka.
 
         Raises:
             UnreachableError: if Connect does not answer.
@@ -77,7 +77,7 @@ class SourceRows(Protocol):
 
     @property
     def comparison(self) -> Comparison:
-        """The compared columns."""
+        """What of them is compared."""
         ...
 
     @property
@@ -86,57 +86,56 @@ class SourceRows(Protocol):
         ...
 
     def place(self) -> str:
-        """Returns the end of its log: everything that was read earlier is before it."""
+        """The end of its log: whatever was read before lies before it."""
         ...
 
     def sums(self, within: Range) -> Mapping[int, Sum]:
-        """Returns count and checksum of each bucket that has rows."""
+        """Count and checksum of each bucket that has rows."""
         ...
 
     def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
-        """Yields key and digest of each row of some ranges."""
+        """Key and digest of each row of some ranges."""
         ...
 
     def is_past(self, position: str) -> bool:
-        """Returns whether every commit from now on gets a higher position, hexadecimal."""
+        """Whether whatever is committed from now on gets a higher position, hexadecimal."""
         ...
 
     def moment(self) -> str:
-        """Returns the present moment, for `is_over`."""
+        """Now: by it `is_over` tells whether what was committed before is seen by all readers."""
         ...
 
     def is_over(self, moment: str) -> bool:
-        """Returns whether all transactions that were open at a moment have ended.
+        """Whether no transaction is open any more that was at a moment.
 
-        All readers then see what was committed before the moment. A connector may see a commit
-        before readers do: PostgreSQL lets them wait for standbys.
+        A connector may see a commit before readers do, which PostgreSQL lets wait for standbys.
         """
         ...
 
     def found(self, keys: Sequence[Key]) -> Found:
-        """Returns the rows of some keys."""
+        """The rows of some keys."""
         ...
 
     def total(self) -> tuple[str, Sum]:
-        """Returns count and checksum of all rows, and a position that they are before."""
+        """Count and checksum of all rows, and the place that they lie before."""
         ...
 
     def delivery(self, until: str) -> Delivery:
-        """Returns whether Kafka has everything up to a position."""
+        """Whether Kafka has everything up to a place."""
         ...
 
     def nudge(self) -> None:
-        """Writes to the log, so that an idle connector reports its position."""
+        """Write something to the log that makes a connector at rest say how far it is."""
         ...
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The parameters for reading a table.
+    """How a table is read.
 
     Attributes:
         dsn: of its database.
@@ -144,12 +143,12 @@ class Access:
         schema: the lake's columns, without that of a shard.
         where: for errors.
         publication: of the connector.
-        slot: of the connector; None for any of the database.
-        statement_seconds: limit for a statement.
+        slot: likewise; None for any of the database.
+        statement_seconds: a statement may take.
         source: its name in the configuration, for errors.
-        connector: finds the connector; None where it is unknown.
-        nudge: whether to write something to the log, so that an idle connector reports its
-            position; or the statement that does so.
+        connector: finds it; None where nobody knows it.
+        nudge: what makes a connector at rest say how far it is; a statement, or whether there is
+            anything.
     """
 
     dsn: str
@@ -165,7 +164,7 @@ class Access:
 
 
 def rows_of(kind: str, access: Access) -> SourceRows:
-    """Returns the rows of a table.
+    """The rows of a table.
 
     Raises:
         CdcError: if the database does not answer, or the table cannot be compared at all.
@@ -188,12 +187,12 @@ def paired(
     form_of: Callable[[S, Column], Form | str],
     may_be_key: Callable[[S, Compared], bool],
 ) -> tuple[dict[str, S], Comparison]:
-    """Pairs the compared columns with their columns at the source.
+    """Which columns are compared, each with its column at the source.
 
     Args:
         known: columns of the source, by name.
         schema: of the lake.
-        form_of: returns the form of a column's texts, or the reason why there are none.
+        form_of: what the texts of a column are, or why there are none.
         may_be_key: whether both sides order a key column alike.
     """
     sources: dict[str, S] = {}

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.position import Floors
 from cdc_assets.errors import TerminalError
+from cdc_assets.lake.beside import Beside
 from cdc_assets.lake.packed import PACKED
 
 PROPERTY: Final = "carried"
@@ -50,6 +52,10 @@ class Carried:
         generation: how often the table was built anew.
         filled: the additions of columns whose older rows have their value, see
             `cdc_assets.schema.types.Existing`.
+        read_at: the table was read from its source as a whole: what changed at or below this
+            position, hexadecimal, is in what was read, and never applied; empty without one.
+        read_from: likewise whatever lies before these offsets of its topic.
+        beside: of a table that is read beside the one whose place it is to take.
     """
 
     applied: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -62,6 +68,9 @@ class Carried:
     side: SideMark | None = None
     generation: int = 0
     filled: tuple[str, ...] = ()
+    read_at: str = ""
+    read_from: OffsetVector | None = None
+    beside: Beside | None = None
 
     def to_json(self, needs: Sequence[str] = ()) -> str:
         """Canonical text.
@@ -82,6 +91,13 @@ class Carried:
         }
         if self.filled:
             document["filled"] = list(self.filled)
+        if self.read_at:
+            document["read_at"] = self.read_at
+        if self.read_from is not None:
+            document["read_from"] = _by_partition(self.read_from.as_dict())
+        if self.beside is not None:
+            document["beside"] = self.beside.to_dict()
+            document["needs"].append("beside")
         if self.side is not None:
             document["side"] = {"snapshot": self.side.snapshot, "table": self.side.table}
         return json.dumps(document, separators=(",", ":"), sort_keys=True)
@@ -109,6 +125,11 @@ class Carried:
             side=SideMark(**said["side"]) if "side" in said else None,
             generation=said.get("generation", 0),
             filled=tuple(said.get("filled", ())),
+            read_at=said.get("read_at", ""),
+            read_from=OffsetVector.of(_of_partitions(said["read_from"]))
+            if "read_from" in said
+            else None,
+            beside=Beside.from_dict(said["beside"]) if "beside" in said else None,
         )
 
     @classmethod

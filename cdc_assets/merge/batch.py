@@ -46,6 +46,7 @@ from cdc_assets.merge.fold.moved import moves, told_moves
 from cdc_assets.merge.fold.newest import FOLDED, newest_by_key
 from cdc_assets.merge.fold.orphans import as_deletes, by_name, orphans, unpaired
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
+from cdc_assets.merge.fold.read_rows import of_rows_that_stay
 from cdc_assets.merge.fold.rekeyed import everywhere
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.fold.scattered import require_gathered
@@ -519,6 +520,10 @@ class BatchExecution:
         """How many updates cannot be completed."""
         if incomplete is None:
             return 0
+        if self.plan.beside is not None:
+            incomplete = of_rows_that_stay(incomplete, self.plan.beside)
+            if incomplete.isEmpty():
+                return 0
         reason = F.lit(INCOMPLETE).alias("reason")
         refused = incomplete.select("partition", "offset", reason)
         return self.refusals.take(refused, self.steps)
@@ -527,13 +532,13 @@ class BatchExecution:
 
     def _recorded(self, outcome: Outcome, parts: tuple[Part, ...]) -> Outcome:
         truncates = [part.truncate.position for part in parts if part.truncate]
-        floor = max([self.plan.floor, *truncates])
+        truncated = max([self.plan.truncated, *truncates])
         now, promise = self.clock(), self.promise
         figures = outcome.figures
         elapsed = (now - figures.asked_at).total_seconds() + self.seconds_to_publish
         latency = figures.ages.shifted(elapsed)
         outcome = replace(outcome, quarantined=self.refusals.quarantined, latency=latency)
-        return replace(outcome, published=record_of(self.plan, outcome, floor, now, promise))
+        return replace(outcome, published=record_of(self.plan, outcome, truncated, now, promise))
 
     def _known(self, columns: tuple[str, ...] | None = None) -> Known:
         wanted = self._changes.unset_able if columns is None else columns

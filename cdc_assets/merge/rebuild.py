@@ -2,6 +2,7 @@
 
 1. `begin` makes an empty table beside: ``<name>__rebuild<generation>``. It records where its
    first batch starts, if the log no longer holds its beginning.
+   Or its rows are read from the source first (`cdc_assets.merge.resnapshot.beside`).
 2. `fill` merges the log into it, by the same batches as any table. The old one goes on being
    replicated, if it can be.
 3. `swap` tags the old table's head, and puts the rows and the offsets of the new one in its
@@ -79,6 +80,10 @@ class Standing:
 class Rebuild:
     """Builds one table anew.
 
+    Attributes:
+        entry: the table.
+        run_id: recorded with each publish.
+
     Args:
         config: the configuration.
         spark: gives the session.
@@ -97,8 +102,8 @@ class Rebuild:
     ) -> None:
         self._config = config
         self._catalog = config.lake.catalog.name
-        self._entry = entry
-        self._run_id = run_id
+        self.entry = self._entry = entry
+        self.run_id = self._run_id = run_id
         self._clock = clock
         connections = Connections.of(config)
         self._lake, self._log = connections.lake, connections.log
@@ -116,8 +121,8 @@ class Rebuild:
             what = "there is nothing to build anew: the table was not replicated yet"
             raise TerminalError(what, where=self._where, remedy="materialize it")
         done = old.published.carried.generation if old.published else 0
-        beside = self._state(self._beside(done + 1))
-        swapped = done > 0 and self._state(self._beside(done)) is not None
+        beside = self._state(self.entry_beside(done + 1))
+        swapped = done > 0 and self._state(self.entry_beside(done)) is not None
         return Standing(old, done + 1, beside, swapped)
 
     def require_possible(self, standing: Standing) -> None:
@@ -150,10 +155,11 @@ class Rebuild:
         Raises:
             ConflictError: if it was made by another process at the same moment.
         """
-        entry = self._beside(standing.generation)
+        entry = self.entry_beside(standing.generation)
         if self._entry.renamed is not None and not from_now and standing.beside is None:
             what = "its topic holds only what came since it was renamed at its source"
-            raise TerminalError(what, where=self._where, remedy="rebuild --from-snapshot")
+            remedy = self._config.source(entry.table.source).built_anew_by(entry.table)
+            raise TerminalError(what, where=self._where, remedy=remedy)
         tables = self._attempts.planner.tables(entry)
         execute_steps(self._spark(), self._catalog, entry, tables.plan(standing.beside).steps)
         state = self._state(entry)
@@ -175,7 +181,7 @@ class Rebuild:
         Raises:
             CdcError: as for any table.
         """
-        entry, merged = self._beside(standing.generation), True
+        entry, merged = self.entry_beside(standing.generation), True
         while merged:  # a table's turn ends after a while, and a long log takes many of them
             merged = False
             for done in self._replicator.drain(
@@ -185,12 +191,20 @@ class Rebuild:
                     merged = True
                     yield done
 
+    def has_begun_otherwise(self, standing: Standing) -> bool:
+        """Whether the table beside is filled from the log, and not read from its source."""
+        beside = standing.beside
+        if beside is None:
+            return False
+        published = beside.published
+        return published.carried.beside is None if published else BEGIN in beside.properties
+
     def has_snapshot(self, standing: Standing, begin: OffsetVector) -> bool:
         """Whether the end of a snapshot of the whole table lies in what was read.
 
         Incremental snapshots have no record that says that it is their last.
         """
-        beside = self._state(self._beside(standing.generation))
+        beside = self._state(self.entry_beside(standing.generation))
         if beside is None or beside.published is None:
             return False
         ranges = begin.ranges_to(beside.published.offsets)
@@ -206,20 +220,27 @@ class Rebuild:
 
     # ── 3. swap ──────────────────────────────────────────────────────────────────────────
 
-    def swap(self, standing: Standing) -> bool:
+    def swap(self, standing: Standing, settled: int = 0) -> bool:
         """Puts the new rows in the old one's place.
 
+        Args:
+            standing: of now.
+            settled: so many doubts of a table that was read from its source are none any more.
+
         Returns:
-            False if the old table is ahead: then the new one has to be filled further.
+            False if the old table is ahead, or some of what was read may be, or is in doubt: then
+            the new one has to be filled further.
 
         Raises:
             ConflictError: if another writer published on the old table meanwhile.
         """
-        entry = self._beside(standing.generation)
+        entry = self.entry_beside(standing.generation)
         old, new = self._state(self._entry), self._state(entry)
         if old is None or new is None:
             raise self._moved()
         if new.published is None or _is_ahead(old.published, new.published):
+            return False
+        if not _is_settled(new.published, settled):
             return False
         attempt = str(uuid.uuid4())
         published = self._published(old.published, new.published, standing.generation, attempt)
@@ -239,7 +260,7 @@ class Rebuild:
     ) -> Published:
         """What the swap says of itself; ``old`` is None if that was lost with its snapshots."""
         mark = new.carried.side or SideMark()
-        side = SideMark(mark.snapshot, str(side_of(self._beside(generation).stem, mark)))
+        side = SideMark(mark.snapshot, str(side_of(self.entry_beside(generation).stem, mark)))
         return replace(
             new,
             start=old.offsets if old else new.offsets,
@@ -247,7 +268,7 @@ class Rebuild:
             run=self._run_id,
             kind="rebuild",
             published_at=self._clock(),
-            carried=replace(new.carried, side=side, generation=generation),
+            carried=replace(new.carried, side=side, generation=generation, beside=None),
             slo=old.slo if old else new.slo,
             others=old.others if old else {},
         )
@@ -309,7 +330,7 @@ class Rebuild:
         standing = self.standing()
         if not standing.swapped:
             return
-        beside = self._beside(standing.generation - 1)
+        beside = self.entry_beside(standing.generation - 1)
         state, shard = self._state(beside), self._entry.shard_value
         if said := AtSource.of(state, shard).to_properties(shard):
             statement = sql.set_properties(self._catalog, self._entry.target, said)
@@ -324,7 +345,7 @@ class Rebuild:
         would take it for its own, with what it remembers of another log.
         """
         standing = self.standing()
-        beside = self._beside(standing.generation)
+        beside = self.entry_beside(standing.generation)
         side = side_of(beside.stem, _side_mark(standing.beside))
         has_side = self._lake.side(side) is not None
         if has_side:
@@ -358,9 +379,10 @@ class Rebuild:
 
     def beside(self, generation: int) -> LakeName:
         """The table that is filled by a rebuild."""
-        return self._beside(generation).target
+        return self.entry_beside(generation).target
 
-    def _beside(self, generation: int) -> TableEntry:
+    def entry_beside(self, generation: int) -> TableEntry:
+        """The same, as the table that batches are merged into."""
         stem = self._entry.stem
         name = LakeName(stem.namespace, f"{stem.name}__rebuild{generation}")
         return replace(self._entry, target=name)
@@ -390,6 +412,18 @@ def _is_ahead(old: Published | None, new: Published) -> bool:
         return False
     same = (old.topic_id, old.cluster_id) == (new.topic_id, new.cluster_id)
     return same and bool(new.offsets.ranges_to(old.offsets))
+
+
+def _is_settled(new: Published, doubts: int) -> bool:
+    """Whether a table that was read from its source is what that was, wherever it was read."""
+    beside = new.carried.beside
+    if beside is None:
+        return True
+    return (
+        beside.until is not None
+        and not new.offsets.ranges_to(beside.until)
+        and beside.doubts == doubts
+    )
 
 
 def _fit(old: TableState, new: TableState) -> bool:

@@ -287,7 +287,7 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         said = Numbering.from_json(numbering)
         partitions = {p: replace(each, next_offset=0) for p, each in said.partitions.items()}
         numbering = replace(said, partitions=partitions).to_json()
-    return replace(carried, snapshot_starts=starts, numbering=numbering)
+    return replace(carried, snapshot_starts=starts, numbering=numbering, read_from=None)
 
 
 def _began_again(scheme: Scheme, numbering: str) -> bool:

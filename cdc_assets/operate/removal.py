@@ -209,7 +209,7 @@ def _require_beginning(services: Services, entry: TableEntry) -> None:
         TerminalError: if that is gone, or lies in another topic.
     """
     where = f"table={entry.table} topic={entry.topic}"
-    remedy = f"have a new snapshot taken: cdc-assets rebuild {entry.table} --from-snapshot"
+    remedy = services.config.source(entry.table.source).built_anew_by(entry.table)
     if entry.renamed is not None:
         what = "reset: its topic holds only what came since it was renamed at its source"
         raise TerminalError(what, where=where, remedy=remedy)

@@ -18,6 +18,7 @@ from cdc_assets.orchestration.keys import spark_key, table_key
 from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
 from cdc_assets.orchestration.matching import matches_checks
 from cdc_assets.orchestration.mount import Mount, mount_of
+from cdc_assets.orchestration.rebuild_jobs import rebuild_job
 from cdc_assets.orchestration.resnapshot_jobs import resnapshot_job
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job
@@ -59,6 +60,7 @@ SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule
 JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
     rewind_job,
     history_job,
+    rebuild_job,
     resnapshot_job,
     verify_job,
     *STEERING_JOBS,

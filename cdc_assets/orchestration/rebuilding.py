@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-
 from cdc_assets import desired
+from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConflictError
+from cdc_assets.errors import ConflictError, LostRangeError, TerminalError
 from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilt import matches_after_rebuild
-from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
+from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.merge.rebuild import Rebuild, Standing
+    from cdc_assets.merge.resnapshot.beside import ReadBeside
 
 TRIES: Final = 20
 """So often the old table may get ahead while the new one is filled."""
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Wish:
     """What a person asks of a rebuild.
 
     Attributes:
+        from_source: read the rows from the source's database, and merge the log over them.
         from_snapshot: the log no longer begins with the table's beginning: wait for a snapshot.
         snapshot_done: the snapshot is complete, whether its last record says so or not.
         dry_run: only say what would be done.
@@ -38,6 +43,7 @@ class Wish:
         verify: compare the table with its source, once it is built.
     """
 
+    from_source: bool = False
     from_snapshot: bool = False
     snapshot_done: bool = False
     dry_run: bool = False
@@ -46,96 +52,153 @@ class Wish:
     verify: bool = True
 
 
-def run_rebuild(config: ReplicationConfig, table: str, wish: Wish) -> bool:
+@dataclass
+class Outcome:
+    """What has come of it.
+
+    Attributes:
+        table: which.
+        is_done: it is as was asked for; not if it waits for a snapshot, or differs from its source.
+        swapped: what was built has taken the old one's place.
+        kept: the tag that the old rows are kept as; empty if none.
+        rows, waves: that were read from the source, those of earlier tries included.
+        records: of the log that were merged.
+        equal: whether it is equal to its source; None if it was not compared.
+        said: the last that was said of it.
+    """
+
+    table: TableName
+    is_done: bool = False
+    swapped: bool = False
+    kept: str = ""
+    rows: int = 0
+    waves: int = 0
+    records: int = 0
+    equal: bool | None = None
+    said: str = ""
+
+    def to_json(self) -> str:
+        """For machines."""
+        return json.dumps({**asdict(self), "table": str(self.table)}, indent=2)
+
+
+def run_rebuild(config: ReplicationConfig, table: str, wish: Wish, say: Say) -> Outcome:
     """Does it, or goes on with what was begun, and says what it does.
 
-    Returns:
-        Whether the table is as was asked for; False if it waits for a snapshot, or differs from its
-        source.
+    Args:
+        config: the configuration.
+        table: [source.][schema.]table.
+        wish: what is asked for.
+        say: told of progress.
 
     Raises:
         CdcError: if the table is not there, or cannot be built; the old one stays as it is.
     """
     from cdc_assets.merge.rebuild import Rebuild
+    from cdc_assets.merge.resnapshot.beside import ReadBeside
 
     services = Services(config)
     entry = find_table(config, services.registry.load(), table)
+    outcome = Outcome(entry.table)
+
+    def told(words: str) -> None:
+        outcome.said = words
+        say(words)
+
     spark = spark_resource(config)
     try:
-        rebuild = Rebuild(config, spark.session, entry, f"rebuild-{uuid.uuid4()}", services.clock)
-        done = _Rebuilding(entry, rebuild, wish, Console(), services).run()
-        if done and not (wish.dry_run or wish.abandon or wish.forget):
+        clock = services.clock
+        rebuild = Rebuild(config, spark.session, entry, f"rebuild-{uuid.uuid4()}", clock)
+        reading = ReadBeside(config, spark.session, rebuild, say=told, clock=clock)
+        outcome.is_done = _Rebuilding(rebuild, reading, wish, told, services, outcome).run()
+        if outcome.is_done and not (wish.dry_run or wish.abandon or wish.forget):
             services.failures.clear(entry.table)
-            done = not wish.verify or _matches(services, entry, spark)
+            if wish.verify:
+                outcome.equal = matches_after_rebuild(services, entry, spark, told)
+                outcome.is_done = outcome.equal is not False
     finally:
         spark.forget()
-    return done
-
-
-def _matches(services: Services, entry: TableEntry, spark: ReplicationSpark) -> bool:
-    out = Console()
-
-    def say(words: str) -> None:
-        out.print(f"{entry.table}: {words}", highlight=False, markup=False, soft_wrap=True)
-
-    return matches_after_rebuild(services, entry, spark, say)
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)
 class _Rebuilding:
-    entry: TableEntry
     rebuild: Rebuild
+    reading: ReadBeside
     wish: Wish
-    out: Console
+    say: Say
     services: Services
+    outcome: Outcome
 
     def run(self) -> bool:
-        wish, table = self.wish, self.entry.table
+        wish = self.wish
         if wish.forget:
             names = ", ".join(self.rebuild.forget()) or "nothing: no rebuild has kept anything"
-            self.out.print(f"{table}: let go of {names}")
+            self.say(f"let go of {names}")
             return True
         if wish.abandon:
             dropped = self.rebuild.abandon()
             self._ended()
             said = "what was built so far is dropped" if dropped else "no rebuild was begun"
-            self.out.print(f"{table}: {said}; the table is as it was")
+            self.say(f"{said}; the table is as it was")
             return True
         standing = self.rebuild.standing()
         if standing.swapped:
             self._ended()
             self.rebuild.tidy()
-            self.out.print(f"{table}: a rebuild had been swapped in and was tidied up")
+            self.outcome.swapped = True
+            self.say("a rebuild had been swapped in and was tidied up")
             return True
         self.rebuild.require_possible(standing)
         if wish.dry_run:
-            self.out.print(self._intention(standing))
+            self.say(self._intention(standing))
             return True
         return self._build(standing)
 
     def _build(self, standing: Standing) -> bool:
         self._begins()
-        begin = self.rebuild.begin(standing, from_now=self.wish.from_snapshot)
+        is_read, begin, settled = self._reads(standing), None, 0
+        if is_read:
+            done = self.reading.read(standing)
+            self.outcome.rows, self.outcome.waves = done.rows, done.waves
+        else:
+            begin = self.rebuild.begin(standing, from_now=self.wish.from_snapshot)
         for _ in range(TRIES):
-            self._fill(standing)
+            self._fill(standing, is_read=is_read)
             if begin is not None and not self._is_whole(standing, begin):
                 return False
             try:
-                swapped = self.rebuild.swap(standing)
+                if is_read:
+                    settled = self.reading.proven(standing, settled)
+                swapped = self.rebuild.swap(standing, settled)
             except ConflictError as error:
-                self.out.print(f"{self.entry.table}: {error.what}: once more")
+                self.say(f"{error.what}: once more")
                 continue
             if swapped:
                 self._ended()
                 self.rebuild.tidy()
-                self.out.print(
-                    f"{self.entry.table}: swapped in. The old rows are kept as the tag "
-                    f"before_rebuild_{standing.generation}, until: cdc-assets rebuild "
-                    f"{self.entry.table} --forget"
+                self.outcome.swapped = True
+                self.outcome.kept = f"{self.rebuild.kept}{standing.generation}"
+                self.say(
+                    f"swapped in. The old rows are kept as the tag {self.outcome.kept}, until: "
+                    f"cdc-assets rebuild {self.entry.table} --forget"
                 )
                 return True
         what = "other runs kept publishing while the new table was swapped in"
         raise ConflictError(what, where=f"table={self.entry.table}", remedy="run it again")
+
+    def _reads(self, standing: Standing) -> bool:
+        """Whether rows are read from the source: that is wanted, or was begun.
+
+        Raises:
+            TerminalError: if another way was begun than is wanted.
+        """
+        begun = self.reading.has_begun(standing)
+        if self.wish.from_snapshot and (begun or self.wish.from_source):
+            what = "a table is built from its source's rows, or from a snapshot in its log"
+            remedy = "go on without --from-snapshot, or begin again after --abandon"
+            raise TerminalError(what, where=f"table={self.entry.table}", remedy=remedy)
+        return begun or self.wish.from_source
 
     def _begins(self) -> None:
         """The table is known to be built anew, also while nobody works at it."""
@@ -148,26 +211,30 @@ class _Rebuilding:
         """Before the table beside goes: what is left to do shows by that one alone."""
         self.services.desired.remove(self.entry.table, desired.Wish.REBUILD)
 
-    def _fill(self, standing: Standing) -> None:
-        for batch in self.rebuild.fill(standing):
-            ranges = " ".join(map(str, batch.ranges))
-            rows = "" if batch.row_count is None else f", {batch.row_count} rows"
-            self.out.print(
-                f"{self.entry.table}: merged {batch.records} records {ranges}{rows}",
-                highlight=False,
-            )
+    def _fill(self, standing: Standing, *, is_read: bool) -> None:
+        try:
+            for batch in self.rebuild.fill(standing):
+                ranges = " ".join(map(str, batch.ranges))
+                rows = "" if batch.row_count is None else f", {batch.row_count} rows"
+                self.outcome.records += batch.records
+                self.say(f"merged {batch.records} records {ranges}{rows}")
+        except LostRangeError as error:
+            if not is_read:
+                raise
+            again = f"cdc-assets rebuild {self.entry.table} --abandon, then --from-source once more"
+            remedy = f"lengthen the topic's retention, then {again}"
+            raise LostRangeError(error.what, where=error.where, remedy=remedy) from None
 
     def _is_whole(self, standing: Standing, begin: OffsetVector) -> bool:
         if self.wish.snapshot_done or self.rebuild.has_snapshot(standing, begin):
             return True
-        self.out.print(
-            f"{self.entry.table}: waits for a snapshot of the whole table, from offsets "
+        self.say(
+            f"waits for a snapshot of the whole table, from offsets "
             f"{begin.to_json()} on. Start one now, for example by a blocking snapshot: insert "
             "into the connector's signal table a row with the type execute-snapshot and the data "
             f'{{"type": "blocking", "data-collections": ["{self.entry.at_source.qualified}"]}}. '
             "Then run this command again. After an incremental snapshot, whose last record does "
-            "not say so, add --snapshot-done once it is complete.",
-            highlight=False,
+            "not say so, add --snapshot-done once it is complete."
         )
         return False
 
@@ -175,8 +242,14 @@ class _Rebuilding:
         begun = "goes on with the table that was begun" if standing.beside else "builds"
         where = self.rebuild.beside(standing.generation)
         start = "the log's present end" if self.wish.from_snapshot else "the log's beginning"
+        if self._reads(standing):
+            start = f"its source: {self.reading.intention(standing).words}"
         return (
-            f"{self.entry.table}: {begun} beside the old one, as {where}, from {start}; puts its "
+            f"{begun} beside the old one, as {where}, from {start}; puts its "
             f"rows and offsets in the place of those of {self.entry.target} in one commit; keeps "
             f"the old ones as the tag {self.rebuild.kept}{standing.generation}"
         )
+
+    @property
+    def entry(self) -> TableEntry:
+        return self.rebuild.entry

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 def matches_after_rebuild(
     services: Services, entry: TableEntry, spark: ReplicationSpark, say: Callable[[str], None]
-) -> bool:
+) -> bool | None:
     """Compare a table, and write the outcome as its check, which belongs to no run.
 
     Returns:
-        Whether nothing differs; also where it cannot be compared, which is said.
+        Whether nothing differs; also where it cannot be compared, which is said. None if it has no
+        source to be compared with.
     """
     if not is_comparable(services.config, entry):
-        return True
+        return None
     run_id = f"verify-{uuid.uuid4()}"
     verdict = compared(services, entry, spark, run_id, say, merges=True)
     say(verdict.description)

@@ -66,11 +66,11 @@ def test_a_table_ordered_by_offsets_stops_once_a_second_partition_is_used(pipeli
 
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     name = str(made.entry(TABLE).table)
-    assert not run_rebuild(made.config, name, Wish(from_snapshot=True))
+    assert not run_rebuild(made.config, name, Wish(from_snapshot=True), print).is_done
     snapshot = [unplaced("r", 0, "newest", 3, last="first"), unplaced("r", 1, "made", last="true"),
                 unplaced("r", 2, "made", 2, last="last")]  # fmt: skip
     made.produce(TABLE, snapshot)
-    assert run_rebuild(made.config, name, Wish())
+    assert run_rebuild(made.config, name, Wish(), print).is_done
     made.produce(TABLE, [unplaced("u", 0, "goes on", 3), unplaced("d", 1, None)])
     made.merge(TABLE)
     assert names(made) == {0: "goes on", 2: "made"}

@@ -47,7 +47,8 @@ def rebuilt(table: Pipeline, **wishes: bool) -> bool:
     registry = RegistryFile(table.config.registry)
     if registry.load().get(table.entry(TABLE).table) is None:
         registry.add([table.entry(TABLE)])
-    return run_rebuild(table.config, str(table.entry(TABLE).table), Wish(**wishes))
+    name = str(table.entry(TABLE).table)
+    return run_rebuild(table.config, name, Wish(**wishes), print).is_done
 
 
 def test_a_table_equals_its_log_again_and_goes_on(pipeline: Make) -> None:

@@ -228,7 +228,7 @@ def test_a_table_that_is_built_anew_is_the_new_one(pipeline: Make) -> None:
     tell(made, *ANEW)
     made.produce(TABLE, [LAST, NEW])
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
-    assert run_rebuild(made.config, str(made.entry(TABLE).table), Wish())
+    assert run_rebuild(made.config, str(made.entry(TABLE).table), Wish(), print).is_done
     assert names(made) == {2: "new"}
     made.produce(TABLE, [change("c", 900, {"id": 3, "name": "next"})])
     made.merge(TABLE)
@@ -243,9 +243,9 @@ def test_rows_that_went_with_a_partition_go_by_a_new_snapshot(pipeline: Make) ->
         made.merge(TABLE)
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     table = str(made.entry(TABLE).table)
-    assert not run_rebuild(made.config, table, Wish(from_snapshot=True))
+    assert not run_rebuild(made.config, table, Wish(from_snapshot=True), print).is_done
     made.produce(TABLE, [snapshot_row(NEW, "first"), snapshot_row(NEW, "last")])
-    assert run_rebuild(made.config, table, Wish())
+    assert run_rebuild(made.config, table, Wish(), print).is_done
     assert names(made) == {2: "new"}
     made.produce(TABLE, [change("c", 900, {"id": 3, "name": "next"})])
     made.merge(TABLE)

@@ -62,7 +62,7 @@ def busy_log(
     rng = random.Random(seed)
     schema = KEYLESS if keyless else rng.choice([SINGLE, COMPOSITE])
     schema = schema if columns is None else wide(columns)
-    settings = _settings(rng, schema)
+    settings = settings_of(rng, schema)
     if moves:
         settings = replace(settings, partial_moves=True)
         if rng.random() < 0.2:
@@ -73,7 +73,7 @@ def busy_log(
     start = rng.randrange(10)
     done: list[Action] = []
     for number in range(actions):
-        each = Snapshot() if number == start else _next(rng, toy, streaming=number > start)
+        each = Snapshot() if number == start else next_action(rng, toy, streaming=number > start)
         if moves and isinstance(each, Insert):
             each = _with_placeholder(rng, each)
         toy.do(each)
@@ -100,7 +100,8 @@ def _with_placeholder(rng: random.Random, insert: Insert) -> Insert:
     return replace(insert, values={**insert.values, rng.choice(texts): PLACEHOLDER})
 
 
-def _next(rng: random.Random, toy: Toy, *, streaming: bool) -> Action:
+def next_action(rng: random.Random, toy: Toy, *, streaming: bool) -> Action:
+    """One that does something; before the first snapshot only statements and commits."""
     keyed = bool(toy.source.schema.keys)
     happens: dict[Callable[[], Action], float] = {
         lambda: Restart(rng.randint(1, 12)): 5,
@@ -147,7 +148,8 @@ def _image(rng: random.Random, schema: Schema) -> Mapping[str, object]:
     }
 
 
-def _settings(rng: random.Random, schema: Schema) -> Settings:
+def settings_of(rng: random.Random, schema: Schema) -> Settings:
+    """Of a connector, at random."""
     keyed = bool(schema.keys)
     return Settings(
         partitions=rng.randint(1, 3),

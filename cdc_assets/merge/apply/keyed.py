@@ -19,6 +19,7 @@ from cdc_assets.merge.fold.newest import (
     only_newer,
     set_values,
 )
+from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import everywhere
 from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
 from cdc_assets.merge.plan.parts import Part
@@ -178,7 +179,9 @@ class KeyedTable:
         soft = self._plan.soft
         values = set_values(placed, partial, known, names, count=count, keep_deleted=soft)
         existing = rows.select("known_key", "known_row")
-        made = completed(partial, values, existing, names, self._plan.schema.names)
+        beside = self._plan.beside
+        may_lack = None if beside is None else is_below(beside.until)
+        made = completed(partial, values, existing, names, self._plan.schema.names, may_lack)
         untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
         return untouched.unionByName(made)
 

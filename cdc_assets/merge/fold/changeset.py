@@ -15,6 +15,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.fold.moved import settled
+from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
 from cdc_assets.merge.fold.soft import keeping_rows, unset_by_deletes
 from cdc_assets.merge.intake.decoding import BatchDecoder
@@ -75,12 +76,17 @@ class ChangeSet:
     def _merged_ones(self, decoded: DataFrame) -> DataFrame:
         """Those that can be merged; truncates only where they are a row."""
         if self._plan.mode is Mode.MIRROR:
-            return _of_rows(decoded)
+            return self._since_it_was_read(_of_rows(decoded))
         return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", "t"))
 
     def decoded(self, knowledge: Knowledge) -> DataFrame:
         """The changes of rows as they are written, beside the deletes of their old keys."""
         return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
+
+    def _since_it_was_read(self, decoded: DataFrame) -> DataFrame:
+        """Without what was merged before the table was read from its source."""
+        begin = self._plan.read_from
+        return decoded if begin is None else decoded.where(~is_below(begin))
 
     def _with_old_keys(self, changes: DataFrame, knowledge: Knowledge) -> DataFrame:
         if not (self._plan.layout.split_keys or knowledge.rekeyed):
@@ -124,7 +130,7 @@ class ChangeSet:
         Raises:
             TerminalError: if nothing tells which changes of other partitions they precede.
         """
-        decoded = self._decoder.decode(knowledge.floors)
+        decoded = self._since_it_was_read(self._decoder.decode(knowledge.floors))
         found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(
             "partition",
             "offset",

@@ -99,8 +99,9 @@ def set_values(
         keep_deleted: a delete leaves the row's values; else only what was set after it counts.
 
     Returns:
-        ``set_key``, ``was_deleted`` and ``in_batch``: per column a struct of one field ``v``,
-        NULL if the batch sets no value after the key's last delete.
+        ``set_key``, ``was_deleted``, ``was_begun`` (by a create that leaves columns out, if
+        nothing deleted it since) and ``in_batch``: per column a struct of one field ``v``, NULL if
+        the batch sets no value after the key's last delete.
     """
     wanted = partial.select(F.col("key").alias("wanted"))
     mine = changes.join(sent(wanted, count), changes["key"] == wanted["wanted"], "left_semi")
@@ -112,16 +113,20 @@ def set_values(
     flat = mine.select(
         "key",
         F.when(resets, F.col("position")).alias("reset_at"),
+        F.when(begins, F.col("position")).alias("begun_at"),
         *(_set_at(name).alias(f"c{i}") for i, name in enumerate(unset_able)),
     )
     if len(unset_able) > _FEW:
         flat = pinned(flat)
     newest = (F.max_by(f"c{i}", f"c{i}.at").alias(f"c{i}") for i in range(len(unset_able)))
-    folded = flat.groupBy("key").agg(F.max("reset_at").alias("reset_at"), *newest)
+    folded = flat.groupBy("key").agg(
+        F.max("reset_at").alias("reset_at"), F.max("begun_at").alias("begun_at"), *newest
+    )
     alive = (_since_reset(F.col(f"c{i}")).alias(name) for i, name in enumerate(unset_able))
     return folded.select(
         F.col("key").alias("set_key"),
         F.col("reset_at").isNotNull().alias("was_deleted"),
+        F.coalesce(F.col("begun_at") == F.col("reset_at"), F.lit(False)).alias("was_begun"),
         F.struct(*alive).alias("in_batch"),
     )
 
@@ -157,6 +162,7 @@ def completed(
     existing: DataFrame,
     unset_able: tuple[str, ...],
     names: tuple[str, ...],
+    may_lack: Expression | None = None,
 ) -> DataFrame:
     """Partial changes with their rows made whole; ``incomplete`` marks those that cannot be.
 
@@ -166,6 +172,8 @@ def completed(
         existing: ``known_key`` and ``known_row``, a struct of the columns that may be unset.
         unset_able: those columns.
         names: all columns.
+        may_lack: of which changes a row that the batch begins may lack values, which are NULL then;
+            None for no change.
     """
     joined = partial.join(values, partial["key"] == values["set_key"], "left").join(
         existing, partial["key"] == existing["known_key"], "left"
@@ -188,8 +196,11 @@ def completed(
         return unset & F.col("in_batch").getField(name).isNull() & ~has_row
 
     others = [column for column in FOLDED if column != "row"]
+    incomplete = any_of(lost(name) for name in unset_able)
+    if may_lack is not None:
+        incomplete = incomplete & ~(may_lack & F.coalesce(F.col("was_begun"), F.lit(False)))
     return joined.select(
         *others,
         F.struct(*(whole(name) for name in names)).alias("row"),
-        any_of(lost(name) for name in unset_able).alias("incomplete"),
+        incomplete.alias("incomplete"),
     ).select(*FOLDED, "incomplete")

@@ -15,6 +15,7 @@ from cdc_assets.changes.position import Floors
 from cdc_assets.formats.order import order_of
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
 from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.known import Known
@@ -36,11 +37,12 @@ def to_be_looked_at(decoder: BatchDecoder, floors: Floors, known: Known | None) 
     if known is None or not plan.schema.key or not order_of(plan.layout.scheme).has_floors:
         return decoded.withColumn(_FLAG, F.lit(False))
     rows = ChangeSet(decoder, plan).decoded(Knowledge(floors, rekeyed=True))
-    return _told(decoded, rows, known, plan.numbers[:-1])
+    return _told(decoded, rows, known, plan)
 
 
-def _told(decoded: DataFrame, rows: DataFrame, known: Known, own: tuple[str, ...]) -> DataFrame:
+def _told(decoded: DataFrame, rows: DataFrame, known: Known, plan: BatchPlan) -> DataFrame:
     """The records, told by those of them that are changes of rows or delete old keys."""
+    own = plan.numbers[:-1]
     at = F.struct(*own)
     keys = pinned(rows.where("floats").select("key").distinct())
     count = keys.count()
@@ -62,6 +64,9 @@ def _told(decoded: DataFrame, rows: DataFrame, known: Known, own: tuple[str, ...
         F.max(at).over(earlier).alias("before"),
     ).where("floats")
     positions = known.positions(keys, known.rows(keys, count=count))
+    if plan.beside is not None:  # rows that were read stand above their own last change
+        read_at = F.lit(bytes.fromhex(plan.read_at))
+        positions = positions.where(F.col("known_position") != read_at)
     stands = positions.select("known_key", _numbers("known_position", own).alias("stands"))
     beside = ranked.join(sent(stands, count), ranked["key"] == stands["known_key"], "left")
     overtaken = beside.where(F.col("at") < F.greatest("before", "stands"))

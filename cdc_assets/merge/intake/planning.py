@@ -149,11 +149,11 @@ class Planner:
         begin = begin_of(state) or (entry.dropped.end if entry.dropped else None)
         start = published.offsets if published else begin or marks.begin
         if published:
-            require_same_log(entry, published, identity)
+            require_same_log(entry, published, identity, self._anew(entry))
             self._require_unmoved(entry, state, published, marks)
         elif begin is None and self._source(entry).lost_start == "fail":
             require_whole(entry, marks)
-        require_kept(entry, start, marks)
+        require_kept(entry, start, marks, self._anew(entry))
         unread = start.ranges_to(marks.end)
         within = self._within(entry, unread, window)
         if until is not None:
@@ -242,7 +242,7 @@ class Planner:
         if state is None or state.published is None:
             what = "the table vanished while it was replayed"
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
-        require_same_log(entry, state.published, identity)
+        require_same_log(entry, state.published, identity, self._anew(entry))
         committed = state.published.offsets
         cut = _Cut(ranges, committed, committed)
         plan = self._plan(entry, state, cut, run_id, (identity, marks))
@@ -321,6 +321,10 @@ class Planner:
                 what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
             )
         return marks
+
+    def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
+        """The first offsets that are not from before a time; the log's end if there are none."""
+        return self._log.offsets_at([entry.topic], [at])[entry.topic, at]
 
     def _require_left(self, entry: TableEntry) -> None:
         """Nothing may have come under the name that a table had before.
@@ -460,6 +464,9 @@ class Planner:
         held = [at for partition, at in begin.items() if at < end.get(partition, at)]
         below = min(held) if held else max(end.values(), default=0)
         return Forgettable(below, said.remembered_deletes) if below else None
+
+    def _anew(self, entry: TableEntry) -> str:
+        return self._source(entry).built_anew_by(entry.table)
 
     def _source(self, entry: TableEntry) -> SourceConfig:
         return self._config.source(entry.table.source)

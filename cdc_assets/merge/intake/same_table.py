@@ -86,6 +86,8 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
         elif not place or (policy is OnBreak.STOP and has_rows):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
+    if plan.beside is not None and barrier > plan.floor:  # read rows may be of either
+        raise _another(plan, found or Break("", _BY_NUMBER), may_truncate=False)
     identity = said.identity if identity is None else identity
     now = replace(said, identity=identity, history=asked.history, barrier=barrier)
     steps = plan.steps

@@ -15,6 +15,7 @@ from cdc_assets.changes.valid_through import Witness
 from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
+from cdc_assets.lake.beside import Beside
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
@@ -131,9 +132,32 @@ class BatchPlan:
         return self.head_columns.get(before.get(name, name))
 
     @property
-    def floor(self) -> str:
+    def truncated(self) -> str:
         """Position of the newest truncate that was merged, hexadecimal; empty without one."""
         return self.published.carried.max_truncate if self.published else ""
+
+    @property
+    def read_at(self) -> str:
+        """Position that the table was read from its source at, hexadecimal; empty if it was not."""
+        return self.published.carried.read_at if self.published else ""
+
+    @property
+    def floor(self) -> str:
+        """Position at or below which nothing is applied, hexadecimal; empty without one."""
+        return max(self.truncated, self.read_at)
+
+    @property
+    def read_from(self) -> OffsetVector | None:
+        """Offsets before which nothing is applied, where the batch reaches back before them."""
+        begin = self.published.carried.read_from if self.published else None
+        if begin is None or all(each.start >= begin.get(each.partition) for each in self.ranges):
+            return None
+        return begin
+
+    @property
+    def beside(self) -> Beside | None:
+        """How far the table has come, if it is read beside another one."""
+        return self.published.carried.beside if self.published else None
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -166,8 +190,16 @@ class BatchPlan:
         return "\n".join(lines)
 
 
-def require_same_log(entry: TableEntry, published: Published, now: TopicIdentity) -> None:
+def require_same_log(
+    entry: TableEntry, published: Published, now: TopicIdentity, anew: str
+) -> None:
     """Offsets mean something only in the log that they were counted in.
+
+    Args:
+        entry: the table.
+        published: its newest publish.
+        now: the log as it is.
+        anew: how the table can be built without what is lost.
 
     Raises:
         LogReplacedError: if the topic was recreated or the cluster is another one.
@@ -178,7 +210,7 @@ def require_same_log(entry: TableEntry, published: Published, now: TopicIdentity
     other = "the cluster" if before.cluster_id != now.cluster_id else "the topic"
     what = f"{other} is not the one that this table was replicated from"
     where = f"table={entry.table} topic={entry.topic} was={before} is={now}"
-    remedy = "its offsets are not comparable: cdc-assets rebuild, once the new log has a snapshot"
+    remedy = f"its offsets are not comparable: {anew}; or rebuild, once the new log has a snapshot"
     raise LogReplacedError(what, where=where, remedy=remedy)
 
 
@@ -196,8 +228,14 @@ def require_whole(entry: TableEntry, marks: Watermarks) -> None:
         raise LostRangeError(what, where=where, remedy=remedy)
 
 
-def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks) -> None:
+def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew: str) -> None:
     """The log must still hold everything that was not merged.
+
+    Args:
+        entry: the table.
+        start: its committed offsets.
+        marks: of the log.
+        anew: how the table can be built without what is lost.
 
     Raises:
         LostRangeError: if it begins after a start, or ends before it; names the exact range.
@@ -207,12 +245,12 @@ def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks) -> N
     gone = [f"{p}:[{start.get(p)},{at})" for p, at in begin.items() if at > start.get(p)]
     if gone:
         what = f"the log no longer holds offsets that were never merged: {' '.join(gone)}"
-        remedy = "lengthen the topic's retention, and: cdc-assets rebuild --from-snapshot"
+        remedy = f"lengthen the topic's retention, and: {anew}"
         raise LostRangeError(what, where=where, remedy=remedy)
     ahead = [f"{p}: committed {at}, log ends at {end[p]}" for p, at in start if at > end.get(p, 0)]
     if ahead:
         what = f"the log ends before the committed offsets ({'; '.join(ahead)})"
-        remedy = "records were removed from the topic: cdc-assets rebuild --from-snapshot"
+        remedy = f"records were removed from the topic: {anew}"
         raise LostRangeError(what, where=where, remedy=remedy)
 
 

@@ -184,9 +184,9 @@ class Resnapshot:
         if said.mode_of(entry.table) is not Mode.MIRROR:
             what = "its lake table has the source's changes, not its rows"
             raise ConfigError(what, where=where, remedy="leave it out")
-        source = self._verification.source(entry, self._verification.plan(entry))
+        source = self._verification.source(entry, self._verification.plan(entry).schema)
         try:
-            _require_key(source, where)
+            require_key(source, where)
             yield Waves(
                 self._verification,
                 self._lakes,
@@ -203,7 +203,12 @@ class Resnapshot:
             source.close()
 
 
-def _require_key(source: SourceRows, where: str) -> None:
+def require_key(source: SourceRows, where: str) -> None:
+    """Rows must be told apart by a key that is read.
+
+    Raises:
+        TerminalError: if they are not.
+    """
     if not source.comparison.key:
         what = (
             "rows cannot be told apart by its key, of which a column is not read"

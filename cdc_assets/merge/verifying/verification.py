@@ -39,6 +39,7 @@ from cdc_assets.merge.verifying.report import Position, Report
 from cdc_assets.merge.verifying.waits import Waits
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key, Sum
+from cdc_assets.schema.types import TableSchema
 
 KEYS_AT_ONCE: Final = 1_000
 _CHANGING: Final = "they changed each time that they were looked at"
@@ -97,7 +98,7 @@ class Verification:
         Raises:
             CdcError: if a part does not answer, or the table cannot be compared at all.
         """
-        source = self.source(entry, self._plan(entry, repair=repair))
+        source = self.source(entry, self._plan(entry, repair=repair).schema)
         try:
             table = _Table(self, entry, source, self._said(entry))
             return table.keyed(repair=repair) if source.comparison.key else table.counted()
@@ -137,8 +138,8 @@ class Verification:
             require_order(plan.layout.scheme, plan.partitions, f"table={entry.table}")
         return plan
 
-    def source(self, entry: TableEntry, plan: BatchPlan) -> SourceRows:
-        """The rows of a table in its source's database; to be closed."""
+    def source(self, entry: TableEntry, schema: TableSchema) -> SourceRows:
+        """The rows of a table in its source's database, beside these columns; to be closed."""
         where = f"table={entry.table}"
         database = self._config.source(entry.table.source).database
         if database is None:
@@ -149,7 +150,7 @@ class Verification:
         access = Access(
             dsn=database.dsn.reveal(),
             table=(name.schema, name.name),
-            schema=plan.schema.of_source,
+            schema=schema.of_source,
             where=where,
             publication=database.publication,
             slot=said.slot,

@@ -84,6 +84,16 @@ class Waits:
         """
         said = self._config.source(entry.table.source).verify
         ends = time.monotonic() + said.wait_seconds
+        return self.delivered(entry, source, until) or self.merged(entry, ends)
+
+    def delivered(self, entry: TableEntry, source: SourceRows, until: str) -> str:
+        """Waits until Kafka has everything up to a place in the source's log.
+
+        Returns:
+            The reason if it has not in the end; empty if it has.
+        """
+        said = self._config.source(entry.table.source).verify
+        ends = time.monotonic() + said.wait_seconds
         nudge = _Nudge(source, is_allowed=bool(said.nudge))
         while not (delivery := source.delivery(until)).is_done:
             if delivery.is_hopeless:
@@ -96,7 +106,7 @@ class Waits:
                 )
             nudge.now_and_then()
             time.sleep(_POLL_SECONDS)
-        return self.merged(entry, ends)
+        return ""
 
     def merged(self, entry: TableEntry, ends: float | None = None) -> str:
         """Waits until the lake has merged what the log holds now.

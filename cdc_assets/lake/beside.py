@@ -1,0 +1,67 @@
+"""How far a table has come that is read from its live source beside the old one.
+
+It is a part of what each publish of that table carries on, so that rows and progress are one
+commit: whoever goes on after a crash neither reads a wave twice nor leaves one out. Once the table
+has taken the old one's place nothing of it is left. See `cdc_assets.merge.resnapshot.beside`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdc_assets.changes.offsets import OffsetVector
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Of one table.
+
+    Attributes:
+        next: the key that the next wave begins with, as text; None for the first one.
+        waves, rows: that are read.
+        is_read: there are no more.
+        until: what the topic held once everything that was read had been delivered; None as long
+            as nobody has looked. What is left out of changes below it may be empty.
+        doubts: what the log alone does not prove: changes of keys that left values out, see there.
+    """
+
+    next: tuple[str, ...] | None = None
+    waves: int = 0
+    rows: int = 0
+    is_read: bool = False
+    until: OffsetVector | None = None
+    doubts: int = 0
+
+    def after(self, rows: int, end: tuple[str, ...] | None) -> Beside:
+        """With one wave more."""
+        more = {"waves": self.waves + 1, "rows": self.rows + rows}
+        return replace(self, next=end, is_read=end is None, **more)
+
+    def in_doubt(self, more: int) -> Beside:
+        """With more doubts."""
+        return replace(self, doubts=self.doubts + more)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "next": self.next and list(self.next),
+            "waves": self.waves,
+            "rows": self.rows,
+            "is_read": self.is_read,
+            "until": self.until and {str(p): at for p, at in self.until},
+            "doubts": self.doubts,
+        }
+
+    @classmethod
+    def from_dict(cls, said: dict[str, Any]) -> Beside:
+        """Reads what `to_dict` wrote."""
+        key, until = said["next"], said["until"]
+        return cls(
+            next=None if key is None else tuple(key),
+            waves=said["waves"],
+            rows=said["rows"],
+            is_read=said["is_read"],
+            until=until and OffsetVector.of({int(p): at for p, at in until.items()}),
+            doubts=said["doubts"],
+        )
