@@ -228,15 +228,15 @@ class Attempts:
     def told(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str
     ) -> tuple[DataFrame, tuple[str, ...]]:
-        """What the log says in ranges that were merged before, decoded. Changes nothing.
+        """Returns the decoded changes in ranges that were merged before. Changes nothing.
 
         Args:
             entry: the table.
             ranges: of its topic; none empty, and at least one.
-            run_id: recorded with nothing.
+            run_id: of the plan, not recorded anywhere.
 
         Returns:
-            And the columns that updates may have left out.
+            The changes, and the columns that updates may have left out.
 
         Raises:
             CdcError: if the log has lost some of it, or a part does not answer.

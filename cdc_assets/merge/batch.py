@@ -1,4 +1,4 @@
-"""Executing one batch: read, decode, fold, apply to a branch, publish.
+"""Executes one batch: reads, decodes, folds, applies it to a branch, and publishes.
 
 The steps and their order are those of docs/ARCHITECTURE.md from step 3 on:
 
@@ -72,7 +72,7 @@ from cdc_assets.schema.types import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What a batch did; ``published`` is None if nothing had to be."""
+    """The result of a batch; ``published`` is None if nothing had to be published."""
 
     published: Published | None
     figures: BatchFigures
@@ -85,19 +85,19 @@ class Executed:
 
 @dataclass
 class BatchExecution:
-    """One batch at work. Use once.
+    """The execution of one batch. Use once.
 
     Attributes:
-        promise: what has to be known of latencies.
-        refusals: takes what cannot be merged.
+        promise: target for latencies, which decides the figures that are kept.
+        refusals: takes the records that cannot be merged.
         context: the record before each range, raw; None if there are none.
-        unread: of a table's first batch, all records that the log held, likewise; None if their
-            keys were looked at for another table of the topic.
+        unread: for a table's first batch, all records that the log held, raw; None if their keys
+            were checked for another table of the topic.
         require_whole: of `Pending`.
         require_same_topic: of `Planner`.
         deadlines: of the steps.
-        seconds_to_publish: that the last append and the publish of the table took the last time:
-            its snapshot is to say when changes become visible, and is written before.
+        seconds_to_publish: duration of the table's previous last append and publish: the snapshot
+            records when changes become visible, and is written before.
         steps: seconds per step, filled as the work goes on.
     """
 
@@ -125,22 +125,22 @@ class BatchExecution:
         self._side = SideTable(self.spark, self.catalog, self.lake, plan.entry.stem, plan.published)
 
     def run(self) -> Executed | Unlike:
-        """Do all of it; see the module.
+        """Executes the batch; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
         without an event, creates that are changed keys); the batch is then folded again.
 
         Returns:
-            `Told` if there are statements among them that the plan does not know; `Wider` or
-            `Lacking` if records without a schema have a column that the plan does not know, or
-            lack one that it expects; `Unwritten` if records have a schema that it does not know:
-            nothing was written then.
+            `Told` if there are statements among the records that the plan does not know; `Wider`
+            or `Lacking` if records without a schema have a column that the plan does not know, or
+            lack one that it expects; `Unwritten` if records have a schema that it does not know.
+            In these cases nothing was written.
 
         Raises:
             TerminalError: if a row would lose a value to a record without its column; nothing was
                 written then.
             RejectedRecordError: if a record cannot be merged; nothing was published.
-            CutShortError, MissingRowError: if the rest of what it has begun may lie behind its
+            CutShortError, MissingRowError: if the rest of something in the batch may follow its
                 end; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
@@ -151,7 +151,7 @@ class BatchExecution:
             with self._folded(knowledge) as (found, figures):
                 if figures.has_unwritten:
                     return Unwritten()
-                if figures.statements and not plan.is_told:  # may rename what would be added
+                if figures.statements and not plan.is_told:  # may rename columns to be added
                     return Told(self._statements(knowledge))
                 if figures.unknown_columns:
                     return Wider(figures.unknown_columns)
@@ -173,7 +173,7 @@ class BatchExecution:
     @contextmanager
     def _folded(self, knowledge: Knowledge) -> Iterator[tuple[Folded, BatchFigures]]:
         plan, observer = self.plan, self._observer()
-        # A view is analyzed once, however often it is read; a plan with each statement it is in.
+        # A view is analyzed once, however often it is read, a plan again with each statement.
         view = f"folded_{uuid.uuid4().hex}"
         with self.steps.step("read, decode, fold"):
             changes = self._changes.mergeable(knowledge, observer)
@@ -188,7 +188,7 @@ class BatchExecution:
             else:
                 folding = events(changes, plan)
             folding.createOrReplaceTempView(view)
-        # Dropping a view gives back what was cached of it.
+        # Dropping a view also releases its cache.
         with released_after(lambda: self.spark.catalog.dropTempView(view)):
             with self.steps.step("read, decode, fold"):
                 self.spark.catalog.cacheTable(view)
@@ -199,10 +199,10 @@ class BatchExecution:
             yield summary, figures
 
     def _without_doubt(self, folded: Folded) -> Folded:
-        """The same, once it is known that no value is lost by what records lack.
+        """Checks that no value is lost by columns that records lack, and returns the changes.
 
         Raises:
-            TerminalError: if one would be.
+            TerminalError: if one would be lost.
         """
         doubt = self.decoder.doubt
         if doubt is None:
@@ -229,7 +229,7 @@ class BatchExecution:
             return statements_among(self.decoder, knowledge.floors)
 
     def _renumbered(self, knowledge: Knowledge, folded: Folded, figures: BatchFigures) -> bool:
-        """Whether the positions are others than it was folded by.
+        """Returns whether positions have changed since the fold.
 
         Raises:
             RestartError: if they went back, and nobody has accepted that.
@@ -245,9 +245,9 @@ class BatchExecution:
         return renumbered
 
     def _looked_at(self, knowledge: Knowledge, figures: BatchFigures, epochs: Epochs) -> DataFrame:
-        """What is looked at in its order.
+        """Returns the records to be examined in their order.
 
-        By these epochs, and lifted by the batch's own snapshots in them too.
+        Their positions have these epochs, and are lifted by the batch's own snapshots in them too.
         """
         plan = replace(self.plan, epochs=epochs)
         decoder, floors, known = replace(self.decoder, plan=plan), knowledge.floors, None
@@ -261,7 +261,7 @@ class BatchExecution:
         self._changes = ChangeSet(self.decoder, self.plan)
 
     def _learned(self, knowledge: Knowledge, figures: BatchFigures) -> Knowledge:
-        """With what a first pass has found; the same object if that is nothing."""
+        """Adds the findings of a first pass; returns the same object if there are none."""
         if figures.min_floating is not None:
             with self.steps.step("look at snapshot"):
                 floors = self._changes.floors(knowledge.floors, figures)
@@ -275,7 +275,7 @@ class BatchExecution:
             known = self._known(self.decoder.unset_able)
             with self.steps.step("look up"):
                 decoded = self._changes.decoded(knowledge)
-                if self.plan.mode is Mode.CHANGELOG:  # what it leaves alone is said, not looked up
+                if self.plan.mode is Mode.CHANGELOG:  # a left-out value is not looked up
                     found = pinned(told_moves(decoded, self.plan, known))
                 else:
                     found = moves(decoded, self.plan, known, self.decoder.unset_able)
@@ -283,7 +283,7 @@ class BatchExecution:
         return knowledge
 
     def _with_lone_deletes(self, knowledge: Knowledge) -> Knowledge:
-        """With deletes that are only a record without a value: few."""
+        """Adds deletes that are only a record without a value, which are few."""
         key, numbers = self.plan.schema.key, self.plan.numbers
         with self.steps.step("look up"):
             decoded = self.decoder.decode(knowledge.floors, tombstone_keys=True)
@@ -351,15 +351,15 @@ class BatchExecution:
         )
 
     def _fill(self, branch: Branch) -> None:
-        """Columns that were added with a value: all rows that are there are older."""
-        if self.plan.mode is Mode.CHANGELOG:  # what a change was like does not change
+        """Fills columns that were added with a value in all existing rows, which are older."""
+        if self.plan.mode is Mode.CHANGELOG:  # a recorded change does not change
             return
         if self.plan.unfilled and not self.plan.is_empty:
             with self.steps.step("fill added columns"):
                 branch.fill(self.plan.unfilled)
 
     def _require_whole(self, folded: Folded) -> None:
-        """Only if something follows the newest change of a partition: a delete has a tombstone."""
+        """Checks for redelivery, if more than a tombstone follows a partition's newest change."""
         ends = {each.partition: each.end for each in self.plan.ranges}
         newest = folded.newest.items()
         if any(offset + 1 + is_delete < ends[p] for p, (offset, is_delete) in newest):
@@ -367,9 +367,10 @@ class BatchExecution:
                 self.require_whole({p: offset for p, (offset, _) in newest})
 
     def _require_gathered(self, knowledge: Knowledge) -> None:
-        """By the keys of changes in each batch; before the first, of all records by their own.
+        """Checks that keys stay in their partition: in each batch those of its changes.
 
-        Batches of a first load end wherever they do, and the log is whole before them only.
+        Before the first batch the own keys of all records are checked, as batches of a first load
+        may end anywhere, and the log is complete only before them.
         """
         plan = self.plan
         if not plan.needs_keys_apart:
@@ -504,12 +505,12 @@ class BatchExecution:
         return outcome
 
     def _settle(self, applied: Callable[[], DataFrame]) -> None:
-        """Records out of the quarantine are few: for those it is asked what became of each."""
+        """Finds out the outcome of each record out of the quarantine, as these are few."""
         if isinstance(self.refusals, Reported):
             self.refusals.settle(applied(), self.steps)
 
     def _applied(self, knowledge: Knowledge, part: Part, resolved: Resolved) -> DataFrame:
-        """All changes of the keys that the last part writes."""
+        """Returns all changes of the keys that the last part writes."""
         # Read again: the client cannot join two plans that hold one observation.
         again = self._changes.mergeable(knowledge, self._observer())
         changes = within(again, part, self.plan.numbers)
@@ -517,7 +518,7 @@ class BatchExecution:
         return changes.join(F.broadcast(kept), changes["key"] == kept["kept"], "left_semi")
 
     def _refused(self, incomplete: DataFrame | None) -> int:
-        """How many updates cannot be completed."""
+        """Refuses updates that cannot be completed; returns their number."""
         if incomplete is None:
             return 0
         if self.plan.beside is not None:

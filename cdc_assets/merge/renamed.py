@@ -1,17 +1,17 @@
-"""Follows a table that is called otherwise at its source: its rows go on in the table they are in.
+"""Follows a table that was renamed at its source: its rows go on in the same lake table.
 
 Changes under the new name come in a topic of their own, which discovery takes for a new table's.
-Before the first batch of such a one it is asked whose rows these are (`Renames.former`): statements
-tell it, or PostgreSQL's number of the table. If they are those of a table that is there,
+Before the first batch of such a topic, `Renames.former` finds out whose rows these are, from
+statements or from PostgreSQL's number of the table. If they are those of an existing table,
 `Renames.follow` goes on with it:
 
-1. All of the topic that it had is merged.
-2. What it is called now is recorded as a property of the lake table.
-3. A publish without rows takes the offsets of the new topic in place of the old one's. Positions go
-   on, as they are the source's.
+1. All of its former topic is merged.
+2. The new name is recorded as a property of the lake table.
+3. A publish without rows replaces the old topic's offsets by the new one's. Positions go on, as
+   they are the source's.
 
-The registry, which is a copy of what the lake says, is the caller's to put right. Each step looks
-at what is there, so that all of them can be interrupted and done again.
+The caller updates the registry, which is a copy of the lake's state. Each step reads the present
+state, so that all of them can be interrupted and repeated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from cdc_assets.schema.history import History
 _SCHEMES: Final = frozenset(
     {Scheme.POSTGRES, Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE}
 )
-"""Of positions that go on when a table gets another name, which Kafka's offsets do not."""
+"""Schemes of positions that go on when a table is renamed, which Kafka's offsets do not."""
 
 _ENOUGH: Final = float("inf")
 _ANEW: Final = (
@@ -64,12 +64,12 @@ _ANEW: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """The table that another one's changes are of.
+    """The table under its former name that another table's changes belong to.
 
     Attributes:
         entry: as it was found.
         state: of the lake's table.
-        history: what statements told of it until it was called so; None without statements.
+        history: from statements up to the renaming; None without statements.
     """
 
     entry: TableEntry
@@ -78,13 +78,13 @@ class Former:
 
 
 class Renames:
-    """Finds and follows tables that are called otherwise.
+    """A finder and follower of renamed tables.
 
     Args:
         config: the configuration.
-        spark: gives the session.
+        spark: returns the session.
         clock: wall clock.
-        connections: None for some of its own.
+        connections: None to open new ones.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class Renames:
     # ── whose rows they are ──────────────────────────────────────────────────────────────
 
     def former(self, entry: TableEntry, entries: Iterable[TableEntry]) -> Former | None:
-        """The table that is called as this one now; None if nothing tells of one, or it is new.
+        """Returns the table that has this one's name now; None if this is new, or none is known.
 
         Args:
             entry: a table of which nothing was merged.
-            entries: all that are known.
+            entries: all known tables.
 
         Raises:
             CdcError: if Kafka, the database or the catalog does not answer.
@@ -153,7 +153,7 @@ class Renames:
     def _by_identity(
         self, entry: TableEntry, others: dict[TableName, TableEntry], catalog: SourceCatalog
     ) -> Former | None:
-        """PostgreSQL's number of the table, among those whose names are not there any more."""
+        """Finds the table by PostgreSQL's number, among those whose names no longer exist."""
         gone = others.keys() - catalog.existing(others)
         table = catalog.read([entry.table]).get(entry.table) if gone else None
         if table is None:
@@ -171,13 +171,13 @@ class Renames:
     def follow(
         self, former: Former, entry: TableEntry, run_id: str
     ) -> Iterator[BatchResult | Waiting | Renamed]:
-        """Merge what is left under the name before, and go on under the new one.
+        """Merges the rest under the former name, and goes on under the new one.
 
-        Ends with what the registry has to know, unless what is left cannot be merged yet.
+        The last item is for the registry, unless the rest cannot be merged yet.
 
         Raises:
-            RenamedTableError: if it cannot be followed.
-            CdcError: what stops the table under its name before.
+            RenamedTableError: if the table cannot be followed.
+            CdcError: if the table stops under its former name.
         """
         old = former.entry
         where = f"table={old.table} topic={old.topic} renamed={entry.table.qualified}"
@@ -222,7 +222,7 @@ class Renames:
     def _obstacle(
         self, old: TableEntry, state: TableState, published: Published, partitions: int
     ) -> str:
-        """Why what is carried means nothing in the other topic; empty if it does."""
+        """Returns why the recorded state does not fit the other topic; empty if it does."""
         scheme, had = layout_of(state.properties).scheme, published.carried.partitions
         if scheme not in _SCHEMES:
             return "its positions are offsets of the topic before"
@@ -268,7 +268,7 @@ class Renames:
 
 
 class RenamedTableError(TerminalError):
-    """A table is called otherwise at its source, and cannot go on with the rows that it has."""
+    """A table was renamed at its source, and cannot go on with the rows that it has."""
 
 
 def _cannot(what: str, where: str) -> RenamedTableError:
@@ -277,7 +277,7 @@ def _cannot(what: str, where: str) -> RenamedTableError:
 
 
 def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
-    """What is carried on, where offsets begin anew and all records are newer."""
+    """Returns the state to record for a topic with offsets from 0, whose records are all newer."""
     starts = {
         partition: ((-1, max(lsn for _, lsn in begins)),) if begins else ()
         for partition, begins in carried.snapshot_starts.items()
@@ -291,7 +291,7 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
 
 
 def _began_again(scheme: Scheme, numbering: str) -> bool:
-    """Whether the positions ever began again; where they did is told by offsets."""
+    """Returns whether the positions ever began again, as the places of that are offsets."""
     if scheme in {Scheme.BINLOG, Scheme.MARIADB}:
         return bool(Numbering.from_json(numbering).restarts)
     return bool(Restarts.from_json(numbering).accepted)

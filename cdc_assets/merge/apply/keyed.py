@@ -1,4 +1,4 @@
-"""Applying a part of a batch to a table with a key: look up, complete, remember, write."""
+"""Applies a part of a batch to a table with a key: looks up, completes, remembers, writes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INCOMPLETE = "an update without its unchanged columns, of a row that the lake do
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The changes that are to be applied, each whole; how many; which could not be made so."""
+    """The changes to be applied, each whole; their number; those that cannot be completed."""
 
     final: DataFrame
     kept: int
@@ -52,7 +52,7 @@ class KeyedTable:
         tombstones: remembered deletes.
         steps: measures.
         unset_able: columns that a change may leave alone.
-        rekeyed: an update of the batch changes the key, and not one of the configuration.
+        rekeyed: whether an update of the batch changes the key, and not a configured one.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class KeyedTable:
 
     @contextmanager
     def part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
-        """The fold of a part, cached; of the whole batch if nothing has to be left out."""
+        """Yields the fold of a part, cached; of the whole batch if nothing has to be left out."""
         with self._part(folded, changes, part) as mine:
             if not self._rekeyed:
                 yield mine
@@ -100,7 +100,7 @@ class KeyedTable:
             yield mine
 
     def choose(self, folded: Folded, branch: Branch) -> Apply:
-        """How to apply it; once something was written the branch says what is there."""
+        """Chooses how to apply the part; once something was written, the branch is looked up."""
         if branch.identifier is not None or (self._rekeyed and self._plan.published):
             return Apply.GUARDED
         return choose(self._plan, folded.lowest)
@@ -109,13 +109,13 @@ class KeyedTable:
     def resolved(
         self, folded: Folded, changes: DataFrame, apply: Apply, branch: Branch
     ) -> Iterator[Resolved]:
-        """Leave out what the lake has newer, and complete partial images.
+        """Leaves out changes older than the lake's rows, and completes partial images.
 
         Args:
             folded: of the part.
             changes: of the part, decoded.
-            apply: how.
-            branch: what was written before.
+            apply: the choice of `choose`.
+            branch: of the batch, with all that was written before.
         """
         guarded = apply is Apply.GUARDED
         if not guarded and not folded.partial:
@@ -142,7 +142,7 @@ class KeyedTable:
         yield Resolved(final.where("NOT incomplete"), kept.get(False, 0), lost)
 
     def remember(self, resolved: Resolved, folded: Folded) -> SideMark | None:
-        """Remember the deletes; None if there are none to remember."""
+        """Remembers the deletes; returns None if there are none to remember."""
         if not folded.deletes or self._plan.soft:
             return None
         with self._steps.step("remember deletes"):
@@ -150,13 +150,13 @@ class KeyedTable:
             return self._tombstones.remember(deletes, plan.attempt, plan.forgettable)
 
     def delete(self, resolved: Resolved, apply: Apply, branch: Branch) -> None:
-        """Delete the rows of the keys that are written."""
+        """Deletes the rows of the keys that are written."""
         if apply is not Apply.APPEND:
             with self._steps.step("delete keys"):
                 branch.delete_keys(resolved.final, self._plan.schema.key, resolved.kept)
 
     def append(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Append their rows as they are now."""
+        """Appends the keys' rows in their new state."""
         with self._steps.step("append rows"):
             branch.append(self._rows(resolved.final), properties)
 
@@ -187,7 +187,7 @@ class KeyedTable:
 
 
 def within(changes: DataFrame, part: Part, numbers: tuple[str, ...]) -> DataFrame:
-    """The changes of a part."""
+    """Returns the changes of a part."""
     position = position_bytes(numbers)
     if part.floor:
         changes = changes.where(position > F.lit(bytes.fromhex(part.floor)))

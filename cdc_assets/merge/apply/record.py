@@ -1,4 +1,4 @@
-"""What a batch's snapshot will say about it."""
+"""Makes the properties with which a batch's snapshot describes it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from cdc_assets.merge.plan.plan import Apply, BatchPlan
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a batch so far.
+    """The outcome of a batch so far.
 
     Attributes:
         figures: of its records.
-        floors: that its positions were made with, and those that it adds.
-        apply: how its last part was applied.
-        stale: changes that the table had already, or had newer ones of.
-        highest: position by partition, of all parts, hexadecimal.
-        highest_delete: likewise, of the remembered deletes.
-        side: what of the side table counts from here on; None as before.
-        quarantined: how many records of the table lie in quarantine now; None as before.
-        latency: of its changes; none before they are published.
-        published: what the snapshot says; None before the last part, and if there is none.
+        floors: those that its positions were made with, and those that it adds.
+        apply: the way in which its last part was applied.
+        stale: number of changes that the table had already, or had newer ones of.
+        highest: highest position by partition, of all parts, hexadecimal.
+        highest_delete: highest position of a remembered delete, hexadecimal.
+        side: mark of the side table's entries that count from here on; None for no change.
+        quarantined: number of the table's records in quarantine now; None for no change.
+        latency: of its changes; empty before they are published.
+        published: content of the snapshot's properties; None before the last part, and if nothing
+            is published.
     """
 
     figures: BatchFigures
@@ -47,11 +48,11 @@ class Outcome:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of the snapshot; those of a part that is not the last say nothing."""
+        """Properties of the snapshot; empty for a part that is not the last."""
         return self.published.to_properties() if self.published else {}
 
     def after(self, part: Folded, apply: Apply, stale: int, incomplete: int) -> Outcome:
-        """With one part more."""
+        """Adds one more part."""
         rejected = self.figures.rejected + incomplete
         return replace(
             self,
@@ -66,14 +67,14 @@ class Outcome:
 def record_of(
     plan: BatchPlan, outcome: Outcome, truncated: str, now: datetime, promise: SloTarget
 ) -> Published:
-    """The snapshot's properties.
+    """Returns the content of the snapshot's properties.
 
     Args:
         plan: of the batch.
         outcome: after its last part.
         truncated: position of the newest truncate, hexadecimal.
         now: aware time.
-        promise: what has to be known of latencies.
+        promise: target for latencies, which decides the figures that are kept.
     """
     before, figures = plan.published, outcome.figures
     carried = before.carried if before else Carried(partitions=plan.partitions, side=SideMark())
@@ -120,15 +121,15 @@ def record_of(
 
 
 def _valid_through(plan: BatchPlan, quarantined: int) -> datetime | None:
-    """What is proven; nothing more than before while records are set aside."""
+    """Returns the proven time; no later than before while records are in quarantine."""
     before = plan.published.valid_through if plan.published else None
     return before if quarantined else proven(plan.witnesses, plan.end, before)
 
 
 def _partitions_seen(plan: BatchPlan) -> int:
-    """How many partitions have nothing left that an added one may have moved.
+    """Returns the number of partitions among which no moved key has older changes left to merge.
 
-    With another number than the topic's the next batch takes all that there is.
+    If it differs from the topic's number, the next batch takes all that there is.
     """
     before = plan.published
     if before is not None and (plan.replay or plan.is_behind):
@@ -137,5 +138,5 @@ def _partitions_seen(plan: BatchPlan) -> int:
 
 
 def _higher(one: Mapping[int, str], other: Mapping[int, str]) -> dict[int, str]:
-    """The higher position of each partition."""
+    """Returns the higher position of each partition."""
     return {each: max(one.get(each, ""), other.get(each, "")) for each in {**one, **other}}

@@ -1,4 +1,4 @@
-"""A batch's records as changes that can be folded: decoded, and in one shape for every table."""
+"""Turns a batch's records into changes that can be folded, in one shape for every table."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from cdc_assets.merge.plan.plan import BatchPlan
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What must be known of a batch before it can be folded.
+    """Facts about a batch that its fold needs.
 
     Attributes:
         floors: see `cdc_assets.changes.position.floor_at`.
-        lone_deletes: of `cdc_assets.merge.fold.orphans`; None as long as nobody has looked.
-        nameless: of the same, likewise: records that cannot be merged.
-        moves: of `cdc_assets.merge.fold.moved`, likewise.
+        lone_deletes: of `cdc_assets.merge.fold.orphans`; None if not looked for.
+        nameless: of the same module, records that cannot be merged; None if not looked for.
+        moves: of `cdc_assets.merge.fold.moved`; None if not looked for.
         rekeyed: whether an update of the batch changes the key.
     """
 
@@ -52,15 +52,15 @@ class ChangeSet:
 
     @property
     def unset_able(self) -> tuple[str, ...]:
-        """Columns that ``unset`` tells of."""
+        """Columns that ``unset`` has."""
         plan = self._plan
         return unset_by_deletes(plan.schema) if plan.soft else self._decoder.unset_able
 
     def mergeable(self, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:
-        """The changes of rows.
+        """Returns the changes of rows.
 
         The observer also keeps Spark from pushing the condition below the decoding, which
-        would then be done twice; each reading needs one of its own.
+        would then be done twice; each read needs an observer of its own.
         """
         plan, marked = self._plan, self._decoder.unset_able
         decoded = self._decoder.decode(knowledge.floors, parse_here=False)
@@ -74,13 +74,13 @@ class ChangeSet:
         return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
 
     def _merged_ones(self, decoded: DataFrame) -> DataFrame:
-        """Those that can be merged; truncates only where they are a row."""
+        """Returns those that can be merged; truncates only where they are a row."""
         if self._plan.mode is Mode.MIRROR:
             return self._since_it_was_read(_of_rows(decoded))
         return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", "t"))
 
     def decoded(self, knowledge: Knowledge) -> DataFrame:
-        """The changes of rows as they are written, beside the deletes of their old keys."""
+        """Returns the changes of rows as they are written, with deletes of their old keys."""
         return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
 
     def _since_it_was_read(self, decoded: DataFrame) -> DataFrame:
@@ -94,10 +94,10 @@ class ChangeSet:
         return with_old_keys_deleted(changes, self._decoder.unset_able)
 
     def floors(self, known: Floors, figures: BatchFigures) -> Floors:
-        """With the complete snapshots that this batch has rows of.
+        """Adds the complete snapshots that this batch has rows of.
 
-        Where each begins matters only to changes without a last commit; if the batch has none,
-        it begins for all that follows at the latest where the batch does.
+        Where each begins matters only to changes without a last commit. If the batch has none, it
+        is enough for all that follows that the snapshot begins no later than the batch.
         """
         highest = max((lsn for begins in known.values() for _, lsn in begins), default=-1)
         read = figures.max_read
@@ -110,13 +110,13 @@ class ChangeSet:
 
     @cached_property
     def _begins(self) -> dict[tuple[int, int], int]:
-        """The first offset of each partition's rows of each snapshot."""
+        """First offset of each snapshot's rows in each partition."""
         decoded = self._decoder.decode({}).where("read_lsn IS NOT NULL")
         rows = decoded.groupBy("partition", "read_lsn").agg(F.min("offset").alias("first"))
         return {(row["partition"], row["read_lsn"]): row["first"] for row in rows.collect()}
 
     def rejected(self, knowledge: Knowledge) -> DataFrame:
-        """``partition offset reason`` of the records that cannot be merged."""
+        """Returns ``partition offset reason`` of the records that cannot be merged."""
         decoded = self._decoder.decode(knowledge.floors)
         reason = F.col("reject").alias("reason")
         rejected = decoded.where("reject IS NOT NULL").select("partition", "offset", reason)
@@ -125,10 +125,10 @@ class ChangeSet:
         return rejected.groupBy("partition", "offset").agg(F.min("reason").alias("reason"))
 
     def truncates(self, knowledge: Knowledge) -> tuple[Truncate, ...]:
-        """The truncates of the batch.
+        """Returns the truncates of the batch.
 
         Raises:
-            TerminalError: if nothing tells which changes of other partitions they precede.
+            TerminalError: if it is unknown which changes of other partitions they precede.
         """
         decoded = self._since_it_was_read(self._decoder.decode(knowledge.floors))
         found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(

@@ -1,14 +1,14 @@
-"""Many changes of one key to the one that counts, and its row made whole.
+"""Folds the changes of a key into the newest one, and completes its row.
 
 The newest change of a key is found by one window over the position. Spark limits such a
-window to one row per key before it shuffles, so that only survivors travel.
+window to one row per key before it shuffles, so that only the newest changes are shuffled.
 
-A newest change may be partial: columns that hold the "unchanged" placeholder. Then, for
-those keys only, the older changes of the batch are looked at column by column: a column takes
-the newest value set after the last delete, else the value that the table has.
+A newest change may be partial: some columns hold the "unchanged" placeholder. Then, for those
+keys only, the older changes of the batch are examined column by column: a column takes the newest
+value set after the last delete, or else the table's value.
 
-A create begins a new row: what it leaves out (`cdc_assets.merge.fold.moved`) is not the value of an
-earlier row of its key.
+A create begins a new row: a value that it leaves out (`cdc_assets.merge.fold.moved`) is not that of
+an earlier row of its key.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from cdc_assets.merge.statements.pinning import pinned
 _KEPT: Final = ("op", "partition", "offset", "ts", "told_ms", "key", "row", "unset")
 FOLDED: Final = (*_KEPT, "position", "partial")
 _FEW: Final = 32
-"""Up to so many columns one plan does it all; with more it would take Spark longer to optimize
-and to compile than to write down what comes in between."""
+"""Up to this many columns one plan does it all; with more, Spark would take longer to optimize and
+compile it than to write an intermediate result."""
 
 
 def newest_by_key(
@@ -39,15 +39,15 @@ def newest_by_key(
     unset_able: tuple[str, ...],
     of_all: Mapping[str, Expression] | None = None,
 ) -> DataFrame:
-    """The change with the highest position of each key, as ``FOLDED`` columns.
+    """Returns the change with the highest position of each key, as ``FOLDED`` columns.
 
     Args:
         changes: of the batch, or of a part of it.
         key: names of its columns.
         numbers: of the position.
-        unset_able: columns that ``unset`` tells of.
-        of_all: aggregates of all changes of a key, by the names of columns that are to be added.
-            With them all changes travel.
+        unset_able: columns that ``unset`` has.
+        of_all: aggregates of all changes of a key, by the names of columns to be added. With them
+            all changes are shuffled.
     """
     by_key = Window.partitionBy(*(F.col("key").getField(name) for name in key))
     order = by_key.orderBy(*(F.col(number).desc() for number in numbers))
@@ -66,13 +66,13 @@ def newest_by_key(
 
 
 def only_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:
-    """Drop changes that are not newer than what their key already carries.
+    """Drops changes that are not newer than the known position of their key.
 
     Args:
         newest: one change per key.
-        known: ``key``, ``known_position``: of the table's rows and of remembered deletes;
+        known: ``known_key``, ``known_position``: of the table's rows and of remembered deletes;
             at most one row per key.
-        count: how many keys there are.
+        count: number of keys.
     """
     joined = newest.join(sent(known, count), newest["key"] == known["known_key"], "left")
     newer = F.col("known_position").isNull() | (F.col("position") > F.col("known_position"))
@@ -88,15 +88,16 @@ def set_values(
     count: int,
     keep_deleted: bool,
 ) -> DataFrame:
-    """For each partial key, the newest value that the batch sets in each unset-able column.
+    """Returns the newest value that the batch sets in each omittable column of a partial key.
 
     Args:
         changes: of the part of the batch, with their ``position``.
         partial: the newest changes that are partial; their keys are looked for.
         known: ``known_key``, ``known_position``, to leave out changes that the table has.
         unset_able: the columns that may be unset.
-        count: how many keys there are, partial or not.
-        keep_deleted: a delete leaves the row's values; else only what was set after it counts.
+        count: number of keys, partial or not.
+        keep_deleted: whether a delete keeps the row's values; if not, only values set after it
+            count.
 
     Returns:
         ``set_key``, ``was_deleted``, ``was_begun`` (by a create that leaves columns out, if
@@ -132,9 +133,9 @@ def set_values(
 
 
 def left_alone(partial: DataFrame, unset_able: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the columns that one of these changes leaves alone; all, if they are few.
+    """Returns those of the columns that one of these changes leaves alone; all if they are few.
 
-    Of hundreds of columns that may hold large values only some do.
+    Of hundreds of columns that may hold large values, only some do.
     """
     if len(unset_able) <= _FEW:
         return unset_able
@@ -164,7 +165,7 @@ def completed(
     names: tuple[str, ...],
     may_lack: Expression | None = None,
 ) -> DataFrame:
-    """Partial changes with their rows made whole; ``incomplete`` marks those that cannot be.
+    """Completes the rows of partial changes; ``incomplete`` marks those that cannot be completed.
 
     Args:
         partial: newest changes that are partial.
@@ -191,7 +192,7 @@ def completed(
         return F.when(F.col("unset").getField(name), kept).otherwise(current).alias(name)
 
     def lost(name: str) -> Expression:
-        # A delete that keeps its row and finds none leaves the key: there is nothing to complete.
+        # A delete that keeps its row but finds none writes the key alone: nothing is incomplete.
         unset = F.col("unset").getField(name) & (F.col("op") != "d")
         return unset & F.col("in_batch").getField(name).isNull() & ~has_row
 

@@ -1,4 +1,4 @@
-"""Changes of a connector's first transaction, below what was delivered before of their own keys.
+"""Finds changes of a connector's first transaction below earlier deliveries of their own keys.
 
 Within one numbering there are none (`cdc_assets.changes.restarts`).
 """
@@ -22,16 +22,16 @@ from cdc_assets.merge.tables.known import Known
 
 _FLAG: Final = "is_overtaken"
 _DIGITS: Final = 16
-"""Of a number of a position, in hexadecimal."""
+"""Hexadecimal digits of one number of a position."""
 
 
 def to_be_looked_at(decoder: BatchDecoder, floors: Floors, known: Known | None) -> DataFrame:
-    """The records of a batch, with ``is_overtaken``.
+    """Decodes the records of a batch, with ``is_overtaken``.
 
     Args:
         decoder: of the batch.
         floors: see `cdc_assets.changes.position.floor_at`.
-        known: what the lake knows of keys; None if no change is without a last commit.
+        known: look-ups of keys in the lake; None if no change is without a last commit.
     """
     plan, decoded = decoder.plan, decoder.decode(floors)
     if known is None or not plan.schema.key or not order_of(plan.layout.scheme).has_floors:
@@ -41,7 +41,7 @@ def to_be_looked_at(decoder: BatchDecoder, floors: Floors, known: Known | None) 
 
 
 def _told(decoded: DataFrame, rows: DataFrame, known: Known, plan: BatchPlan) -> DataFrame:
-    """The records, told by those of them that are changes of rows or delete old keys."""
+    """Adds the flag to the records, from those that change rows or delete old keys."""
     own = plan.numbers[:-1]
     at = F.struct(*own)
     keys = pinned(rows.where("floats").select("key").distinct())
@@ -77,7 +77,7 @@ def _told(decoded: DataFrame, rows: DataFrame, known: Known, plan: BatchPlan) ->
 
 
 def _numbers(position: str, names: tuple[str, ...]) -> Expression:
-    """The first numbers of an encoded position."""
+    """Returns the first numbers of an encoded position."""
     digits = F.hex(F.col(position))
     each = (
         F.conv(F.substring(digits, i * _DIGITS + 1, _DIGITS), _DIGITS, 10)

@@ -1,4 +1,4 @@
-"""Steps 1 and 2 of a batch: look at the table and at the log, choose where the batch ends.
+"""Does steps 1 and 2 of a batch: reads the table and the log, and chooses the batch's end.
 
 Planning changes nothing, neither in the lake nor in the log.
 """
@@ -50,14 +50,14 @@ BEGIN: Final = "cdc-assets.begin"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A planned batch and what the log held beside it.
+    """A planned batch, with figures about the rest of the log.
 
     Attributes:
         plan: of the batch.
-        unread: offsets that were not merged when it was planned.
+        unread: number of offsets that were not merged when it was planned.
         may_grow: whether the log holds more that a longer batch would take.
-        require_whole: the batch must not end while its newest transaction is being sent again;
-            see `Patience.require_whole`.
+        require_whole: checks that the batch does not end while its newest transaction is being
+            sent again; see `Patience.require_whole`.
     """
 
     plan: BatchPlan
@@ -68,7 +68,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """What is read, and the committed offsets before and after."""
+    """The ranges read, and the committed offsets before and after."""
 
     ranges: tuple[OffsetRange, ...]
     start: OffsetVector
@@ -76,7 +76,7 @@ class _Cut:
 
 
 class Planner:
-    """Plans batches of the tables of one configuration."""
+    """The planner of batches for the tables of one configuration."""
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class Planner:
         clock: Callable[[], datetime],
         witnesses: Witnesses | None = None,
     ) -> None:
-        """As given.
+        """Stores what plans are made from.
 
         Args:
             config: of the replication.
             lake: read for plans.
-            log: likewise.
+            log: read for plans.
             clock: wall clock.
-            witnesses: what batches may prove; None for nothing.
+            witnesses: for what batches may prove; None to prove nothing.
         """
         self._witnesses = witnesses
         self._config = config
@@ -105,10 +105,10 @@ class Planner:
         self._left: TableState | None = None
 
     def goes_on_from(self, left: TableState | None) -> None:
-        """Plan the next `tail` by the state that a publish has just left, instead of a look.
+        """Makes the next `tail` use the state that a publish has just left, instead of reading it.
 
         If another writer has published since, the batch conflicts with it before it writes, and
-        is planned by a look.
+        is then planned from the state read.
         """
         self._left = left
 
@@ -122,15 +122,15 @@ class Planner:
         shared: SharedReadings | None = None,
         until: OffsetVector | None = None,
     ) -> Pending | Waiting | None:
-        """The next batch from the committed offsets on; None if there is nothing to merge.
+        """Plans the next batch from the committed offsets on; None if there is nothing to merge.
 
         Args:
             entry: the table.
             window: the hour to stay within, except for the end of a transaction.
             run_id: recorded.
-            limits: how many times the source's limit the batch may hold.
-            shared: what was read of the topic for other tables, which the batch is cut to.
-            until: where a try before ended, which this one does not go beyond.
+            limits: largest size of the batch, as a multiple of the source's limit.
+            shared: readings of the topic for other tables, to which the batch is cut.
+            until: end of an earlier try, exclusive, which this one does not exceed.
 
         Raises:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
@@ -138,7 +138,7 @@ class Planner:
         """
         left, self._left = self._left, None
         state = left or self._lake.state(entry.target, entry.shard_value)
-        # Before the end that the batch is planned up to.
+        # Taken before the log's end, up to which the batch is planned.
         witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()
         identity, marks = self._log_now(entry)
         self._require_left(entry)
@@ -163,7 +163,7 @@ class Planner:
             return None
         transactions, patience = self._transactions(entry), self._patience(entry)
         limit = self._limit(entry, state, marks, limits)
-        # What needs whole transactions, more room or all that there is goes its own way.
+        # A batch with whole transactions, a larger limit or none does not share readings.
         may_share = shared is not None and transactions is None and limit is not None
         cut = shared.cut(entry, within) if shared and may_share and limits == 1 else within
         ranges = self._ended((transactions, patience), unread, cut, marks, limit)
@@ -184,7 +184,7 @@ class Planner:
         return replace(pending, require_whole=whole)
 
     def replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
-        """An hour's offsets, as far as they were merged.
+        """Returns an hour's offsets, as far as they were merged.
 
         Raises:
             LostRangeError: if the log may no longer hold the hour's beginning.
@@ -209,10 +209,10 @@ class Planner:
     def require_replayable(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
     ) -> OffsetVector:
-        """The committed offsets of a table that can be replayed up to them.
+        """Checks that ranges can be replayed; returns the table's committed offsets.
 
         Raises:
-            TerminalError: if it cannot be.
+            TerminalError: if they cannot be.
         """
         state = self._lake.state(entry.target, entry.shard_value)
         where = f"table={entry.table}"
@@ -232,10 +232,10 @@ class Planner:
         return committed
 
     def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
-        """A batch of what was merged before; committed offsets stay.
+        """Plans a batch of offsets that were merged before; committed offsets stay.
 
         Raises:
-            ConflictError: if the table is not there any more.
+            ConflictError: if the table no longer exists.
         """
         state = self._lake.state(entry.target, entry.shard_value)
         identity, marks = self._log_now(entry)
@@ -250,7 +250,7 @@ class Planner:
         return Pending(plan, total_length(committed.ranges_to(marks.end)))
 
     def swap(self, entry: TableEntry, state: TableState, published: Published) -> BatchPlan:
-        """The plan of a publish that reads no records: see `cdc_assets.merge.rebuild`."""
+        """Returns the plan of a publish that reads no records: see `cdc_assets.merge.rebuild`."""
         table = self.tables(entry).plan(state)
         return BatchPlan(
             entry=entry,
@@ -275,27 +275,27 @@ class Planner:
         )
 
     def tables(self, entry: TableEntry) -> LakeTables:
-        """Planning the lake table."""
+        """Returns the planner of the lake table."""
         types = TypeSource(self._source(entry), self._log, self.format(entry))
         return LakeTables(self._config, self._lake, types, entry)
 
     def format(self, entry: TableEntry) -> Format:
-        """The format of a table's records."""
+        """Returns the format of a table's records."""
         source = entry.table.source
         if source not in self._formats:
             self._formats[source] = format_of(self._source(entry))
         return self._formats[source]
 
     def identity(self, entry: TableEntry) -> TopicIdentity:
-        """Of the table's topic.
+        """Returns the identity of the table's topic.
 
         Raises:
-            LostRangeError, ConflictError: if it is not there, or has just come.
+            LostRangeError, ConflictError: if it does not exist, or was just created.
         """
         return self._log_now(entry)[0]
 
     def require_same_topic(self, plan: BatchPlan) -> None:
-        """The topic must still be the one that was planned for, once it has been read.
+        """Checks, after the read, that the topic is still the one that was planned for.
 
         Raises:
             LogReplacedError: if it was recreated meanwhile.
@@ -308,7 +308,7 @@ class Planner:
             raise LogReplacedError(what, where=where, remedy=remedy)
 
     def marks(self, entry: TableEntry) -> Watermarks:
-        """The log's bounds.
+        """Returns the log's watermarks.
 
         Raises:
             LostRangeError: if the topic does not exist.
@@ -327,10 +327,10 @@ class Planner:
         return self._log.offsets_at([entry.topic], [at])[entry.topic, at]
 
     def _require_left(self, entry: TableEntry) -> None:
-        """Nothing may have come under the name that a table had before.
+        """Checks that no records have come under the name that a table had before.
 
         Raises:
-            TerminalError: if something has, which may be a change of a row that is newer by now.
+            TerminalError: if some have, which may be changes of rows that are newer by now.
         """
         late = late_under_old_name(entry, self._log)
         if late is not None:
@@ -339,7 +339,7 @@ class Planner:
     def _require_unmoved(
         self, entry: TableEntry, state: TableState | None, published: Published, marks: Watermarks
     ) -> None:
-        """The order must not rest on partitions that have moved; see `require_unmoved`."""
+        """Checks that keys have not moved between partitions; see `require_unmoved`."""
         if published.carried.partitions != len(marks.end.offsets):
             scheme = self.tables(entry).plan(state).first.layout.scheme
             require_unmoved(entry, scheme, published, marks)
@@ -349,7 +349,7 @@ class Planner:
     def _limit(
         self, entry: TableEntry, state: TableState | None, marks: Watermarks, limits: int
     ) -> int | None:
-        """How many offsets; None for all that there are.
+        """Returns the limit of offsets; None for no limit.
 
         Keys move when partitions are added. Their older changes must not be left for later.
         """
@@ -366,7 +366,7 @@ class Planner:
         marks: Watermarks,
         limit: int | None,
     ) -> tuple[OffsetRange, ...] | Waiting:
-        """The unread ranges up to the hour's end, the limit, and a transaction's end."""
+        """Cuts unread ranges at the hour's end, the limit, and a transaction's end."""
         cut = within if limit is None else limited(within, limit)
         transactions, patience = boundaries
         if transactions is None:
@@ -385,7 +385,7 @@ class Planner:
         return self._log.transactions((entry.topic, topic), qualified, marks)
 
     def _transaction_topic(self, entry: TableEntry) -> str | None:
-        """The topic of the transaction metadata; one that a table could have is looked into."""
+        """Returns the topic of transaction metadata; one that could be a table's is examined."""
         fmt, name = self.format(entry), entry.at_source.qualified
         found = fmt.topics.transaction_topics(entry.topic, name, self._log.topics())
         doubtful = [each for each in found if fmt.topics.table_of(each, entry.table.source)]
@@ -399,7 +399,7 @@ class Planner:
     def _within(
         self, entry: TableEntry, unread: tuple[OffsetRange, ...], window: HourWindow | None
     ) -> tuple[OffsetRange, ...]:
-        """Cut at the hour's end if it is over; ranges may become empty."""
+        """Cuts ranges at the hour's end if it is over; they may become empty."""
         if window is None or not unread or not window.is_closed(self._clock()):
             return unread
         stop = self._log.offsets_at([entry.topic], [window.end])[entry.topic, window.end]
@@ -454,7 +454,7 @@ class Planner:
     def _forgettable(
         self, entry: TableEntry, published: Published | None, marks: Watermarks
     ) -> Forgettable | None:
-        """None where keys have moved between partitions, or older changes lie in quarantine."""
+        """Returns which deletes may go; None if keys have moved, or changes are in quarantine."""
         said = self._source(entry).upkeep(entry.table)
         if not said.enabled or published is None or published.counts.get("quarantined"):
             return None
@@ -472,11 +472,11 @@ class Planner:
         return self._config.source(entry.table.source)
 
     def _log_now(self, entry: TableEntry) -> tuple[TopicIdentity, Watermarks]:
-        """The topic's identity, and bounds that are no older: see `require_same_topic`.
+        """Returns the topic's identity, and watermarks no older: see `require_same_topic`.
 
         Raises:
             LostRangeError: if the topic does not exist.
-            ConflictError: if it has just come into being.
+            ConflictError: if it was just created.
         """
         identity = self._log.identity([entry.topic]).get(entry.topic)
         marks = self.marks(entry)
@@ -501,20 +501,20 @@ def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
 
 
 def begin_of(state: TableState | None) -> OffsetVector | None:
-    """Where a table that is built from a new snapshot begins; None for the log's beginning."""
+    """Returns where a table built from a new snapshot begins; None for the log's beginning."""
     text = state.properties.get(BEGIN) if state else None
     return OffsetVector.from_json(text) if text else None
 
 
 def rest_of(ranges: Sequence[OffsetRange], done: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """What is left of ranges after some of their beginnings."""
+    """Returns the rest of ranges after some of their beginnings."""
     ends = {each.partition: each.end for each in done}
     left = (replace(each, start=ends.get(each.partition, each.start)) for each in ranges)
     return tuple(each for each in left if each.length)
 
 
 def spans(coordinates: Sequence[Coordinate]) -> tuple[OffsetRange, ...]:
-    """The shortest range of each partition that has all of its coordinates."""
+    """Returns the shortest range of each partition that has all of its coordinates."""
     offsets: dict[int, list[int]] = defaultdict(list)
     for each in coordinates:
         offsets[each.partition].append(each.offset)

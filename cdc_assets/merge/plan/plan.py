@@ -1,4 +1,4 @@
-"""What one batch will do, as a printable value. Making it changes nothing."""
+"""The plan of one batch, as a printable value. Making it changes nothing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from cdc_assets.registry import TableEntry
 from cdc_assets.schema.types import Column, TableSchema
 
 OWN_BRANCH: Final = re.compile(r"cdc_[0-9a-f]{32}")
-"""Names of branches that batches are built up on; a user's may begin alike."""
+"""Names of branches that batches are written to; a user's branch may begin alike."""
 
 
 class Apply(StrEnum):
-    """How the folded changes reach the table."""
+    """The ways to apply folded changes to the table."""
 
     APPEND = "append"  # the table is empty
     REPLACE = "delete keys, append rows"  # everything is newer than what was applied
@@ -47,33 +47,33 @@ class BatchPlan:
     Attributes:
         entry: the table.
         head: the snapshot that ``main`` must still have when the batch publishes.
-        state: the table as it was planned on; None if it is yet to be made.
-        published: what the newest publish recorded; None for the first.
+        state: the table as it was planned on; None if it is yet to be created.
+        published: record of the newest publish; None for the first.
         identity: of the topic.
         start: committed offsets before the batch.
-        ranges: what is read, never empty.
+        ranges: offsets read, never empty.
         end: committed offsets after it.
-        partitions: how many the topic has.
+        partitions: number of the topic's partitions.
         context: for each range the offset before it, if the log still holds it.
-        schema: the table's columns and how they arrive.
-        layout: what its records are like.
-        is_empty: the head has no rows at all; ``head_columns`` are those that it has, by the names
-            that they had when it was planned.
-        steps: what the table lacks, done before anything is read.
-        is_aligned: it holds whole transactions only.
-        soft: deleted rows stay in the table, marked.
-        mode: what the table holds.
+        schema: the table's columns with their form on the wire.
+        layout: of its records.
+        is_empty: whether the head has no rows at all; ``head_columns`` are its columns, by the
+            names that they had when it was planned.
+        steps: those that the table lacks, done before anything is read.
+        is_aligned: whether it holds whole transactions only.
+        soft: whether deleted rows stay in the table, marked.
+        mode: of the table.
         numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
             binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
         permit: to take one restart of the numbering as newer, as text; empty without one.
-        replay: the ranges were merged before; committed offsets stay.
-        is_behind: the log goes on beyond the hour that the batch stays within.
-        barrier: position that all rows older than it are another table's, hexadecimal; empty
-            without one.
-        is_told: what statements among its records have done is known.
+        replay: whether the ranges were merged before; committed offsets then stay.
+        is_behind: whether the log goes on beyond the hour that the batch stays within.
+        barrier: position below which all rows are another table's, hexadecimal; empty without
+            one.
+        is_told: whether the effects of statements among its records are known.
         forgettable: remembered deletes that need not be kept; None to keep all.
         witnesses: times that the table is valid through once it has reached their ends.
-        unread: all that the log held beyond ``start``; empty for what was merged before.
+        unread: all that the log held from ``start`` on; empty for a replay.
         attempt: unique.
     """
 
@@ -110,12 +110,12 @@ class BatchPlan:
 
     @property
     def branch(self) -> str:
-        """Where the batch is built up."""
+        """Name of the branch that the batch is written to."""
         return f"cdc_{self.attempt.replace('-', '')}"
 
     @property
     def snapshot_starts(self) -> Floors:
-        """Where complete snapshots began, as the newest publish says, for each partition."""
+        """Beginnings of complete snapshots by partition, as the newest publish recorded them."""
         if self.published is None:
             return dict.fromkeys(range(self.partitions), ())
         return self.published.carried.snapshot_starts
@@ -127,7 +127,7 @@ class BatchPlan:
         return tuple(c for c in self.schema.columns if c.existing and c.existing.id not in filled)
 
     def name_at_head(self, name: str) -> str | None:
-        """What the head calls a column; None if it was added since."""
+        """Returns the head's name of a column; None if it was added since."""
         before = {each.name: each.was for each in self.steps if isinstance(each, RenameColumn)}
         return self.head_columns.get(before.get(name, name))
 
@@ -177,7 +177,7 @@ class BatchPlan:
         return f"table={self.entry.table} topic={self.entry.topic} offsets={ranges}"
 
     def describe(self, apply: Apply | None = None, parts: Sequence[Part] = ()) -> str:
-        """For people: what is read, where it is cut, how it is applied, where it goes."""
+        """Describes for people the ranges read, the cuts, how it is applied, and the target."""
         lines = [
             f"{'replay' if self.replay else 'tail'} of {self.entry.topic} into {self.entry.target}",
             *(f"  table: {describe(step)}" for step in self.steps),
@@ -193,7 +193,7 @@ class BatchPlan:
 def require_same_log(
     entry: TableEntry, published: Published, now: TopicIdentity, anew: str
 ) -> None:
-    """Offsets mean something only in the log that they were counted in.
+    """Checks that the log is the one that offsets were counted in, as they mean nothing elsewhere.
 
     Args:
         entry: the table.
@@ -215,7 +215,7 @@ def require_same_log(
 
 
 def require_whole(entry: TableEntry, marks: Watermarks) -> None:
-    """A table that is replicated for the first time needs the log from its first offset on.
+    """Checks that the log has its first offset, which a table's first replication needs.
 
     Raises:
         LostRangeError: if the log begins later; names the exact range.
@@ -229,7 +229,7 @@ def require_whole(entry: TableEntry, marks: Watermarks) -> None:
 
 
 def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew: str) -> None:
-    """The log must still hold everything that was not merged.
+    """Checks that the log still holds everything that was not merged.
 
     Args:
         entry: the table.
@@ -255,9 +255,9 @@ def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew
 
 
 def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, ...]:
-    """Cut to about ``limit`` offsets in all, each partition in proportion to what it has.
+    """Cuts to about ``limit`` offsets in all, each partition in proportion to what it has.
 
-    Every partition that has any keeps at least one offset, so that all of them move on.
+    Every partition that has any keeps at least one offset, so that all of them advance.
     """
     total = total_length(ranges)
     if total <= limit:
@@ -267,11 +267,11 @@ def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, .
 
 
 def choose(plan: BatchPlan, lowest: Mapping[int, str]) -> Apply:
-    """How to apply a batch whose lowest newest positions per partition are known.
+    """Chooses how to apply a batch, by the lowest position of its folded changes per partition.
 
     A batch needs no look-up if everything it holds is newer than whatever was applied. Where
     the record's key decides on the partition, that is known per partition. Otherwise, and
-    once the number of partitions has changed, only the highest position of all tells it.
+    once the number of partitions has changed, only the highest position of all shows it.
 
     Args:
         plan: of the batch.

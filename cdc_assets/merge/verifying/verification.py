@@ -1,13 +1,13 @@
-"""Comparing one table with its source, while both change.
+"""Compares one table with its source, while both change.
 
-1. Checksums of ranges of keys, on both sides; the rows of those that differ
+1. Compare checksums of ranges of keys, then the rows of ranges that differ
    (`cdc_assets.merge.verifying.narrowing`). This gives keys in doubt.
-2. Each key in doubt is judged once both sides stand at one position
-   (`cdc_assets.merge.verifying.judging`); one that keeps changing is looked at again, and counted
-   as not judged in the end.
-3. What differs is put right, if that is wanted (`cdc_assets.merge.verifying.repair`).
+2. Judge each key in doubt once both sides are at one position
+   (`cdc_assets.merge.verifying.judging`); a key that keeps changing is looked at again, and in the
+   end counted as not judged.
+3. Repair differences, if requested (`cdc_assets.merge.verifying.repair`).
 
-A table without a key is one multiset: its rows are counted and their digests added up.
+A keyless table is one multiset: its rows are counted and their digests added up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CHANGING: Final = "they changed each time that they were looked at"
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What has become of keys in doubt."""
+    """The outcome for keys in doubt."""
 
     wanted: tuple[Wanted, ...]
     not_judged: int
@@ -55,20 +55,20 @@ class Settled:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """Those that differ."""
+        """Differences among them."""
         return tuple(each.difference for each in self.wanted)
 
 
 class Verification:
-    """Compares tables of one configuration, with one Spark session.
+    """A comparison of tables of one configuration, with one Spark session.
 
     Args:
         config: the configuration.
-        spark: gives the session.
-        run_id: recorded with what is put right.
-        say: told of progress.
+        spark: returns the session.
+        run_id: recorded with repairs.
+        say: called with messages about progress.
         clock: wall clock.
-        merges: merge what the lake lacks itself, where nobody else does meanwhile.
+        merges: whether to merge what the lake lacks, if nobody else does meanwhile.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Verification:
         self._clock = clock
 
     def of(self, entry: TableEntry, *, repair: bool = False) -> Report:
-        """Compare a table, and put right what differs if that is wanted.
+        """Compares a table, and repairs differences if requested.
 
         Raises:
             CdcError: if a part does not answer, or the table cannot be compared at all.
@@ -106,7 +106,7 @@ class Verification:
             source.close()
 
     def of_keys(self, entry: TableEntry, source: SourceRows, keys: Sequence[Key]) -> Report:
-        """Compare the rows of some keys only, and put right those that differ.
+        """Compares the rows of some keys only, and repairs those that differ.
 
         Raises:
             CdcError: as for `of`.
@@ -162,27 +162,27 @@ class Verification:
         return rows_of(database.kind, access)
 
     def rows_at(self, plan: BatchPlan, comparison: Comparison) -> LakeRows:
-        """The lake's rows at the head of a plan."""
+        """Returns the lake's rows at the head of a plan."""
         catalog = self._config.lake.catalog.name
         return LakeRows(self._attempts.session(), catalog, self._lake, plan, comparison)
 
     def plan(self, entry: TableEntry) -> BatchPlan:
-        """A plan on the table's head of now."""
+        """Returns a plan on the table's present head."""
         return self._plan(entry, repair=False)
 
     def repair(self, entry: TableEntry, comparison: Comparison) -> Repair:
-        """What puts right what differs."""
+        """Returns the repair of a table's differences."""
         catalog, planner = self._config.lake.catalog.name, self._attempts.planner
         lakes = Lakes(self._attempts.session, catalog, self._lake, planner)
         return Repair(lakes, entry, comparison, self._run_id, self._clock)
 
     def say(self, words: str) -> None:
-        """Tell of progress."""
+        """Reports progress."""
         self._say(words)
 
 
 class _Table:
-    """One table at work."""
+    """The comparison of one table."""
 
     def __init__(
         self, of: Verification, entry: TableEntry, source: SourceRows, said: VerifyConfig
@@ -203,7 +203,7 @@ class _Table:
         return self.judged(found, repair=repair)
 
     def judged(self, found: Doubts, *, repair: bool) -> Report:
-        """Judge keys in doubt, and put right what differs if that is wanted."""
+        """Judges keys in doubt, and repairs differences if requested."""
         comparison = self._source.comparison
         settled = self._settled(found.keys) if found.keys else Settled((), 0, "")
         position = self._position(self._of.plan(self._entry))
@@ -230,13 +230,13 @@ class _Table:
         )
 
     def _position(self, plan: BatchPlan) -> Position:
-        """The place that was judged at; where nothing was in doubt, the present one."""
+        """Returns the place that keys were judged at; the present one if none was in doubt."""
         offsets = plan.published.offsets.to_json() if plan.published else ""
         head = plan.state.snapshot_id if plan.state else None
         return Position(self._until or self._source.place(), offsets, head)
 
     def _settled(self, keys: Sequence[Key]) -> Settled:
-        """Judge keys, again and again as long as they change."""
+        """Judges keys repeatedly as long as they change."""
         self._of.say(f"{len(keys)} keys in doubt")
         wanted: list[Wanted] = []
         left, why = list(keys), ""
@@ -278,7 +278,10 @@ class _Table:
     # ── without a key ────────────────────────────────────────────────────────────────────
 
     def counted(self) -> Report:
-        """Equal at any moment is equal; different only where the lake had no publish meanwhile."""
+        """Compares counts and checksums of a keyless table.
+
+        Equal at any moment is equal; different only if the lake had no publish meanwhile.
+        """
         here, there, why = Sum(), Sum(), ""
         for _ in range(self._said.looks):
             plan = self._of.plan(self._entry)
