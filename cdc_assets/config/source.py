@@ -1,4 +1,4 @@
-"""One source: its topics, its database, its target and its promises."""
+"""Configures one source: its topics, its database, its target and its promises."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _matches(topic: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _type(text: str) -> ColumnType:
-    """A column's type as it is configured."""
+    """Parses a configured column type."""
     try:
         return parse_type(text)
     except TerminalError as error:
@@ -67,12 +67,12 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class TopicsConfig(Strict):
-    r"""Which topics are this source's: regular expressions over whole topic names.
+    r"""The source's topics: regular expressions over whole topic names.
 
-    ``prefix`` is the connector's ``topic.prefix``. It is only needed when a schema or table
-    name holds a dot; without it, the last two parts of a topic's name are schema and table.
+    ``prefix`` is the connector's ``topic.prefix``. It is only needed if a schema or table name
+    contains a dot; without it, the last two parts of a topic's name are schema and table.
     ``transaction`` is its ``topic.transaction``: the metadata topic's name after the prefix.
-    ``schema_changes`` is the topic of its schema changes, where that is not the prefix.
+    ``schema_changes`` is the topic of its schema changes, if that is not the prefix.
     """
 
     include: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
@@ -82,7 +82,7 @@ class TopicsConfig(Strict):
     schema_changes: str | None = Field(default=None, min_length=1)
 
     def matches(self, topic: str) -> bool:
-        """Whole names are matched; ``exclude`` wins."""
+        """Returns whether the whole name matches; ``exclude`` wins."""
         return _matches(topic, self.include) and not _matches(topic, self.exclude)
 
     @field_validator("include", "exclude")
@@ -96,9 +96,8 @@ class TopicsConfig(Strict):
 class DatabaseConfig(Strict):
     """The source database, for schemas, assessment, snapshots and verification.
 
-    ``mysql`` and ``mariadb`` are read alike. ``publication`` is the connector's
-    ``publication.name``, of PostgreSQL; it is only needed where the database has several that
-    differ.
+    ``mysql`` and ``mariadb`` are read alike. ``publication`` is the PostgreSQL connector's
+    ``publication.name``; it is only needed if the database has several that differ.
     """
 
     kind: DatabaseKind
@@ -135,20 +134,20 @@ class SloConfig(Strict):
 
     @property
     def target(self) -> SloTarget:
-        """The same as a value of the core."""
+        """The target as a value of the core."""
         return SloTarget(self.percent, self.within_minutes * 60, self.over_hours)
 
 
 class ColumnOverrides(Strict):
-    """What the configuration says of one column.
+    """The configuration of one column.
 
     Attributes:
-        type: that it is stored as.
-        exclude: the lake is not to have it.
-        mask: the lake is to have only this digest of its values.
+        type: the type that it is stored as.
+        exclude: whether the lake does not get it.
+        mask: the digest of its values that the lake gets instead of them.
         rename: its name in the lake.
-        existing: what rows have in it that are older than the column, if the database or the
-            records do not tell; null for nothing.
+        existing: its value in rows older than the column, if neither the database nor the records
+            show it; null for no value.
     """
 
     type: str | None = None
@@ -181,12 +180,12 @@ class ColumnOverrides(Strict):
 
     @property
     def tells_existing(self) -> bool:
-        """Whether something is said of older rows, be it that they have nothing."""
+        """Whether a value of older rows is configured, even if it is null."""
         return "existing" in self.model_fields_set
 
 
 class SchemaChanges(Strict):
-    """What becomes of changes of the source's columns; those that are not named go by ``mode``."""
+    """The reactions to changes of the source's columns; ``mode`` decides the ones not named."""
 
     mode: ReactionName = "evolve"
     add: ReactionName | None = None
@@ -197,7 +196,7 @@ class SchemaChanges(Strict):
 
     @property
     def reactions(self) -> dict[str, Reaction]:
-        """By kind of change."""
+        """The reactions by kind of change."""
         kinds = ("add", "widen", "rename", "drop", "incompatible")
         return {each: Reaction(getattr(self, each) or self.mode) for each in kinds}
 
@@ -207,20 +206,19 @@ def _mode_alone(said: object) -> object:
 
 
 SchemaChangesOrMode = Annotated[SchemaChanges, BeforeValidator(_mode_alone)]
-"""A mode stands for itself."""
+"""A mode alone is short for ``{mode: …}``."""
 
 
 class TableOverrides(Strict):
-    """What the configuration knows better than the schema of one table.
+    """The configuration of one table, which overrides its schema.
 
-    ``columns`` are types, or what `ColumnOverrides` says.
+    ``columns`` are types, or `ColumnOverrides`.
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
-    ``mode`` says what the lake table holds, and is chosen likewise; it goes before the source's.
+    ``mode`` is the lake table's mode, also chosen before that; it overrides the source's.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
-    ``row_filter: accept`` takes a table of which the publication filters rows.
+    ``row_filter: accept`` accepts a table whose rows the publication filters.
     ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
-    ``recreated_table`` and ``renamed_table`` as of the source, which they go before; so does each
-    key of ``maintenance``.
+    ``recreated_table``, ``renamed_table`` and each key of ``maintenance`` override the source's.
     """
 
     primary_key: Names = ()
@@ -268,41 +266,41 @@ class TableOverrides(Strict):
 
     @property
     def renames(self) -> dict[str, str]:
-        """Names that columns are to have in the lake, by those in records."""
+        """Configured names of columns in the lake, by names in records."""
         return {name: each.rename for name, each in self.columns.items() if each.rename}
 
     @property
     def existing(self) -> dict[str, str | None]:
-        """What rows have in columns that they are older than; None for nothing."""
+        """Configured values of columns in rows older than the column; None for no value."""
         return {name: each.existing for name, each in self.columns.items() if each.tells_existing}
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Columns that the lake is not to have."""
+        """Columns that the lake does not get."""
         return tuple(name for name, each in self.columns.items() if each.exclude)
 
     @property
     def masked(self) -> frozenset[str]:
-        """Columns of which it is to have digests only."""
+        """Columns of which the lake gets digests only."""
         return frozenset(name for name, each in self.columns.items() if each.mask)
 
     @property
     def withholds(self) -> bool:
-        """Whether something of a record must not get into the lake."""
+        """Whether a part of a record must not get into the lake."""
         return bool(self.excluded or self.masked)
 
 
 class ConnectorConfig(Strict):
-    """How the connector writes values; the defaults are Debezium's own.
+    """The connector's settings for values; the defaults are Debezium's own.
 
-    The modes are needed only when events carry no schema of their own, but for
-    ``include_unknown_datatypes``. ``time_precision_mode`` has another default for each kind of
-    database. ``time_zone`` is that of timestamps which are written
-    as text without one (Canal, TiCDC, GoldenGate), or that Maxwell runs in: an IANA name, or
-    ``+hh:mm``. ``record_type: full`` says that every update holds the whole row, for formats whose
-    records do not tell it. ``flattened`` says that each record is a row, whatever it has;
-    ``added_fields_prefix`` is the ``add.fields.prefix`` of the transformation that flattens:
-    without any, added fields could not be told from columns.
+    Except for ``include_unknown_datatypes``, the modes are needed only if events carry no schema
+    of their own. The default of ``time_precision_mode`` depends on the kind of database.
+    ``time_zone`` is the zone of timestamps written as text without one (Canal, TiCDC, GoldenGate),
+    or the one that Maxwell runs in: an IANA name, or ``+hh:mm``. ``record_type: full`` means that
+    every update contains the whole row, for formats whose records do not show it. ``flattened``
+    means that each record is a row, whatever it contains; ``added_fields_prefix`` is the
+    ``add.fields.prefix`` of the flattening transformation: without a prefix, added fields could not
+    be distinguished from columns.
     """
 
     decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
@@ -341,11 +339,11 @@ class ConnectorConfig(Strict):
 
     @property
     def modes(self) -> ConnectorModes:
-        """The modes as values of the core, of PostgreSQL's connector."""
+        """The modes of PostgreSQL's connector, as values of the core."""
         return self.modes_of("postgres")
 
     def modes_of(self, kind: DatabaseKind | None) -> ConnectorModes:
-        """The modes of the connector of a kind of database; None counts as PostgreSQL's."""
+        """Returns the modes of a kind of database's connector; None counts as PostgreSQL's."""
         usual = "adaptive" if kind in {"postgres", None} else "adaptive_time_microseconds"
         return ConnectorModes(
             DecimalMode(self.decimal_handling_mode),
@@ -358,9 +356,9 @@ class ConnectorConfig(Strict):
 
 
 class BatchConfig(Strict):
-    """How much one batch takes, and for how long one run goes on taking batches.
+    """The size of one batch, and how long one run goes on taking batches.
 
-    ``statement_seconds`` and ``table_seconds`` end what hangs: one step of a batch, and a table's
+    ``statement_seconds`` and ``table_seconds`` end a hanging step of a batch, and a table's hanging
     turn in a run. A record of more than ``max_record_bytes`` (key and value) is refused unread.
     """
 
@@ -372,9 +370,9 @@ class BatchConfig(Strict):
 
 
 class TransactionsConfig(Strict):
-    """For how long a transaction may lack its end, and what happens then.
+    """The longest time for which a transaction may lack its end, and the reaction to it.
 
-    ``then: stop``: the table stops, whole transactions only. ``publish``: what there is of the
+    ``then: stop``: the table stops, whole transactions only. ``publish``: the available part of the
     transaction is published, so that readers may see a part of it.
     """
 
@@ -385,8 +383,8 @@ class TransactionsConfig(Strict):
 class ConnectConfig(Strict):
     """Kafka Connect's REST interface, asked for the connector's state when a table waits for it.
 
-    ``connector`` names it; without that the connectors whose ``topic.prefix`` begins the table's
-    topic are meant.
+    ``connector`` names it; without a name, the connectors whose ``topic.prefix`` begins the table's
+    topic are asked.
     """
 
     url: SecretUrl
@@ -394,7 +392,7 @@ class ConnectConfig(Strict):
 
 
 class QuarantineConfig(Strict):
-    """How much of one table may lie in quarantine before the table stops anyway.
+    """The largest part of one table in quarantine before the table stops anyway.
 
     ``max_bytes`` counts keys and values.
     """
@@ -452,7 +450,7 @@ class SourceConfig(Strict):
 
     @property
     def unbounded(self) -> Decimal | None:
-        """What decimals without precision are stored as; None for text."""
+        """The stored type of decimals without precision; None for text."""
         found = parse_type(self.unbounded_numeric) if self.unbounded_numeric else None
         return found if isinstance(found, Decimal) else None
 
@@ -487,11 +485,11 @@ class SourceConfig(Strict):
 
     @property
     def modes(self) -> ConnectorModes:
-        """How the connector of this source's database writes values."""
+        """The modes in which the connector of this source's database writes values."""
         return self.connector.modes_of(self.database.kind if self.database is not None else None)
 
     def policy(self, table: TableName) -> Policy:
-        """What becomes of changes of a table's columns."""
+        """Returns the reactions to changes of a table's columns."""
         own = self.overrides(table)
         changes = own.schema_changes or self.schema_changes
         return Policy(
@@ -502,29 +500,29 @@ class SourceConfig(Strict):
         )
 
     def built_anew_by(self, table: TableName) -> str:
-        """What builds a table anew without what its log has lost, for people."""
+        """Returns the command that rebuilds a table whose log has lost a part, for people."""
         kind = self.database.kind if self.database else None
         reads = kind == "postgres" and self.mode_of(table) is Mode.MIRROR
         return f"cdc-assets rebuild {table} {'--from-source, or ' if reads else ''}--from-snapshot"
 
     def mode_of(self, table: TableName) -> Mode:
-        """What a table's lake table is to hold."""
+        """Returns the mode of a table's lake table."""
         return Mode(self.overrides(table).mode or self.mode)
 
     def recreated(self, table: TableName) -> OnBreak:
-        """What becomes of rows when another table has got a table's name."""
+        """Returns the treatment of rows once another table has taken a table's name."""
         return OnBreak(self.overrides(table).recreated_table or self.recreated_table)
 
     def drops(self, table: TableName) -> bool:
-        """Whether the lake drops a table that its source has dropped."""
+        """Returns whether the lake drops a table that its source has dropped."""
         return (self.overrides(table).dropped_table or self.dropped_table) == "drop"
 
     def follows_renamed(self, table: TableName) -> bool:
-        """Whether a table that gets another name at its source goes on with the rows it has."""
+        """Returns whether a table that is renamed at its source keeps its rows in the lake."""
         return (self.overrides(table).renamed_table or self.renamed_table) == "follow"
 
     def upkeep(self, table: TableName) -> MaintenanceConfig:
-        """When a table's lake table needs upkeep."""
+        """Returns the upkeep settings of a table's lake table."""
         return self.maintenance.laid_under(self.overrides(table).maintenance)
 
     def laid_over(
@@ -536,13 +534,13 @@ class SourceConfig(Strict):
         whole: bool,
         where: str = "",
     ) -> Described:
-        """A table's columns with the types, masks and key that are configured.
+        """Applies the configured types, masks and key to a table's columns.
 
         Args:
-            table: whose columns they are.
-            described: as their source tells them.
-            key: the configured one.
-            whole: these are all columns: another that is configured is mistyped.
+            table: the table of the columns.
+            described: the columns as their source describes them.
+            key: the configured key.
+            whole: whether these are all columns, so that any other configured one is mistyped.
             where: coordinates for the error.
 
         Raises:
@@ -557,10 +555,10 @@ class SourceConfig(Strict):
         return apply_overrides(bounded, types, key, self.modes, masked=masked, where=where)
 
     def lake_name(self, table: TableName) -> LakeName:
-        """The Iceberg table of a source table.
+        """Returns the Iceberg table of a source table.
 
-        By the first of ``merge_into`` that it matches, else by ``target``. Names are stored as
-        `cdc_assets.changes.lake_names` has it, which says what becomes of odd ones.
+        The first matching entry of ``merge_into`` decides, else ``target``. Names are stored
+        according to `cdc_assets.changes.lake_names`, which substitutes odd ones.
         """
         if (merged := self._merged(table)) is not None:
             return merged.lake_name(table)
@@ -570,7 +568,7 @@ class SourceConfig(Strict):
         )
 
     def shard(self, table: TableName) -> Shard | None:
-        """How its rows are told from those of others in the same lake table; None without any."""
+        """Returns the shard of its rows in a lake table of several source tables, else None."""
         merged = self._merged(table)
         return merged.shard_of(table) if merged is not None else None
 
@@ -578,10 +576,10 @@ class SourceConfig(Strict):
         return next((each for each in self.merge_into if each.matches(table)), None)
 
     def overrides(self, table: TableName) -> TableOverrides:
-        """What the configuration says about a table; nothing if it is not listed."""
+        """Returns the configuration of a table; an empty one if it is not listed."""
         return self.tables.get(table.qualified, TableOverrides())
 
     @property
     def withholds(self) -> bool:
-        """Whether something of a record of any table must not get into the lake."""
+        """Whether a part of a record of any table must not get into the lake."""
         return any(each.withholds for each in self.tables.values())

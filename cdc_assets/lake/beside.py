@@ -1,8 +1,8 @@
-"""How far a table has come that is read from its live source beside the old one.
+"""Carries the progress of a table that is read from its live source beside the old one.
 
-It is a part of what each publish of that table carries on, so that rows and progress are one
-commit: whoever goes on after a crash neither reads a wave twice nor leaves one out. Once the table
-has taken the old one's place nothing of it is left. See `cdc_assets.merge.resnapshot.beside`.
+It is part of the state that each publish of that table carries on, so that rows and progress are
+one commit: a restart after a crash neither reads a wave twice nor leaves one out. Once the table
+has taken the old one's place, the progress is gone. See `cdc_assets.merge.resnapshot.beside`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from cdc_assets.changes.offsets import OffsetVector
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Of one table.
+    """The progress of one table.
 
     Attributes:
         next: the key that the next wave begins with, as text; None for the first one.
-        waves, rows: that are read.
-        is_read: there are no more.
-        until: what the topic held once everything that was read had been delivered; None as long
-            as nobody has looked. What is left out of changes below it may be empty.
-        doubts: what the log alone does not prove: changes of keys that left values out, see there.
+        waves, rows: numbers of waves and rows read so far.
+        is_read: whether all waves are read.
+        until: the topic's end offsets once everything that was read had been delivered; None until
+            they are looked at. Values that changes below it left out may be empty.
+        doubts: number of changes of keys that left values out, which the log alone does not prove.
     """
 
     next: tuple[str, ...] | None = None
@@ -34,16 +34,16 @@ class Beside:
     doubts: int = 0
 
     def after(self, rows: int, end: tuple[str, ...] | None) -> Beside:
-        """With one wave more."""
+        """Returns the progress after one more wave."""
         more = {"waves": self.waves + 1, "rows": self.rows + rows}
         return replace(self, next=end, is_read=end is None, **more)
 
     def in_doubt(self, more: int) -> Beside:
-        """With more doubts."""
+        """Returns the progress with more doubts."""
         return replace(self, doubts=self.doubts + more)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the content as a dict, for JSON."""
         return {
             "next": self.next and list(self.next),
             "waves": self.waves,

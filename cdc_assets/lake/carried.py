@@ -1,8 +1,8 @@
-"""What a table's next batch must know of all batches before it: one value, with its version.
+"""Carries the state that a table's next batch needs from earlier batches, as one versioned value.
 
-It is stored with each publish, in the snapshot itself, and nowhere else. A reader takes a
-default for a field that an older version did not write. A field that must not be overlooked is
-listed in ``needs``: a reader that does not know it refuses the whole value.
+It is stored with each publish, in the snapshot itself, and nowhere else. A reader uses a default
+for a field that an older version did not write. A field that must not be ignored is listed in
+``needs``: a reader that does not know it refuses the whole value.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PROPERTY: Final = "carried"
 
 @dataclass(frozen=True, slots=True)
 class SideMark:
-    """A snapshot of a side table; what it holds counts. None: nothing counts.
+    """A snapshot of a side table, whose entries count. None: none count.
 
     ``table`` is the side table's name; empty for the one that belongs to the lake table's name.
-    A table that was built anew goes on with the side table that it was built with.
+    A rebuilt table goes on with the side table that it was built with.
     """
 
     snapshot: int | None = None
@@ -35,27 +35,28 @@ class SideMark:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The state that goes from batch to batch.
+    """The state that is carried from batch to batch.
 
     Attributes:
-        applied: per partition the highest position applied, hexadecimal.
-        partitions: how many partitions the topic had at the table's first publish;
-            ``partitions_seen`` at the newest that took all that there was.
-        snapshot_starts: where complete snapshots begin, see
+        applied: per partition, the highest position applied, hexadecimal.
+        partitions: the topic's number of partitions at the table's first publish;
+            ``partitions_seen`` at the newest publish that took everything there was.
+        snapshot_starts: the begins of complete snapshots, see
             `cdc_assets.changes.position.floor_at`.
         max_tombstone: the highest position of a remembered delete, hexadecimal.
-        max_truncate: likewise of a truncate: older rows are gone for good.
+        max_truncate: the highest position of a truncate, hexadecimal: older rows are gone for good.
         numbering: of the source's positions, see `cdc_assets.changes.restarts` and, for binlogs,
             `cdc_assets.changes.numbering`.
-        side: of the side table, see `cdc_assets.lake.side`; None if a version published
-            that did not write it, which counted whatever the side table held.
-        generation: how often the table was built anew.
+        side: of the side table, see `cdc_assets.lake.side`; None if it was published by a version
+            that did not write it, which counted everything in the side table.
+        generation: the number of rebuilds of the table.
         filled: the additions of columns whose older rows have their value, see
             `cdc_assets.schema.types.Existing`.
-        read_at: the table was read from its source as a whole: what changed at or below this
-            position, hexadecimal, is in what was read, and never applied; empty without one.
-        read_from: likewise whatever lies before these offsets of its topic.
-        beside: of a table that is read beside the one whose place it is to take.
+        read_at: for a table that was read from its source as a whole, a position, hexadecimal:
+            changes at or below it are in the rows that were read, and never applied; else empty.
+        read_from: for such a table, offsets of its topic: changes before them are also in the
+            rows that were read, and never applied.
+        beside: progress of a table that is read beside the one that it is to replace.
     """
 
     applied: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -73,10 +74,10 @@ class Carried:
     beside: Beside | None = None
 
     def to_json(self, needs: Sequence[str] = ()) -> str:
-        """Canonical text.
+        """Returns canonical text.
 
         Args:
-            needs: what else a reader must know of the publish, by name.
+            needs: names of further features of the publish that a reader must know.
         """
         document: dict[str, Any] = {
             "needs": list(needs),
@@ -107,7 +108,7 @@ class Carried:
         """Reads what this version, an older or a newer one wrote.
 
         Raises:
-            TerminalError: if a newer version wrote a field that must not be overlooked.
+            TerminalError: if a newer version wrote a field that must not be ignored.
         """
         said: dict[str, Any] = json.loads(text)
         unknown = sorted(set(said.get("needs", ())) - KNOWN)
@@ -134,7 +135,7 @@ class Carried:
 
     @classmethod
     def from_0_1(cls, get: Mapping[str, str]) -> Carried:
-        """Of a publish of version 0.1.0, which wrote a property for each field."""
+        """Reads a publish of version 0.1.0, which wrote a property for each field."""
         return cls(
             applied=_of_partitions(json.loads(get.get("applied", "{}"))),
             partitions=int(get.get("partitions", 0)),
@@ -147,10 +148,10 @@ class Carried:
 
 
 SHARDS: Final = "shards"
-"""That several source tables have their rows, and their state, in one lake table."""
+"""The need to know that several source tables have their rows and state in one lake table."""
 
 KNOWN: Final = frozenset(Carried.__dataclass_fields__) | {SHARDS, PACKED}
-"""The fields that this version knows, and what else."""
+"""The fields and further needs that this version knows."""
 
 
 def _by_partition(values: Mapping[int, Any]) -> dict[str, Any]:
