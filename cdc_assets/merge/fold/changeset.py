@@ -84,7 +84,7 @@ class ChangeSet:
         return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
 
     def _since_it_was_read(self, decoded: DataFrame) -> DataFrame:
-        """Without what was merged before the table was read from its source."""
+        """Leaves out changes from before the offsets at which the table's source was read."""
         begin = self._plan.read_from
         return decoded if begin is None else decoded.where(~is_below(begin))
 

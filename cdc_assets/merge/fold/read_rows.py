@@ -1,14 +1,14 @@
-"""Changes of a table whose rows were read from its live source after some of them.
+"""Passes over changes without their row, if rows were read from the live source after them.
 
-What is merged over such rows begins before they were read. An update that leaves large values alone
+Changes merged over such rows begin before these were read. An update that leaves large values alone
 may find its row gone: it was deleted, or given another key, after the update and before it was
-read, and the log tells so before it ends where all that was read had been delivered. So the update
-changes nothing in the end, and is passed over. A row that the log itself has begun is there in any
-case, if need be without what the change of its key has left out
+read. The log shows this before the place at which all that was read had been delivered. So the
+update has no effect in the end, and is passed over. A row that the log itself has begun exists in
+any case, possibly without the values that a change of its key has left out
 (`cdc_assets.merge.resnapshot.beside`).
 
-Beyond that place of the log no row is gone unless the log has told it, and whatever lacks its row
-is refused as anywhere.
+Beyond that place of the log no row is gone unless the log shows it, and a change that lacks its
+row is refused as elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdc_assets.lake.beside import Beside
 
 
 def is_below(ends: OffsetVector | None) -> Expression:
-    """Whether a change comes before these ends of its topic."""
+    """Returns whether a change comes before these ends of its topic."""
     pairs = [F.lit(number) for pair in ends or () for number in pair]
     if not pairs:
         return F.lit(False)
@@ -31,5 +31,5 @@ def is_below(ends: OffsetVector | None) -> Expression:
 
 
 def of_rows_that_stay(incomplete: DataFrame, beside: Beside) -> DataFrame:
-    """Those of the changes without their rows that are refused all the same."""
+    """Returns those of the changes without their rows that are still refused."""
     return incomplete.where(~is_below(beside.until))

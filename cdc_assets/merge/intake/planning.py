@@ -323,7 +323,7 @@ class Planner:
         return marks
 
     def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
-        """The first offsets that are not from before a time; the log's end if there are none."""
+        """Returns the first offsets not older than a time; the log's end if there are none."""
         return self._log.offsets_at([entry.topic], [at])[entry.topic, at]
 
     def _require_left(self, entry: TableEntry) -> None:

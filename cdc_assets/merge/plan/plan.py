@@ -138,7 +138,7 @@ class BatchPlan:
 
     @property
     def read_at(self) -> str:
-        """Position that the table was read from its source at, hexadecimal; empty if it was not."""
+        """Position at which the table's source was read, hexadecimal; empty if it was not."""
         return self.published.carried.read_at if self.published else ""
 
     @property
@@ -148,7 +148,7 @@ class BatchPlan:
 
     @property
     def read_from(self) -> OffsetVector | None:
-        """Offsets before which nothing is applied, where the batch reaches back before them."""
+        """Offsets before which nothing is applied; None if the batch holds nothing before them."""
         begin = self.published.carried.read_from if self.published else None
         if begin is None or all(each.start >= begin.get(each.partition) for each in self.ranges):
             return None
@@ -156,7 +156,7 @@ class BatchPlan:
 
     @property
     def beside(self) -> Beside | None:
-        """How far the table has come, if it is read beside another one."""
+        """Progress of the table, if it is read beside another one; None otherwise."""
         return self.published.carried.beside if self.published else None
 
     @property

@@ -139,7 +139,7 @@ class Verification:
         return plan
 
     def source(self, entry: TableEntry, schema: TableSchema) -> SourceRows:
-        """The rows of a table in its source's database, beside these columns; to be closed."""
+        """Returns a table's rows in its database, for these columns; the caller closes them."""
         where = f"table={entry.table}"
         database = self._config.source(entry.table.source).database
         if database is None:
