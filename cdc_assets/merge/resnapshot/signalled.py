@@ -337,7 +337,7 @@ class SignalledResnapshot:
             )
             return Settled(left=total, why=why)
         self._say(f"{total:,} rows were not wholly shown: asking the source for them")
-        source = self._verification.source(entry, self._verification.plan(entry))
+        source = self._verification.source(entry, self._verification.plan(entry).schema)
         try:
             if not source.comparison.key:
                 why = "a column of their key cannot be compared with the source"
