@@ -50,6 +50,7 @@ LONGEST_FIRST: Final = (
     "stack/test_verify",
     "stack/test_resnapshot",
     "stack/test_rebuild_from_source",
+    "stack/test_signalled_resnapshot",
     "stack/test_steered",
     "stack/test_watched",
     "stack/test_backfill",
