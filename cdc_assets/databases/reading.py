@@ -45,7 +45,7 @@ class Wave:
 
 
 class TableReading(Protocol):
-    """What a database does to have a table read in waves."""
+    """Reads a table of a database in waves."""
 
     @property
     def omitted(self) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ class TableReading(Protocol):
 
 
 def reading_of(rows: SourceRows, where: str) -> TableReading:
-    """What has a table read in waves.
+    """Returns the reading of a table in waves.
 
     Raises:
         ConfigError: if its database has no such thing.

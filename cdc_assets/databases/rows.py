@@ -64,7 +64,7 @@ class ConnectorOffsets(Protocol):
         ...
 
     def offsets(self) -> Sequence[Mapping[str, Any]]:
-        """What it has committed: whatever is from before was acknowledged by Kafka.
+        """Returns the connector's committed offsets: Kafka acknowledged everything before them.
 
         Raises:
             UnreachableError: if Connect does not answer.
@@ -77,7 +77,7 @@ class SourceRows(Protocol):
 
     @property
     def comparison(self) -> Comparison:
-        """What of them is compared."""
+        """The columns of the rows that are compared."""
         ...
 
     @property
@@ -135,7 +135,7 @@ class SourceRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a table is read.
+    """Access to a table.
 
     Attributes:
         dsn: of its database.
@@ -187,7 +187,7 @@ def paired(
     form_of: Callable[[S, Column], Form | str],
     may_be_key: Callable[[S, Compared], bool],
 ) -> tuple[dict[str, S], Comparison]:
-    """Which columns are compared, each with its column at the source.
+    """Returns the columns that are compared, each with its column at the source.
 
     Args:
         known: columns of the source, by name.

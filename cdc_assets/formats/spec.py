@@ -107,7 +107,7 @@ class ReadSpec:
 
     @property
     def key_pairs(self) -> tuple[tuple[Column, tuple[Column, ...]], ...]:
-        """The same for the key's columns, in key order."""
+        """Returns the pairs of the key's columns, in key order."""
         found = {column.name: (column, ways) for column, ways in self.pairs}
         return tuple(found[name] for name in self.target.key)
 

@@ -87,7 +87,7 @@ class Connector:
 
     @property
     def words(self) -> str:
-        """How it is, without an address."""
+        """The connector's state in words, without an address."""
         if self.down:
             return f"connector {self.name}: {', '.join(part.words for part in self.down)}"
         if not self.tasks:
@@ -106,13 +106,13 @@ def connect_of(config: ReplicationConfig, source: str) -> ConnectConfig | None:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffsets:
-    """What a connector has committed."""
+    """The offsets that a connector has committed."""
 
     name: str
     rest: ConnectRest
 
     def offsets(self) -> tuple[Document, ...]:
-        """As `ConnectRest.offsets`."""
+        """Returns the committed offsets, as `ConnectRest.offsets`."""
         return self.rest.offsets(self.name)
 
 
@@ -162,7 +162,7 @@ def described_connector(
 
 
 class ConnectRest:
-    """One Kafka Connect.
+    """A Kafka Connect cluster's REST interface.
 
     Args:
         url: may hold a login, which nothing shows.

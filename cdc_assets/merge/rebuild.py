@@ -62,7 +62,7 @@ _ENOUGH: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a rebuild has come.
+    """The progress of a rebuild.
 
     Attributes:
         old: the table as readers see it.
@@ -126,7 +126,7 @@ class Rebuild:
         return Standing(old, done + 1, beside, swapped)
 
     def require_possible(self, standing: Standing) -> None:
-        """That a table of the wanted mode can be put in the old one's place.
+        """Requires that a table of the wanted mode can take the old one's place.
 
         Iceberg deletes no rows of a table that was once partitioned by a column that is gone.
 
@@ -258,7 +258,7 @@ class Rebuild:
     def _published(
         self, old: Published | None, new: Published, generation: int, attempt: str
     ) -> Published:
-        """What the swap says of itself; ``old`` is None if that was lost with its snapshots."""
+        """Returns the swap's record; ``old`` is None if it was lost with its snapshots."""
         mark = new.carried.side or SideMark()
         side = SideMark(mark.snapshot, str(side_of(self.entry_beside(generation).stem, mark)))
         return replace(
@@ -296,7 +296,7 @@ class Rebuild:
             self._spark().sql(statement)
 
     def _overwrite(self, old: TableState, rows: DataFrame, published: Published) -> None:
-        """By a publish as any other: the table keeps its columns, and how it is laid out."""
+        """Overwrites the rows by an ordinary publish; the table keeps its columns and layout."""
         plan = self._attempts.planner.swap(self._entry, old, published)
         publisher = Publisher(self._spark(), self._catalog, self._lake, plan)
         branch = Branch(self._spark(), publisher, self._entry.shard)
@@ -382,7 +382,7 @@ class Rebuild:
         return self.entry_beside(generation).target
 
     def entry_beside(self, generation: int) -> TableEntry:
-        """The same, as the table that batches are merged into."""
+        """Returns the table beside as an entry that batches are merged into."""
         stem = self._entry.stem
         name = LakeName(stem.namespace, f"{stem.name}__rebuild{generation}")
         return replace(self._entry, target=name)

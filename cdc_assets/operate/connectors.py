@@ -1,4 +1,4 @@
-"""What Kafka Connect says about the connectors that tables wait for.
+"""Asks Kafka Connect about the connectors that tables wait for.
 
 Each Connect is asked once for all its connectors, and what it said stays good for a few seconds:
 so it costs a run of a thousand tables no more than one of a single one, also while it is away.
@@ -60,7 +60,7 @@ class ConnectorView:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a Connect said, or why it said nothing."""
+    """The answer of a Connect, or why there is none."""
 
     rest: ConnectRest
     connectors: tuple[Connector, ...] = ()
@@ -93,7 +93,7 @@ class Connects:
                     self._answers[url] = (self._now(), answer)
 
     def view(self, entry: TableEntry) -> ConnectorView:
-        """How the connectors of a table are. Never raises for a Connect that does not answer.
+        """Returns the state of a table's connectors. A Connect that does not answer never raises.
 
         That of the local stack counts only if it has a connector: nobody has said that it should.
         """

@@ -38,7 +38,7 @@ Clear = Callable[[TableEntry], None]
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What the lake has of a table.
+    """The parts of a table in the lake.
 
     Attributes:
         tables: in the order in which they go.
@@ -54,7 +54,7 @@ class Remains:
         return not self.tables and not self.quarantined
 
     def words(self) -> str:
-        """What there is to remove."""
+        """The parts to remove, in words."""
         names = ", ".join(str(each) for each in self.tables)
         parts = [f"takes {names} out of the catalog (files stay)"] if names else []
         if self.quarantined:
@@ -64,7 +64,7 @@ class Remains:
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What removing takes beside `Services`; ``tell`` is told what goes, before it does."""
+    """The tools for removing, beside `Services`; ``tell`` hears of each removal in advance."""
 
     wait: Wait
     clear: Clear
@@ -129,7 +129,7 @@ def reset(
 
 
 def remains(services: Services, entry: TableEntry) -> Remains:
-    """What there is of a table now.
+    """Returns the parts of a table that are there now.
 
     Raises:
         UnreachableError: if the catalog, or the quarantine's files, cannot be read.

@@ -1,4 +1,4 @@
-"""How far tables have come that are read again: a small document of each, beside the registry.
+"""Keeps the progress of tables that are read again: a small document each, beside the registry.
 
 It is there from the first wave of a table to its end, or from before a signal is sent until what it
 asks for is done, and whoever is run again goes on with it.
@@ -43,7 +43,7 @@ class ResnapshotBook:
         return cls(registry_url.rpartition("/")[0] + "/resnapshots")
 
     def load(self, table: TableName) -> Progress | None:
-        """What to go on with; None to begin. A document that cannot be read only costs work."""
+        """Returns the progress to continue from; None to begin, as for an unreadable document."""
         from cdc_assets.merge.resnapshot.progress import Progress
 
         return self._load(self._file(table, _END), Progress.from_json)

@@ -69,7 +69,7 @@ JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
 
 
 def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Definitions:
-    """One asset per registered table, its upkeep, external parents, checks, sensors, the resource.
+    """Builds an asset per registered table, its upkeep, parents, checks, sensors, resource.
 
     Tables of sources that are no longer configured are left out.
     """
@@ -96,7 +96,7 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
 def mounted_definitions(
     config: ReplicationConfig, registry: Registry, translator: Translator, name: str = ""
 ) -> dg.Definitions:
-    """The same for a project that has more than this replication.
+    """Builds the definitions for a project that has more than this replication.
 
     The location's executor is left to the project; sensors have jobs with ours.
 
@@ -124,7 +124,7 @@ def _require_own_keys(config: ReplicationConfig, entries: Sequence[TableEntry]) 
 
 
 def build_guide(what_to_do: str) -> dg.Definitions:
-    """What is shown when there is no configuration yet: how to write one."""
+    """Builds the page that is shown without a configuration: how to write one."""
     guide = dg.AssetSpec(
         ["cdc_assets", "how_to_begin"],
         description=what_to_do,

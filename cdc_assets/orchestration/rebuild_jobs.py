@@ -22,7 +22,7 @@ REBUILD: Final = "rebuild"
 
 
 class RebuildWish(dg.Config):
-    """Which table is built anew, and how."""
+    """The table to rebuild, and how."""
 
     table: str = Field(description="[source.][schema.]table")
     from_source: bool = Field(default=False, description="read the rows from the source's database")

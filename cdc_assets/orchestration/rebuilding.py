@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a person asks of a rebuild.
+    """A person's wish for a rebuild.
 
     Attributes:
         from_source: read the rows from the source's database, and merge the log over them.
@@ -54,7 +54,7 @@ class Wish:
 
 @dataclass
 class Outcome:
-    """What has come of it.
+    """The outcome of a rebuild.
 
     Attributes:
         table: which.

@@ -30,7 +30,7 @@ READ_AGAIN: Final = "read_again"
 
 
 class ResnapshotWish(dg.Config):
-    """Which tables are read again, and how."""
+    """The tables to read again, and how."""
 
     tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
     source: str | None = Field(default=None, description="all of a source, or those of it")

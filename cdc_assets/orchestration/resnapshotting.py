@@ -43,7 +43,7 @@ Via = Literal["read", "signal"]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a person asks of a re-snapshot.
+    """A person's wish for a re-snapshot.
 
     Attributes:
         choice: which tables.
@@ -60,7 +60,7 @@ class Wish:
 
 @dataclass
 class Outcome:
-    """What has come of it.
+    """The outcome of a re-snapshot.
 
     Attributes:
         dry_run: nothing was done.
@@ -170,7 +170,7 @@ def run_steering(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """One table that is read again."""
+    """A table that is read again."""
 
     services: Services
     session: Any
@@ -181,7 +181,7 @@ class _Table:
 
 
 class _Reading(_Table):
-    """By Spark."""
+    """Reads a table with Spark."""
 
     def intention(self) -> str:
         return self._engine().intention(self.entry, self._begun()).words
@@ -206,7 +206,7 @@ class _Reading(_Table):
 
 
 class _Signalled(_Table):
-    """By the connector."""
+    """Has the connector read a table."""
 
     def intention(self) -> str:
         return self._engine().intention(self.entry, self._note(), anew=self.wish.anew)

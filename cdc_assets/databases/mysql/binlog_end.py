@@ -1,4 +1,4 @@
-"""Which transactions a MySQL or MariaDB server has written to its binlog, at which time."""
+"""Reads which transactions a MySQL or MariaDB server has written to its binlog, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MySQL's or MariaDB's catalog says about tables, and its server about the binlog.
+"""Reads tables from MySQL's or MariaDB's catalog, and the server's binlog settings.
 
 Generated columns, stored or virtual, and invisible ones are in the binlog: with row images that
 are full, changes hold all columns that `information_schema` lists.
@@ -56,7 +56,7 @@ _GENERATED: Final = ("STORED GENERATED", "VIRTUAL GENERATED")
 
 @dataclass(frozen=True, slots=True)
 class BinlogSettings:
-    """What the server writes into its binlog: global variables, in lower case.
+    """The server's global settings for its binlog, in lower case.
 
     A session may have others (``SET SESSION binlog_row_image``), which nobody can see.
 
@@ -198,7 +198,7 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
 
 
 def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableName]:
-    """Those of some tables that exist, without reading what they are like.
+    """Returns which of some tables exist, without reading their columns.
 
     Raises:
         CdcError: as `read_tables`.
@@ -273,7 +273,7 @@ _SETTINGS: Final = "SHOW GLOBAL VARIABLES WHERE Variable_name IN %(names)s"
 
 
 def _each(pairs: Iterable[tuple[str, str]], place: int) -> tuple[str, ...]:
-    """Of schemas (0) or names (1), each once; SQL knows no empty list."""
+    """Returns each schema (0) or name (1) once; SQL knows no empty list."""
     return tuple(dict.fromkeys(pair[place] for pair in pairs)) or ("",)
 
 
@@ -312,7 +312,7 @@ def _table(rows: Sequence[Sequence[Any]], binlog: BinlogSettings) -> CatalogTabl
 def _facts(
     type_text: str, not_null: bool, extra: str, default: str | None, is_mariadb: bool
 ) -> Facts:
-    """By the present default: what it was when the column was added, no catalog has.
+    """Returns facts by the present default: no catalog keeps the one at the column's addition.
 
     MariaDB writes defaults as SQL has them, MySQL their values.
     """

@@ -50,7 +50,7 @@ def quote(name: str) -> str:
 
 
 def form_of(source: MysqlColumn, lake: Column) -> Form | str:
-    """How a column is compared, or why it is not."""
+    """Returns how a column is compared, or why it is not."""
     parsed = parse_column_type(source.type_text)
     if lake.detail is not None and lake.detail.mask:
         if parsed.name in _WIRES_OF_DIGESTS.get(lake.wire, frozenset()):
@@ -171,7 +171,7 @@ def _days(value: str) -> str:
 
 
 def _micros(value: str) -> str:
-    """Of a date without a day there are none."""
+    """Returns the microseconds of a date; NULL of one without a day."""
     seconds = f"(HOUR({value}) * 3600 + MINUTE({value}) * 60 + SECOND({value}))"
     return f"({_days(value)} * {_DAY} + {seconds} * 1000000 + MICROSECOND({value}))"
 
@@ -179,7 +179,7 @@ def _micros(value: str) -> str:
 def _dated(
     source: MysqlColumn, value: str, number: Callable[[str], str], default: str | None
 ) -> str:
-    """Of a zero date what connectors write: nothing, or where that cannot be the default."""
+    """Returns a date as connectors write it: a zero date as NULL, or as a default if NOT NULL."""
     if not source.not_null:
         return number(value)
     found = _DATE.fullmatch(default or "")

@@ -1,4 +1,4 @@
-"""Where a MySQL or MariaDB server is: ``mysql://user:password@host:3306/database?ssl-mode=…``.
+"""Parses DSNs of MySQL and MariaDB: ``mysql://user:password@host:3306/database?ssl-mode=…``.
 
 The parameters are those of MySQL's own URI-like strings:
 https://dev.mysql.com/doc/refman/8.4/en/connecting-using-uri-or-key-value-pairs.html
@@ -35,7 +35,7 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to encrypt; paths of PEM files, "" for none."""
+    """Settings for encryption; paths of PEM files, "" for none."""
 
     mode: TlsMode = TlsMode.PREFERRED
     ca: str = ""

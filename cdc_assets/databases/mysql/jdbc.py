@@ -1,4 +1,4 @@
-"""How Spark's JDBC reader reaches a MySQL or MariaDB server: by MariaDB's driver.
+"""Builds the options with which Spark reads MySQL or MariaDB, by MariaDB's JDBC driver.
 
 The URL is one of MySQL: by it Spark quotes names as MySQL does. With ``jdbc:mariadb:`` Spark 4.1
 writes them in double quotes, which are texts there. All else is given as properties of the driver:
@@ -23,7 +23,7 @@ _CONNECT_MILLIS: Final = "10000"
 
 
 def reader_options(server: Dsn, where: str, *, is_encrypted: bool) -> Mapping[str, str]:
-    """Of a server that a connection of ours was made to.
+    """Returns the reader's options for a server that a connection of ours was made to.
 
     Args:
         server: where it is.

@@ -28,7 +28,7 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """What `str` writes."""
+        """Parses the text that `str` returns."""
         place, _, gtids = text.partition(" ")
         file, _, position = place.rpartition(":")
         return cls(file, int(position), gtids)
@@ -44,19 +44,19 @@ class Place:
 
     @property
     def number(self) -> tuple[int, int] | None:
-        """By which places of one binlog are in order."""
+        """The number by which places of one binlog are ordered."""
         found = _FILE.fullmatch(self.file)
         return (int(found["number"]), self.position) if found else None
 
     @property
     def base(self) -> str:
-        """What the names of all files of a binlog begin with."""
+        """The common beginning of the names of a binlog's files."""
         found = _FILE.fullmatch(self.file)
         return found["base"] if found else self.file
 
 
 def place_of(offset: Mapping[str, Any]) -> Place | None:
-    """Where a Debezium connector goes on reading after a restart, by its committed offset.
+    """Returns where a Debezium connector continues after a restart, from its committed offset.
 
     Kafka has acknowledged whatever is from before. While a snapshot is taken there is no such
     place.

@@ -230,7 +230,7 @@ class MysqlRows:
     # ── to be read in waves ──────────────────────────────────────────────────────────────
 
     def reading(self) -> TableReading:
-        """What has the whole table read in waves."""
+        """Returns the reading of the whole table in waves."""
         from cdc_assets.databases.mysql.reading import MysqlReading
 
         return MysqlReading(self, self._access)
@@ -317,13 +317,13 @@ class MysqlRows:
         return frozenset(str(number) for (number,) in self._asked(_OPEN))
 
     def _seen(self) -> Place:
-        """Where in the binlog the transaction's snapshot stands, of MariaDB."""
+        """Returns the place in MariaDB's binlog of the transaction's snapshot."""
         said = {name.lower(): value for name, value in self._asked(_SNAPSHOT)}
         return Place(said.get("binlog_snapshot_file", ""),
                      int(said.get("binlog_snapshot_position", 0)))  # fmt: skip
 
     def _end(self) -> Place:
-        """Of the binlog."""
+        """Returns the end of the binlog."""
         rows = next(filter(None, map(self._status, _ENDS)), ())
         if not rows:
             what = "the server writes no binlog: it is not the one that a connector reads"
@@ -356,7 +356,7 @@ class MysqlRows:
 
 
 def failure(error: pymysql.Error, access: Access) -> Exception:
-    """What a person is told."""
+    """Returns the error that a person is shown."""
     address = parse_dsn(access.dsn).address
     if error.args and error.args[0] in _TIMED_OUT:
         what = f"a statement took longer than {access.statement_seconds:g} s"

@@ -1,4 +1,4 @@
-"""What a MySQL or MariaDB server says of its binlog beside the form of its rows."""
+"""Reads a MySQL or MariaDB server's settings for its binlog, but for the form of rows."""
 
 from __future__ import annotations
 

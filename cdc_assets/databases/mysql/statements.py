@@ -82,7 +82,7 @@ def texts_of(
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Of one table.
+    """The statements of one table.
 
     Attributes:
         table: schema and name.
@@ -163,7 +163,7 @@ class Statements:
 
     @property
     def digest(self) -> str:
-        """Of all columns; NULL of a row that the server cannot put together."""
+        """Returns SQL for the digest of all columns; NULL for a row that cannot be assembled."""
         texts = (framed(self.texts.canonical[each.name]) for each in self.comparison.columns)
         return f"MD5(CONCAT({', '.join(texts)}))"
 

@@ -62,7 +62,7 @@ _OF_BYTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class MysqlType:
-    """What a type's text says.
+    """A type, parsed from its text.
 
     Attributes:
         name: in lower case, synonyms replaced (``tinyint`` for ``bool``); "" if the text is no
@@ -101,7 +101,7 @@ def parse_column_type(text: str) -> MysqlType:
 
 
 def _named(words: list[str]) -> tuple[int, str]:
-    """How many words are the name, and the name."""
+    """Returns the number of words that form the name, and the name."""
     for length in range(min(_LONGEST, len(words)), 0, -1):
         name = _SYNONYMS.get(" ".join(words[:length]))
         if name is not None:

@@ -129,7 +129,7 @@ def describe_table(
 
 
 def with_unsigned(told: Described, columns: Iterable[MysqlColumn]) -> Described:
-    """What a record's schema tells, with the numbers of ``bigint unsigned`` columns as such.
+    """Returns the columns of a record's schema with ``bigint unsigned`` columns as such.
 
     With ``bigint.unsigned.handling.mode=long`` the schema is that of ``bigint``.
     """
@@ -247,7 +247,7 @@ def bit_type(parsed: MysqlType) -> ColumnType:
 
 
 def bit_width(parsed: MysqlType) -> int:
-    """How many bits a ``bit`` has."""
+    """Returns the number of bits of a ``bit`` type."""
     return parsed.arguments[0] if parsed.arguments else 1
 
 

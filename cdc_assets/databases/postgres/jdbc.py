@@ -1,4 +1,4 @@
-"""How Spark's JDBC reader reaches the database that a connection of ours is open to."""
+"""Builds the options with which Spark reads the database of an open connection by JDBC."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SAME: Final = {
 
 
 def reader_options(connection: psycopg.Connection[Any], where: str) -> Mapping[str, str]:
-    """Of the database that the connection has found, whatever named it: a service, a file.
+    """Returns the reader's options for the database that the connection found, by whatever name.
 
     Raises:
         ConfigError: if it is reached by a socket's file, which the driver cannot.

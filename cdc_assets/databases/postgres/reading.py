@@ -78,7 +78,7 @@ class PostgresReading:
         }
 
     def _begins(self, snapshot: str) -> Sequence[str]:
-        """What a reader's transaction begins with; the driver has begun it by then."""
+        """Returns the first statements of a reader's transaction; the driver has begun it."""
         seconds = self._access.statement_seconds
         settings = {
             **{name: value for name, value in SETTINGS.items() if name not in _NOT_OF_READERS},

@@ -229,7 +229,7 @@ class PostgresRows:
     # ── to be read in waves ──────────────────────────────────────────────────────────────
 
     def reading(self) -> TableReading:
-        """What has the whole table read in waves."""
+        """Returns the reading of the whole table in waves."""
         from cdc_assets.databases.postgres.reading import PostgresReading
 
         return PostgresReading(self, self._connection, self._access)
@@ -335,7 +335,7 @@ class PostgresRows:
 
 
 def failure(error: psycopg.Error, address: str, access: Access) -> Exception:
-    """What a person is told."""
+    """Returns the error that a person is shown."""
     if error.sqlstate == "57014":
         what = f"a statement took longer than {access.statement_seconds:g} s"
         remedy = "compare fewer rows at once (verify.chunk_rows), or raise verify.statement_seconds"

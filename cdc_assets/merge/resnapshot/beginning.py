@@ -1,4 +1,4 @@
-"""Where a table begins that is read from its source beside the old one.
+"""Chooses the offsets at which a table that is read beside the old one begins.
 
 Usually where the old one stands: everything that it has merged is in what will be read, and the
 highest position that it has applied is the one that the rows are put at. Where its place in the log

@@ -58,7 +58,7 @@ _AGAIN: Final = "run the same command again: it goes on where it is"
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """What reading a table would do; ``rows`` is about how many there are."""
+    """The intended reading of a table; ``rows`` is an estimate of their number."""
 
     rows: int
     words: str
@@ -105,7 +105,7 @@ class ReadBeside:
         return bool(published and published.carried.beside)
 
     def intention(self, standing: Standing) -> Intention:
-        """What `read` would do; nothing is changed.
+        """Returns what `read` would do; changes nothing.
 
         Raises:
             CdcError: if the table cannot be read.
@@ -141,7 +141,7 @@ class ReadBeside:
         return work.progress
 
     def proven(self, standing: Standing, settled: int) -> int:
-        """How many doubts there are that comparing the table with its source has settled.
+        """Settles the doubts by comparing the table with its source; returns how many there are.
 
         Args:
             standing: of now.
@@ -192,14 +192,14 @@ class ReadBeside:
         return BesideTable(self._lakes, entry, self._run_id, self._clock)
 
     def _columns_of_source(self, schema: TableSchema) -> frozenset[str]:
-        """Those of the columns that the source has."""
+        """Returns which of the columns the source has."""
         with closing(self._verification.source(self._entry, schema)) as source:
             return frozenset(each.name for each in source.comparison.columns)
 
     # ── what is refused ──────────────────────────────────────────────────────────────────
 
     def _require_possible(self, standing: Standing) -> None:
-        """That rows alone make the table, and that nothing else was begun.
+        """Requires that rows alone make the table, and that no other rebuild has begun.
 
         Raises:
             ConfigError, TerminalError: if they do not.

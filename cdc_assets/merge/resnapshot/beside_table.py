@@ -79,13 +79,13 @@ class BesideTable:
 
     @property
     def beside(self) -> Beside | None:
-        """How far it has come; None before it has begun."""
+        """The progress; None before it has begun."""
         published = self._state.published if self._state else None
         return published.carried.beside if published else None
 
     @property
     def progress(self) -> Beside:
-        """The same, once it has begun.
+        """The progress once it has begun.
 
         Raises:
             ConflictError: if it is not there any more.
@@ -202,7 +202,7 @@ class BesideTable:
         self._state = self._look()
 
     def _remember(self, old: TableState, *, goes_on: bool) -> None:
-        """Which table of the source the old one's rows are of: the log may have changes of another.
+        """Remembers which source table the old rows are from: the log may hold changes of another.
 
         Where one of them ends is a position like those that the old one has applied.
         """

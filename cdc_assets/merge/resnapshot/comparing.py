@@ -29,7 +29,7 @@ _HELD: Final = "cdc_held"
 
 
 class State(StrEnum):
-    """Of a key."""
+    """The state of a key."""
 
     EQUAL = "equal"
     NEWER = "newer"  # changed since: the log has told it
@@ -57,7 +57,7 @@ class Compared:
 
     @property
     def to_put(self) -> int:
-        """How many keys are to be put or removed."""
+        """Number of keys to be put or removed."""
         return self.counts.get(State.PUT, 0) + self.counts.get(State.VANISHED, 0)
 
 
@@ -113,7 +113,7 @@ def compare(
 
 
 def untouched(told: DataFrame, lake: LakeRows, comparison: Comparison, position: str) -> DataFrame:
-    """Those of the rows to be put that nothing was merged of meanwhile; pinned."""
+    """Returns the rows to be put whose keys were not merged meanwhile; pinned."""
     keys = _keys(comparison)
     at = F.lit(bytes.fromhex(position))
     texts = [F.col(f"cdc_text_{n}").alias(name) for n, name in enumerate(keys)]

@@ -14,7 +14,7 @@ from cdc_assets.schema.comparing import Key
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What has become of the keys.
+    """The outcome for the keys.
 
     Attributes:
         put: that were put right, or removed.

@@ -1,4 +1,4 @@
-"""How far reading a table again has come: a value that is kept between waves.
+"""The progress of reading a table again, kept between waves.
 
 Each wave can be done again without harm, so what is kept only saves work. It holds the key that the
 next wave begins with.
@@ -23,7 +23,7 @@ MOST: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What was done of one table.
+    """The progress with one table.
 
     Attributes:
         begun: when, aware.

@@ -1,4 +1,4 @@
-"""What Spark reads of a wave, by JDBC."""
+"""Reads a wave with Spark, by JDBC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading a table again has come to: counts and names of columns, never a value of a row."""
+"""Reports on reading a table again: counts and names of columns, never a value of a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdc_assets.schema.comparing import Uncompared
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Of one table.
+    """The report on one table.
 
     Attributes:
         table: which.
@@ -87,5 +87,5 @@ class Report:
         }
 
     def to_json(self) -> str:
-        """The same, as a document."""
+        """Returns the report as a JSON document."""
         return json.dumps(self.to_dict())

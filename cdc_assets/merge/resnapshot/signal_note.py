@@ -1,4 +1,4 @@
-"""What is kept of a snapshot that a signal asks for, from before the signal is sent to the end."""
+"""The note kept about a signalled snapshot, from before the signal is sent to the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class SignalNote:
-    """Of one table.
+    """The note about one table.
 
     Attributes:
         id: of the signal.

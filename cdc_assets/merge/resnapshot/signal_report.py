@@ -1,4 +1,4 @@
-"""What a snapshot by the connector's signal has come to: counts, never a value of a row."""
+"""Reports on a snapshot that a signal has asked for: counts, never a value of a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdc_assets.changes.names import TableName
 
 @dataclass(frozen=True, slots=True)
 class SignalReport:
-    """Of one table.
+    """The report on one table.
 
     Attributes:
         table: which.

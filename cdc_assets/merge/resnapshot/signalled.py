@@ -68,7 +68,7 @@ Keep = Callable[[SignalNote | None], None]
 
 
 class Step(Enum):
-    """What is to be done of a table next."""
+    """The next step for a table."""
 
     SEND = auto()
     FOLLOW = auto()
@@ -96,7 +96,7 @@ def next_step(asked: Phase | None, shown: Phase, *, is_sent: bool) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What step 1 has found: what to do, from where on to follow, and by which note."""
+    """The finding of step 1: the next step, where to follow from, and the note."""
 
     step: Step
     snapshot: TableSnapshot
@@ -135,7 +135,7 @@ class SignalledResnapshot:
         self._clock = clock
 
     def intention(self, entry: TableEntry, note: SignalNote | None, *, anew: bool = False) -> str:
-        """What `of` would do; nothing is changed.
+        """Returns what `of` would do; changes nothing.
 
         Raises:
             CdcError: if the table cannot be read again so.
@@ -251,7 +251,7 @@ class SignalledResnapshot:
     def _followed(
         self, entry: TableEntry, signalling: Signalling, snapshot: TableSnapshot, at: OffsetVector
     ) -> TableSnapshot:
-        """How it ends.
+        """Follows the snapshot to its end and returns how it ended.
 
         Raises:
             TransientError: if the connector says nothing for too long.
@@ -288,7 +288,7 @@ class SignalledResnapshot:
         return snapshot
 
     def _connector_words(self, entry: TableEntry) -> str:
-        """Of a connector that does not run; else empty."""
+        """Returns words about a connector that does not run; empty if it runs."""
         try:
             connector, _ = described_connector(self._config, entry)
         except CdcError as problem:

@@ -47,7 +47,7 @@ Keep = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """What reading a table again would do.
+    """The intended reading of a table.
 
     Attributes:
         rows: about how many there are at the source.
@@ -95,7 +95,7 @@ class Resnapshot:
         self._clock = clock
 
     def intention(self, entry: TableEntry, begun: Progress | None) -> Intention:
-        """What `of` would do; nothing is changed.
+        """Returns what `of` would do; changes nothing.
 
         Raises:
             CdcError: if the table cannot be read again.
@@ -167,7 +167,7 @@ class Resnapshot:
         return Progress(self._clock(), tuple(plan.schema.key), _generation(plan))
 
     def _still(self, begun: Progress | None, entry: TableEntry, waves: Waves) -> Progress | None:
-        """What was kept, if the table still has what was done then."""
+        """Returns the kept progress if the table still has what was done then."""
         if begun is None:
             return None
         plan = waves.plan()

@@ -1,4 +1,4 @@
-"""One wave: a range of a table's keys, read from the live source and put right in the lake.
+"""Reads one wave, a range of a table's keys, from the live source and corrects it in the lake.
 
 1. *Look.* The highest position that the lake has applied is the wave's: whatever was merged by
    now is no newer.
@@ -58,7 +58,7 @@ _PATIENCE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of a wave: rows of a part, parts that are read at once, doubtful keys at most."""
+    """The sizes of a wave: rows of a part, parts read at once, most doubtful keys."""
 
     rows: int
     parts: int
