@@ -50,3 +50,4 @@ def test_where_the_log_has_said_nothing_no_row_was_shown(spark: Session) -> None
     found = unshown(lake, None, ("id",), ())
     assert found.unshown == 3
     assert {*found.keys(COMPARISON, 10)} == {("1",), ("2",)}
+    assert {*found.keys(COMPARISON, 2)} == {("1",), ("2",)}, "a row that is there twice is one key"

@@ -342,13 +342,14 @@ class SignalledResnapshot:
             if not source.comparison.key:
                 why = "a column of their key cannot be compared with the source"
                 return Settled(left=total, why=why)
-            keys = found.keys(source.comparison, said.verify.most_keys)
+            most = said.verify.most_keys
+            keys = found.keys(source.comparison, most)
             of = (self._verification, entry, source)
             settled = put_right(*of, keys, said.verify.looks, self._say)
         finally:
             source.close()
-        beyond = max(total - len(keys), 0)
-        why = settled.why if settled.left else f"more than verify.most_keys={len(keys)}"
+        beyond = total - most if len(keys) == most else 0
+        why = settled.why if settled.left else f"more than verify.most_keys={most}"
         return Settled(
             settled.put,
             settled.removed,

@@ -35,8 +35,8 @@ class Unshown:
 
     Attributes:
         rows: of the lake; pinned.
-        unshown: how many there are of which nothing was.
-        partial: and of which large values were not.
+        unshown: number of rows of which nothing was shown.
+        partial: number of rows of which only large values were not shown.
     """
 
     rows: DataFrame
@@ -45,9 +45,10 @@ class Unshown:
 
     def keys(self, comparison: Comparison, most: int) -> tuple[Key, ...]:
         """Their keys as canonical text, those of unshown rows first; up to so many."""
-        texts = [canonical(each) for each in comparison.key]
-        found = self.rows.orderBy(F.col(_TOLD)).select(*texts).limit(most)
-        return tuple(dict.fromkeys(tuple(row) for row in found.collect()))
+        texts = [canonical(each).alias(f"k{n}") for n, each in enumerate(comparison.key)]
+        each_once = self.rows.select(_TOLD, *texts).distinct()  # the lake may have a row twice
+        found = each_once.orderBy(_TOLD).limit(most).drop(_TOLD)
+        return tuple(tuple(row) for row in found.collect())
 
 
 def unshown(
