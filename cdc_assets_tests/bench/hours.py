@@ -1,6 +1,7 @@
 """Hours under load: whether memory and CPU stay what they are, with the real daemon.
 
-``make soak HOURS=2`` runs this alone. Nothing is judged: slopes are printed.
+``make soak HOURS=2`` runs this alone. Slopes are printed, not judged. What is judged is that the
+tables equal their source at the end.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Final
 
 import psutil
 
+from cdc_assets.lake import Lake
+from cdc_assets.merge.plan.plan import OWN_BRANCH
+from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.latency import Live, daemon, dagster_roles, load, prepare
 from cdc_assets_tests.bench.meter import Roles
@@ -22,6 +26,7 @@ SAMPLE_SECONDS: Final = 30.0
 SLICES: Final = 8
 RUNS: Final = "run process"
 """These come and go: of their memory only the peak of one says something."""
+SHOWN: Final = ("Spark server", RUNS, "Kafka", "Connect")
 
 
 def measure(world: World) -> Iterator[Figures]:
@@ -35,7 +40,9 @@ def measure(world: World) -> Iterator[Figures]:
             samples = Samples(lambda: {**world.roles(), **dagster_roles(dagster)}, live)
             world.say(f"sampling for {world.scale.hours:g} hours")
             samples.take(world.scale.hours * 3600)
-    yield from samples.figures()
+        yield from samples.figures()
+        live.wait_until_filled()
+        yield _tables(world, live)
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,34 @@ class Samples:
         yield Figures("CPU under load", [_cpu(part) for part in parts if len(part) > size // 2])
 
 
+def _tables(world: World, live: Live) -> Figures:
+    """The size of each table's history, once it is known to equal its source.
+
+    Raises:
+        RuntimeError: a table does not.
+    """
+    lake, rows = Lake(live.config), list[dict[str, object]]()
+    verification = Verification(live.config, lambda: world.session, "bench")
+    for entry in live.entries:
+        report = verification.of(entry)
+        found = lake.figures(entry.target, OWN_BRANCH)
+        if found is None or not report.is_proven:
+            msg = f"{entry.table}: {report.words(keys=False)}"
+            raise RuntimeError(msg)
+        rows.append(
+            {
+                "table": entry.table.name,
+                "rows, all equal": report.rows,
+                "files": found.files,
+                "deleted %": round(100 * found.marked_share, 1),
+                "manifests": found.manifests,
+                "snapshots": len(found.history.snapshots),
+                "metadata KB": round(found.metadata_bytes / 1000),
+            }
+        )
+    return Figures("Tables after it, compared with their source", rows)
+
+
 def _memory(role: str, samples: Sequence[Sample]) -> dict[str, object]:
     points = [
         (each.at / 3600, each.memory[role] / 2**20) for each in samples if role in each.memory
@@ -124,7 +159,8 @@ def _cpu(samples: Sequence[Sample]) -> dict[str, object]:
         "changes/s": round(changes / seconds),
         "busy cores": round(sum(spent.values()) / seconds, 2),
         "CPU ms a change": round(1000 * sum(spent.values()) / changes, 2),
-        **{f"{role}": round(1000 * each / changes, 2) for role, each in sorted(spent.items())},
+        **{role: round(1000 * spent.get(role, 0.0) / changes, 2) for role in SHOWN},
+        "others": round(1000 * sum(spent[each] for each in spent.keys() - set(SHOWN)) / changes, 2),
     }
 
 

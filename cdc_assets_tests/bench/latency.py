@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import psutil
 
@@ -20,6 +21,7 @@ from cdc_assets.devstack.layout import HOST
 from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.shop.database import prepare_shop
 from cdc_assets.lake import Lake
+from cdc_assets.registry import TableEntry
 from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.meter import MemoryPeaks
 from cdc_assets_tests.bench.probe import LOOK_SECONDS, MARKERS, Probe
@@ -33,6 +35,7 @@ MEMORY_GOALS = {"run process": "≤ 400", "Spark server": "heap 2,048"}
 _ROLES = (
     ("run process", "execute_run"),
     ("run process", "execute_step"),
+    ("run process", "spawn_main"),
     ("code server", "api grpc"),
     ("dagster daemon", "daemon"),
     ("dagster webserver", "webserver"),
@@ -91,6 +94,15 @@ class Live:
         rows.append(_row("markers, all tables", together))
         rows.append(_published_row(_difference(self._published(), published)))
         return Figures("From commit to visible", rows, notes)
+
+    @property
+    def entries(self) -> list[TableEntry]:
+        """The tables, their topics and lake tables."""
+        at = datetime.now(UTC)
+        return [
+            TableEntry(TableName(SOURCE, "public", each), topic, target, at)
+            for (each, target), topic in zip(self._targets.items(), self._topics, strict=True)
+        ]
 
     @property
     def _targets(self) -> dict[str, LakeName]:
