@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -54,13 +55,14 @@ from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summariz
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
+from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.intake.told import statements_among
 from cdc_assets.merge.plan.outcome import Lacking, Told, Unlike, Unwritten, Wider
 from cdc_assets.merge.plan.parts import Part, Truncate, split
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements.deadline import Watch
 from cdc_assets.merge.statements.failures import released_after
-from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.statements.pinning import pinned, pinned_meanwhile
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.ends import Ends
 from cdc_assets.merge.tables.known import Known
@@ -68,6 +70,10 @@ from cdc_assets.merge.tables.ledger import Ledger
 from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.schema.types import TableSchema
+
+PINNED_VALUES: Final = 100_000
+"""Up to this many values (records times columns) are kept by a checkpoint: some five megabytes.
+A session's last few are not collected at once, as Spark Connect remembers the last 16 plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,31 +178,57 @@ class BatchExecution:
 
     @contextmanager
     def _folded(self, knowledge: Knowledge) -> Iterator[tuple[Folded, BatchFigures]]:
-        plan, observer = self.plan, self._observer()
+        observer = self._observer()
+        with self.steps.step("read, decode, fold"):
+            folding = self._folding(knowledge, observer)
+        with self._kept(folding) as folded:
+            with self.steps.step("read, decode, fold"):
+                counted = counted_by_partition(folded)
+                summary = summarized(folded, counted.collect())
+                figures = observer.figures(folding if self._is_small else counted)
+            yield summary, figures
+
+    def _folding(self, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:
+        plan, unset_able = self.plan, self._changes.unset_able
+        changes = self._changes.mergeable(knowledge, observer)
+        if plan.mode is Mode.CHANGELOG:
+            return recordable(changes, plan)
+        if plan.mode is Mode.HISTORY:
+            return recordable(changes, plan, unset_able)
+        if not plan.schema.key:
+            return events(changes, plan)
+        doubt = watched(self.decoder.doubt, plan.numbers)
+        return newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, doubt)
+
+    @contextmanager
+    def _kept(self, folding: DataFrame) -> Iterator[DataFrame]:
+        """Keeps what was computed during the block; few rows by a checkpoint.
+
+        Each statement that reads a cached frame has Spark analyze, and look for in its cache, all
+        that made it. Reading records and folding them has a large plan: a fifth of a small batch.
+        A checkpoint has none. But it is not compressed, and leaves memory only when Java collects.
+        """
+        if self._is_small:
+            with ExitStack() as stack:
+                with self.steps.step("read, decode, fold"):
+                    folded = stack.enter_context(pinned_meanwhile(folding))
+                yield folded
+            return
         # A view is analyzed once, however often it is read, a plan again with each statement.
         view = f"folded_{uuid.uuid4().hex}"
         with self.steps.step("read, decode, fold"):
-            changes = self._changes.mergeable(knowledge, observer)
-            if plan.mode is Mode.CHANGELOG:
-                folding = recordable(changes, plan)
-            elif plan.mode is Mode.HISTORY:
-                folding = recordable(changes, plan, self._changes.unset_able)
-            elif plan.schema.key:
-                unset_able = self._changes.unset_able
-                doubt = watched(self.decoder.doubt, plan.numbers)
-                folding = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, doubt)
-            else:
-                folding = events(changes, plan)
             folding.createOrReplaceTempView(view)
         # Dropping a view also releases its cache.
         with released_after(lambda: self.spark.catalog.dropTempView(view)):
             with self.steps.step("read, decode, fold"):
                 self.spark.catalog.cacheTable(view)
-                folded = self.spark.table(view)
-                counted = counted_by_partition(folded)
-                summary = summarized(folded, counted.collect())
-                figures = observer.figures(counted)
-            yield summary, figures
+            yield self.spark.table(view)
+
+    @property
+    def _is_small(self) -> bool:
+        ranges = self.plan.ranges
+        values = sum(each.length for each in ranges) * len(self.plan.schema.columns)
+        return is_one_task(ranges) and values <= PINNED_VALUES
 
     def _without_doubt(self, folded: Folded) -> Folded:
         """Checks that no value is lost by columns that records lack, and returns the changes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -60,4 +60,9 @@ def read_ranges(
         .option("failOnDataLoss", "true")
         .load()
     )
-    return records.coalesce(1) if sum(each.length for each in ranges) <= ONE_TASK else records
+    return records.coalesce(1) if is_one_task(ranges) else records
+
+
+def is_one_task(ranges: Sequence[OffsetRange]) -> bool:
+    """Returns whether one task reads these ranges."""
+    return sum(each.length for each in ranges) <= ONE_TASK

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.plan import CachedRemoteRelation, RemoveRemoteCachedRelation
 from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+from cdc_assets.merge.statements.failures import released_after
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
 
 def pinned(frame: DataFrame) -> DataFrame:
@@ -17,6 +24,23 @@ def pinned(frame: DataFrame) -> DataFrame:
     """
     with _active(frame.sparkSession):
         return frame.localCheckpoint(eager=True)
+
+
+@contextmanager
+def pinned_meanwhile(frame: DataFrame) -> Iterator[DataFrame]:
+    """Checkpoints the rows as `pinned` does, and releases the checkpoint after the block."""
+    found = pinned(frame)
+    plan = cast("CachedRemoteRelation", cast("ConnectFrame", found)._plan)  # noqa: SLF001
+    client = frame.sparkSession.client
+    try:
+        with released_after(
+            lambda: client.execute_command(RemoveRemoteCachedRelation(plan).command(client))
+        ):
+            yield found
+    finally:
+        # The relation's finalizer would ask for it again, inside whatever Python is doing when it
+        # collects the frame, and again and again if the server is gone.
+        plan._spark_session = cast("Any", None)  # noqa: SLF001
 
 
 @contextmanager
