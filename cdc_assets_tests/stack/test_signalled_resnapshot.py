@@ -90,6 +90,7 @@ def test_under_load_it_can_be_paused_killed_joined_and_resumed_and_mends_all_row
     assert database.differences("ledger") == [], words_of(database)
 
 
+@in_soak
 def test_one_that_is_stopped_while_it_is_paused_ends_and_is_begun_anew(
     database: Replicated,
 ) -> None:

@@ -13,9 +13,10 @@ from cdc_assets.desired import DesiredBook
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, in_soak, pytest.mark.timeout(900)]
 
 TABLES = ("orders", "items")
 CREATE = "CREATE TABLE {} (id bigint PRIMARY KEY, name text, n bigint)"

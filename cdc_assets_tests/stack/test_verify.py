@@ -270,6 +270,7 @@ MERGED = {
 }
 
 
+@in_soak
 def test_each_shard_is_compared_with_its_own_rows_and_put_right_by_itself(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
