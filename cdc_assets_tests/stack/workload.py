@@ -165,3 +165,7 @@ class Workload:
             session.commit()
             self._columns.append(name)
             self.done["add column"] += 1
+            # A column is seen in the next change: the load may end before there is one.
+            row = f"{_SOME + self._added}, 'with {name}', NULL"
+            session.change(self.words.insert_new.format("people (id, name, big)", row))
+            session.commit()

@@ -14,8 +14,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
 from cdc_assets.changes.latency import LatencyHistogram, bucket_of
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
@@ -131,8 +132,8 @@ class BatchObserver:
         self._suspicion = suspicion
         self._ranges = ranges
         self._asked_at = asked_at
-        # A name, as for an `Observation` the client first has the server analyze the whole plan.
         self._name = f"batch-{uuid.uuid4()}"
+        self._observation: Observation | None = None
 
     def attach(self, decoded: DataFrame) -> DataFrame:
         """Returns the same rows, observed.
@@ -151,8 +152,18 @@ class BatchObserver:
         )
         watched = _watched() if self._suspicion is not None else []
         others = [_other_tables()] if self._has_others else []
-        observed = prepared.observe(self._name, *_metrics(), *watched, *others)
+        observed = prepared.observe(self._observed_as(decoded), *_metrics(), *watched, *others)
         return observed.drop("kind", "unlike", "paired", "pair", "suspicious")
+
+    def _observed_as(self, decoded: DataFrame) -> str | Observation:
+        """Returns a name, as for an `Observation` the client has the server analyze all of a plan.
+
+        A session within this process gives figures to an `Observation` only.
+        """
+        if isinstance(decoded, ConnectFrame):
+            return self._name
+        observation = self._observation = Observation(self._name)
+        return observation
 
     def _ends_range(self) -> Expression:
         """Returns whether a delete is the last record of its range: its tombstone is not here."""
@@ -168,8 +179,7 @@ class BatchObserver:
         Raises:
             TransientError: if the batch has more kinds than can be counted exactly.
         """
-        info = collected.executionInfo
-        got = dict(info.flows if info else ())[self._name]
+        got = self._got(collected)
         kinds = {row["item"]: row["count"] for row in got["kinds"] or ()}
         if sum(kinds.values()) != got["total"]:
             what = "this batch's latencies are too many to count"
@@ -209,6 +219,15 @@ class BatchObserver:
             max_read=got["max_read"],
             min_floating=got["min_floating"],
         )
+
+    def _got(self, collected: DataFrame) -> Mapping[str, Any]:
+        if self._observation is None:
+            info = collected.executionInfo
+            return dict(info.flows if info else ())[self._name]
+        return {
+            name: bytes(value) if isinstance(value, bytearray) else value
+            for name, value in self._observation.get.items()
+        }
 
     def _unknown(self, found: Any) -> tuple[UnknownColumn, ...]:
         if found is None or found["unknown"] is None:

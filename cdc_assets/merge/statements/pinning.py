@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.connect.plan import CachedRemoteRelation, RemoveRemoteCachedRelation
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from cdc_assets.merge.statements.failures import released_after
-
-if TYPE_CHECKING:
-    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
 
 def pinned(frame: DataFrame) -> DataFrame:
@@ -28,9 +26,15 @@ def pinned(frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def pinned_meanwhile(frame: DataFrame) -> Iterator[DataFrame]:
-    """Checkpoints the rows as `pinned` does, and releases the checkpoint after the block."""
+    """Checkpoints the rows as `pinned` does, and releases the checkpoint after the block.
+
+    In a session within this process, Java releases it when it has collected the frame.
+    """
     found = pinned(frame)
-    plan = cast("CachedRemoteRelation", cast("ConnectFrame", found)._plan)  # noqa: SLF001
+    if not isinstance(found, ConnectFrame):
+        yield found
+        return
+    plan = cast("CachedRemoteRelation", found._plan)  # noqa: SLF001
     client = frame.sparkSession.client
     try:
         with released_after(
