@@ -36,9 +36,8 @@ _AVRO_LIMITS = (
 )
 """A truncated record may announce a text of two gigabytes, which would crash the server."""
 _CODE_CACHE = "-XX:ReservedCodeCacheSize=512m"
-"""Java's 240 MB were nearly full after six minutes of five busy tables: the JVM then threw three
-quarters of its best code away, and compiled it again for a third of all CPU time. What is not used
-takes no memory."""
+"""Java's 240 MB were nearly full after six minutes of five busy tables, and the JVM threw three
+quarters of its best code away, to compile it again. What is not used takes no memory."""
 _ANY_METHOD = "/spark.connect.SparkConnectService/Config"
 _NOT_READY = (
     grpc.StatusCode.UNAVAILABLE,

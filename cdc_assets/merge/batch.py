@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -62,7 +62,7 @@ from cdc_assets.merge.plan.parts import Part, Truncate, split
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements.deadline import Watch
 from cdc_assets.merge.statements.failures import released_after
-from cdc_assets.merge.statements.pinning import pinned, pinned_meanwhile
+from cdc_assets.merge.statements.pinning import pinned, unpinned_after
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.ends import Ends
 from cdc_assets.merge.tables.known import Known
@@ -209,9 +209,9 @@ class BatchExecution:
         A checkpoint has none. But it is not compressed, and leaves memory only when Java collects.
         """
         if self._is_small:
-            with ExitStack() as stack:
-                with self.steps.step("read, decode, fold"):
-                    folded = stack.enter_context(pinned_meanwhile(folding))
+            with self.steps.step("read, decode, fold"):
+                folded = pinned(folding)
+            with unpinned_after(folded):
                 yield folded
             return
         # A view is analyzed once, however often it is read, a plan again with each statement.

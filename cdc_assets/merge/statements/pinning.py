@@ -25,22 +25,21 @@ def pinned(frame: DataFrame) -> DataFrame:
 
 
 @contextmanager
-def pinned_meanwhile(frame: DataFrame) -> Iterator[DataFrame]:
-    """Checkpoints the rows as `pinned` does, and releases the checkpoint after the block.
+def unpinned_after(found: DataFrame) -> Iterator[None]:
+    """Releases what `pinned` returned after the block, however that ends.
 
     In a session within this process, Java releases it when it has collected the frame.
     """
-    found = pinned(frame)
     if not isinstance(found, ConnectFrame):
-        yield found
+        yield
         return
     plan = cast("CachedRemoteRelation", found._plan)  # noqa: SLF001
-    client = frame.sparkSession.client
+    client = found.sparkSession.client
     try:
         with released_after(
             lambda: client.execute_command(RemoveRemoteCachedRelation(plan).command(client))
         ):
-            yield found
+            yield
     finally:
         # The relation's finalizer would ask for it again, inside whatever Python is doing when it
         # collects the frame, and again and again if the server is gone.
