@@ -48,6 +48,15 @@ def running(local: LocalStack) -> list[PartStatus]:
     return [part for part in local.status().parts if part.pid]
 
 
+def listened_at(process: psutil.Process) -> list[str]:
+    """The addresses of a process's TCP listeners; none once it has ended, as workers do."""
+    try:
+        connections = process.net_connections("tcp")
+    except psutil.NoSuchProcess:
+        return []
+    return [each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN]
+
+
 def test_all_parts_are_ready_and_say_where_they_are(stack):
     found = json.loads(stack.status().to_json())["parts"]
     assert [part["name"] for part in found] == [*DEFAULT_PARTS, "mariadb", "registry"]
@@ -65,11 +74,10 @@ def test_up_twice_changes_nothing(stack):
 
 def test_everything_listens_on_the_loopback_interface_only(stack):
     listening = [
-        (part.name, connection.laddr.ip)
+        (part.name, address)
         for part in running(stack)
         for each in [psutil.Process(part.pid), *psutil.Process(part.pid).children(recursive=True)]
-        for connection in each.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
+        for address in listened_at(each)
     ]
     assert {name for name, _ in listening} >= set(DEFAULT_PARTS)
     assert [entry for entry in listening if entry[1] not in LOOPBACK] == []
