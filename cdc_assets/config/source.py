@@ -501,8 +501,7 @@ class SourceConfig(Strict):
 
     def built_anew_by(self, table: TableName) -> str:
         """Returns the command that rebuilds a table whose log has lost a part, for people."""
-        kind = self.database.kind if self.database else None
-        reads = kind == "postgres" and self.mode_of(table) is Mode.MIRROR
+        reads = self.database is not None and self.mode_of(table) is Mode.MIRROR
         return f"cdc-assets rebuild {table} {'--from-source, or ' if reads else ''}--from-snapshot"
 
     def mode_of(self, table: TableName) -> Mode:

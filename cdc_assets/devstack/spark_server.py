@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import grpc
 
@@ -35,6 +37,9 @@ _AVRO_LIMITS = (
     f"{_AVRO}.collectionItems.maxLength={16 << 20}",
 )
 """A truncated record may announce a text of two gigabytes, which would crash the server."""
+_OPTIONS: Final = "spark.driver.extraJavaOptions"
+"""Spark's own start script reads this setting, which a program that runs already passes over."""
+
 _CODE_CACHE = "-XX:ReservedCodeCacheSize=512m"
 """Java's 240 MB were nearly full after six minutes of five busy tables, and the JVM threw three
 quarters of its best code away, to compile it again. What is not used takes no memory."""
@@ -142,6 +147,7 @@ class SparkServer(Part):
             *SPARK_OPENS,
             *_AVRO_LIMITS,
             _CODE_CACHE,
+            *shlex.split((self.conf or {}).get(_OPTIONS, "")),
             f"-Dlog4j2.configurationFile={_LOG4J}",
             *("-cp", ":".join(f"{folder}/*" for folder in folders)),
             *("org.apache.spark.deploy.SparkSubmit", "--class", _SERVER),

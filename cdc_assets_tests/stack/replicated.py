@@ -179,7 +179,7 @@ def replicated(
         source: keys of the source to add.
     """
     side = side_of(dsn)
-    config = write_config(base, name, document, **{**side.configured(_variable(name)), **source})
+    config = configured(base, name, side, document, **source)
     assert config.path is not None
     instance = config.path.with_name(name)
     instance.mkdir(parents=True, exist_ok=True)
@@ -193,6 +193,17 @@ def replicated(
         finally:
             shop.close()
             stack.connect.unregister(name)
+
+
+def configured(
+    base: ReplicationConfig,
+    name: str,
+    side: Side,
+    document: Mapping[str, Any] = MappingProxyType({}),
+    **source: object,
+) -> ReplicationConfig:
+    """`write_config` for a source with this database behind it."""
+    return write_config(base, name, document, **{**side.configured(_variable(name)), **source})
 
 
 def write_config(

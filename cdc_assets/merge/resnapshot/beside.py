@@ -8,7 +8,8 @@
    one publish for each wave that also says where the next one begins. Nothing of the log is merged
    meanwhile.
 4. *Note E*: a place in the source's log after the last wave, and, once the connector has delivered
-   everything up to it, what the topic holds.
+   everything up to it, what the topic holds. With ``deletes: soft`` the same publish has the rows
+   of the old table that the source no longer has, marked (`cdc_assets.merge.resnapshot.kept`).
 5. *Merge* the log from *B* on, as into any table (`cdc_assets.merge.rebuild`). What stands at or
    below *P* is in what was read and is passed over. All others are merged again, each over its row
    as it was read, in their order: the last one tells the row. From *E* on the table is what the
@@ -40,6 +41,7 @@ from cdc_assets.databases.reading import reading_of
 from cdc_assets.databases.rows import Range, SourceRows
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
+from cdc_assets.lake import TableState
 from cdc_assets.lake.beside import Beside
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.describe import FirstSchema
@@ -137,7 +139,7 @@ class ReadBeside:
                 self._require(waits.settled(self._entry, source, work.known_position))  # 2
                 self._waves(work, source)  # 3
             if work.progress.until is None:
-                self._noted(work, source)  # 4
+                self._noted(work, source, standing.old)  # 4
         return work.progress
 
     def proven(self, standing: Standing, settled: int) -> int:
@@ -181,11 +183,13 @@ class ReadBeside:
             if not done.is_read:
                 pace.rest(rows, began)
 
-    def _noted(self, work: BesideTable, source: SourceRows) -> None:
+    def _noted(self, work: BesideTable, source: SourceRows, old: TableState) -> None:
         place = source.place()
         self._say(f"waits until everything up to {place} is delivered")
         self._require(self._verification.waits.delivered(self._entry, source, place))
-        work.note(self._planner.marks(self._entry).end)
+        count = work.note(self._planner.marks(self._entry).end, old if self._keeps else None)
+        if count:
+            self._say(f"{count:,} rows that the source does not have are kept, marked as deleted")
 
     def _table(self, standing: Standing) -> BesideTable:
         entry = self._rebuild.entry_beside(standing.generation)
@@ -195,6 +199,11 @@ class ReadBeside:
         """Returns which of the columns the source has."""
         with closing(self._verification.source(self._entry, schema)) as source:
             return frozenset(each.name for each in source.comparison.columns)
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether rows stay that the source has deleted."""
+        return self._source.overrides(self._entry.table).deletes == "soft"
 
     # ── what is refused ──────────────────────────────────────────────────────────────────
 
@@ -208,20 +217,13 @@ class ReadBeside:
         if mode is not Mode.MIRROR:
             what = f"a table of mode: {mode} is made of changes, which rows do not tell"
             raise ConfigError(what, where=self._where, remedy="rebuild it from its log")
-        if self._source.overrides(self._entry.table).deletes == "soft":
-            what = "rows that the source has deleted are kept (deletes: soft), and not read"
-            remedy = f"read it again in place: cdc-assets resnapshot --table {self._entry.table}"
-            raise ConfigError(what, where=self._where, remedy=remedy)
-        if self._entry.shard is not None:
-            what = "the table is merged into one with others (merge_into)"
-            remedy = f"read it again in place: cdc-assets resnapshot --table {self._entry.table}"
-            raise ConfigError(what, where=self._where, remedy=remedy)
-        database = self._source.database
-        if database is not None and database.kind != "postgres":
-            what = f"a table of {database.kind} is not read beside the old one"
-            remedy = (
-                f"cdc-assets rebuild {self._entry.table}, --from-snapshot if its log lost a part"
+        old = standing.old
+        missing = set(self._table(standing).first.schema.key) - set(old.head_columns)
+        if self._keeps and old.snapshot_id is not None and missing:
+            what = (
+                f"deleted rows are kept (deletes: soft), and have no {', '.join(sorted(missing))}"
             )
+            remedy = f"cdc-assets rebuild {self._entry.table} --from-snapshot, which keeps none"
             raise ConfigError(what, where=self._where, remedy=remedy)
         if self._rebuild.has_begun_otherwise(standing):
             what = "building it anew has begun from its log"

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from cdc_assets.changes.names import Shard
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.databases.reading import DIGEST, TOLD
 from cdc_assets.effects import effect
@@ -30,6 +31,7 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.intake.layouts import execute_steps
+from cdc_assets.merge.resnapshot import kept
 from cdc_assets.merge.resnapshot.beginning import beginning
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -141,6 +143,7 @@ class BesideTable:
             published_at=self._clock(),
             carried=replace(carried, filled=tuple(each.id for each in existing if each)),
             counts={"records": 0, "quarantined": set_aside},
+            shard=self._entry.shard_value,
         )
         self._publish(begun, carried.beside or Beside(), None)
 
@@ -161,23 +164,54 @@ class BesideTable:
         with translated("put what was read", self._where):
             made = pinned(_made(found, comparison))
             counted = made.agg(F.count("*"), F.count_if(~F.col(_HELD))).collect()[0]
-            if counted[1]:
-                what = f"{counted[1]} rows have a value that the lake's type cannot hold"
-                remedy = "give the columns wider types (tables.<schema.table>.columns)"
-                raise TerminalError(what, where=self._where, remedy=remedy)
+            self._require_held(counted[1])
             position = bytes.fromhex(before.carried.read_at)
             names = frozenset(each.name for each in comparison.columns)
-            rows = made.select(*(_value(each, names, position) for each in table.schema))
+            values = (_value(e, names, position, self._entry.shard) for e in table.schema)
+            rows = made.select(*values)
             self._publish(before, self.progress.after(counted[0], end), rows)
         return int(counted[0])
 
-    def note(self, until: OffsetVector) -> None:
+    def note(self, until: OffsetVector, old: TableState | None) -> int:
         """Publish what the topic held once all that was read had been delivered.
 
+        Args:
+            until: that.
+            old: the table whose rows are kept where the source has them no longer, marked as
+                deleted, by the same publish; None if none are.
+
+        Returns:
+            The number of rows that are kept.
+
         Raises:
+            TerminalError: if the lake cannot hold a value of them.
             ConflictError: if another process came first.
         """
-        self._publish(self._published(), replace(self.progress, until=until), None)
+        before, rows, count = self._published(), None, 0
+        if old is not None and old.snapshot_id is not None:
+            rows = self._kept(old, old.snapshot_id, bytes.fromhex(before.carried.read_at))
+            with translated("look at the rows that are kept", self._where):
+                count, held = rows.agg(F.count("*"), F.count_if(kept.HELD)).collect()[0]
+            self._require_held(count - held)
+            rows = rows.drop(kept.HELD)
+        self._publish(before, replace(self.progress, until=until), rows)
+        return int(count)
+
+    def _kept(self, old: TableState, snapshot: int, position: bytes) -> DataFrame:
+        spark, catalog = self._lakes.spark(), self._lakes.catalog
+        with translated("find the rows that are kept", self._where):
+            head = spark.read.option("snapshot-id", snapshot).table(sql.table(catalog, old.name))
+            names = old.head_columns.items()
+            had = head.select(*(F.col(sql.quote(then)).alias(now) for now, then in names))
+            had = had.where(sql.of_shard(self._entry.shard))
+            new = spark.table(sql.table(catalog, self._entry.target))
+            return kept.rows_to_keep(had, new, self.first.schema.key, position)
+
+    def _require_held(self, lost: int) -> None:
+        if lost:
+            what = f"{lost} rows have a value that the lake's type cannot hold"
+            remedy = "give the columns wider types (tables.<schema.table>.columns)"
+            raise TerminalError(what, where=self._where, remedy=remedy)
 
     def _publish(self, before: Published, beside: Beside, rows: DataFrame | None) -> None:
         of, state = self._lakes, self._state
@@ -261,10 +295,16 @@ def _made(found: DataFrame, comparison: Comparison) -> DataFrame:
     return made.withColumn(_HELD, digest(comparison.columns) == F.col(DIGEST))
 
 
-def _value(field: StructField, names: frozenset[str], position: bytes) -> Expression:
+def _value(
+    field: StructField, names: frozenset[str], position: bytes, shard: Shard | None
+) -> Expression:
     value = F.lit(None)
     if field.name == sql.POSITION:
         value = F.lit(position)
+    elif field.name == sql.DELETED:
+        value = F.lit(False)
+    elif shard is not None and field.name == shard.column:
+        value = F.lit(shard.value)
     elif field.name in names:
         value = F.col(sql.quote(field.name))
     return value.cast(field.dataType).alias(field.name)
