@@ -14,9 +14,9 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.log.notices import Phase, TableSnapshot
 from cdc_assets.log.signalling import SignalEnds
+from cdc_assets.merge.resnapshot.following import Step, next_step
 from cdc_assets.merge.resnapshot.signal_note import SignalNote
 from cdc_assets.merge.resnapshot.signal_report import SignalReport
-from cdc_assets.merge.resnapshot.signalled import Step, next_step
 from cdc_assets.operate.resnapshots import ResnapshotBook
 from cdc_assets.operate.signalled import Action, signals_for
 
