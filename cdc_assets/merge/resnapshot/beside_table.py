@@ -200,7 +200,8 @@ class BesideTable:
     def _kept(self, old: TableState, snapshot: int, position: bytes) -> DataFrame:
         spark, catalog = self._lakes.spark(), self._lakes.catalog
         with translated("find the rows that are kept", self._where):
-            head = spark.read.option("snapshot-id", snapshot).table(sql.table(catalog, old.name))
+            name = sql.table(catalog, old.name)
+            head = spark.read.option("versionAsOf", str(snapshot)).table(name)
             names = old.head_columns.items()
             had = head.select(*(F.col(sql.quote(then)).alias(now) for now, then in names))
             had = had.where(sql.of_shard(self._entry.shard))
