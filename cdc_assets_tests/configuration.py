@@ -19,7 +19,10 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """For a Java that lives as long as some tests: it takes it longer to compile code in the best way
 than to run what is compiled quickly."""
 
-QUICK_SPARK = {"remote": "local", "conf": {"spark.driver.extraJavaOptions": SHORT_LIVED}}
+QUICK_SPARK: dict[str, Any] = {
+    "remote": "local",
+    "conf": {"spark.driver.extraJavaOptions": SHORT_LIVED},
+}
 
 
 def platform(kafka: str = NOWHERE, **replaced: object) -> dict[str, Any]:

@@ -179,9 +179,9 @@ def replies(world: World, rng: random.Random) -> None:
         front.plan = Plan(lost=lost)
 
 
-VICTIMS = (replies, server)
+VICTIMS = (replies,)
 if profiles.is_soak():
-    VICTIMS = (worker, *VICTIMS, executor, run) * TIMES
+    VICTIMS = (worker, *VICTIMS, server, executor, run) * TIMES
 
 
 class at_work:

@@ -8,6 +8,7 @@ import pytest
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_tests.configuration import QUICK_SPARK
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.replicated import new_database, replicated
 
@@ -17,12 +18,15 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark's launcher needs a whole Java"),
 ]
 
+ROWS = 21_000
+"""More than one task reads."""
+
 MADE = (
     "CREATE TABLE items (id int PRIMARY KEY, name text, n int)",
     "ALTER TABLE items REPLICA IDENTITY FULL",
     "CREATE TABLE bag (n int, word text)",
     "ALTER TABLE bag REPLICA IDENTITY FULL",
-    "INSERT INTO items SELECT n, 'row ' || n, n FROM generate_series(1, 21000) AS n",
+    f"INSERT INTO items SELECT n, 'row ' || n, n FROM generate_series(1, {ROWS}) AS n",
     "INSERT INTO bag SELECT n % 7, 'w' FROM generate_series(1, 50) AS n",
 )
 CHANGED = (
@@ -35,17 +39,17 @@ CHANGED = (
 
 
 def test_tables_equal_their_source(stack: LocalStack, stack_config: ReplicationConfig) -> None:
+    """In a batch that several tasks read, and in small ones."""
     dsn = new_database(stack, "classic", *MADE)
     jars = ",".join(map(str, sorted((CHECKOUT_JARS / "spark").glob("*.jar"))))
     conf = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1"}  # fmt: skip
-    spark = {"master": "local[2]", "conf": conf}
-    with replicated(stack, stack_config, "classic", dsn, {"spark": spark}) as database:
+            "spark.driver.bindAddress": "127.0.0.1", **QUICK_SPARK["conf"]}  # fmt: skip
+    spark, batch = {"master": "local[2]", "conf": conf}, {"max_records": ROWS}
+    with replicated(stack, stack_config, "classic", dsn, {"spark": spark}, batch=batch) as database:
         database.wait_until_delivered()
-        database.replicate()
         database.execute(*CHANGED)
         database.wait_until_delivered()
-        assert database.differences("items", "bag"), "the oracle sees what was not merged"
         database.replicate()
         assert database.differences("items", "bag") == []
         database.require_tiled("items", "bag")
+        assert len(database.publishes("items")) > 1
