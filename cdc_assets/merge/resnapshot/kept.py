@@ -23,6 +23,7 @@ HELD: Final = "cdc_held"
 """Column: whether the new types can hold all of a row's values."""
 
 _RANK: Final = "cdc_rank"
+_WAS: Final = "cdc_was"
 
 
 def rows_to_keep(old: DataFrame, new: DataFrame, key: Sequence[str], position: bytes) -> DataFrame:
@@ -38,9 +39,6 @@ def rows_to_keep(old: DataFrame, new: DataFrame, key: Sequence[str], position: b
         The new table's columns, then ``HELD``. When a row was deleted is empty unless the old table
         says so.
     """
-    by_key = Window.partitionBy(*(F.col(sql.quote(name)) for name in key))
-    newest = by_key.orderBy(F.col(sql.POSITION).desc_nulls_last())
-    single = old.withColumn(_RANK, F.row_number().over(newest)).where(F.col(_RANK) == 1)
     had = {each.name: each for each in old.schema}
 
     def value(field: StructField) -> Expression:
@@ -60,5 +58,10 @@ def rows_to_keep(old: DataFrame, new: DataFrame, key: Sequence[str], position: b
         if each.name in had
     )
     held = ~reduce(lambda a, b: a | b, lost, F.lit(False))
-    made = single.select(*(value(each).alias(each.name) for each in new.schema), held.alias(HELD))
-    return made.join(new.select(*map(sql.quote, key)), list(key), "left_anti")
+    values = (value(each).alias(each.name) for each in new.schema)
+    made = old.select(*values, held.alias(HELD), F.col(sql.POSITION).alias(_WAS))
+    keys = [F.col(sql.quote(name)) for name in key]
+    gone = made.join(new.select(*keys), list(key), "left_anti")
+    newest = Window.partitionBy(*keys).orderBy(F.col(_WAS).desc_nulls_last())
+    single = gone.withColumn(_RANK, F.row_number().over(newest)).where(F.col(_RANK) == 1)
+    return single.select(*(F.col(sql.quote(name)) for name in new.columns), HELD)
