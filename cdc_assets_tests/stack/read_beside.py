@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
@@ -96,7 +95,7 @@ def _mariadb_change(rng: random.Random, key: int, other: int) -> str:
 
 POSTGRES = Kind(
     lambda stack, name: new_database(stack, name, *ledger(ROWS)),
-    MappingProxyType({"nudge": True, "wait_seconds": 120}),
+    {"nudge": True, "wait_seconds": 120},
     _postgres_change,
 )
 
@@ -110,12 +109,7 @@ MARIADB = Kind(
         "CREATE DATABASE IF NOT EXISTS elsewhere",
         "CREATE TABLE IF NOT EXISTS elsewhere.nudges (at timestamp(6))",
     ),
-    MappingProxyType(
-        {
-            "nudge": "INSERT INTO elsewhere.nudges VALUES (current_timestamp(6))",
-            "wait_seconds": 120,
-        }
-    ),
+    {"nudge": "INSERT INTO elsewhere.nudges VALUES (current_timestamp(6))", "wait_seconds": 120},
     _mariadb_change,
 )
 
