@@ -11,7 +11,20 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from cdc_assets.lake import figures as lake_figures
+
 Row = Mapping[str, object]
+
+
+def of_table(found: lake_figures.Figures) -> Row:
+    """How much a lake table's history has grown."""
+    return {
+        "files": found.files,
+        "deleted %": round(100 * found.marked_share, 1),
+        "manifests": found.manifests,
+        "snapshots": len(found.history.snapshots),
+        "metadata KB": round(found.metadata_bytes / 1000),
+    }
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import psutil
 from cdc_assets.lake import Lake
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets_tests.bench.figures import Figures
+from cdc_assets_tests.bench.figures import Figures, of_table
 from cdc_assets_tests.bench.latency import Live, daemon, dagster_roles, load, prepare
 from cdc_assets_tests.bench.meter import Roles
 from cdc_assets_tests.bench.world import World
@@ -121,17 +121,7 @@ def _tables(world: World, live: Live) -> Figures:
         if found is None or not report.is_proven:
             msg = f"{entry.table}: {report.words(keys=False)}"
             raise RuntimeError(msg)
-        rows.append(
-            {
-                "table": entry.table.name,
-                "rows, all equal": report.rows,
-                "files": found.files,
-                "deleted %": round(100 * found.marked_share, 1),
-                "manifests": found.manifests,
-                "snapshots": len(found.history.snapshots),
-                "metadata KB": round(found.metadata_bytes / 1000),
-            }
-        )
+        rows.append({"table": entry.table.name, "rows, all equal": report.rows, **of_table(found)})
     return Figures("Tables after it, compared with their source", rows)
 
 

@@ -18,7 +18,7 @@ from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration.maintaining import upkeep_of
-from cdc_assets_tests.bench.figures import Figures
+from cdc_assets_tests.bench.figures import Figures, of_table
 from cdc_assets_tests.bench.tables import Many
 from cdc_assets_tests.bench.world import World
 
@@ -117,11 +117,7 @@ def _row(world: World, many: Many, publishes: int, seconds: list[float]) -> dict
         "publishes": publishes,
         "median batch s": round(median(seconds), 2),
         "max": round(max(seconds), 2),
-        "files": found.files,
-        "deleted %": round(100 * found.marked_share, 1),
-        "manifests": found.manifests,
-        "snapshots": len(found.history.snapshots),
-        "metadata KB": round(found.metadata_bytes / 1000),
+        **of_table(found),
         "scan s": round(_scan(world, table), 3),
     }
 
