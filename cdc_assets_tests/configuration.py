@@ -15,16 +15,6 @@ NOWHERE = "127.0.0.1:1"
 """Where nobody listens."""
 
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""For a Java that lives as long as some tests: it takes it longer to compile code in the best way
-than to run what is compiled quickly."""
-
-QUICK_SPARK: dict[str, Any] = {
-    "remote": "local",
-    "conf": {"spark.driver.extraJavaOptions": SHORT_LIVED},
-}
-
-
 def platform(kafka: str = NOWHERE, **replaced: object) -> dict[str, Any]:
     """Everything but the sources, on a local Spark server; the lake lies beside the file."""
     return {

@@ -19,7 +19,7 @@ from cdc_assets.devstack.layout import JARS_VARIABLE, Ports
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.devstack.stack import LocalStack
-from cdc_assets_tests.configuration import QUICK_SPARK, database_of, on_ports, source, write
+from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.markers import require_one_kind
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.workers import Dealer, sort_for_dealing
@@ -74,7 +74,7 @@ def stack_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicati
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(JARS_VARIABLE, os.environ.get(JARS_VARIABLE, str(CHECKOUT_JARS)))
         shop = source("shop", **database_of("SHOP_DSN"))
-        config = write(file, on_ports(ports, sources={"shop": shop}, spark=QUICK_SPARK))
+        config = write(file, on_ports(ports, sources={"shop": shop}))
         patch.setenv("SHOP_DSN", stack_of(config).postgres.dsn("shop"))
         yield config
 

@@ -136,6 +136,7 @@ def _memory(role: str, samples: Sequence[Sample]) -> dict[str, object]:
         "last quarter MiB": round(_mean([y for _, y in points[-quarter:]])),
         "peak MiB": round(max(y for _, y in points)),
         "slope MiB/h": round(_slope(points), 1),
+        "of the second half": round(_slope(points[len(points) // 2 :]), 1),
     }
 
 

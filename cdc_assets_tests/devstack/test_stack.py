@@ -26,7 +26,6 @@ from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.spark_server import ensure_spark
 from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack
 from cdc_assets.errors import TerminalError
-from cdc_assets_tests.configuration import SHORT_LIVED
 
 pytestmark = pytest.mark.stack
 
@@ -82,12 +81,6 @@ def test_everything_listens_on_the_loopback_interface_only(stack):
     ]
     assert {name for name, _ in listening} >= set(DEFAULT_PARTS)
     assert [entry for entry in listening if entry[1] not in LOOPBACK] == []
-
-
-def test_sparks_java_has_the_options_of_the_configuration(stack):
-    (spark,) = (part for part in running(stack) if part.name == "spark")
-    argv = psutil.Process(spark.pid).cmdline()
-    assert argv.index(SHORT_LIVED) < argv.index("-cp")
 
 
 def test_no_secret_is_on_a_command_line_or_readable_by_others(stack):

@@ -16,7 +16,6 @@ from cdc_assets.devstack.java import find_java, jvm_options, pyspark_jars
 from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.process import Command
-from cdc_assets_tests.configuration import SHORT_LIVED
 from cdc_assets_tests.elsewhere.s3 import BUCKET, REGION, S3
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
@@ -95,7 +94,6 @@ class RestCatalog(Part):
         argv = [
             str(find_java().program),
             *jvm_options(heap="512m", tmp=self.layout.tmp(self.name)),
-            SHORT_LIVED,
             *("-cp", ":".join([f"{self.layout.jars_of(self.name)}/*", *hadoop])),
             *("org.eclipse.jetty.xml.XmlConfiguration", str(self._description)),
         ]

@@ -23,7 +23,6 @@ from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.ports import is_open, pick_free_ports
 from cdc_assets.devstack.process import Command
 from cdc_assets.devstack.spark_server import SparkServer
-from cdc_assets_tests.configuration import SHORT_LIVED
 from cdc_assets_tests.waiting import until
 
 TOKEN_VARIABLE = "CLUSTER_TOKEN"
@@ -86,8 +85,7 @@ class Node:
 
     def java(self, heap: str, tmp: Path, program: str, *arguments: str) -> list[str]:
         """How to start one of Spark's own."""
-        options = (*jvm_options(heap=heap, tmp=tmp), SHORT_LIVED, *SPARK_OPENS)
-        return [str(find_java().program), *options,
+        return [str(find_java().program), *jvm_options(heap=heap, tmp=tmp), *SPARK_OPENS,
                 "-cp", f"{pyspark_jars()}/*", program, *arguments]  # fmt: skip
 
 
@@ -170,8 +168,7 @@ class ConnectServer(SparkServer):
             "spark.executor.memory": "1g",
             "spark.executor.cores": "1",
             "spark.executor.extraClassPath": ":".join(folders),
-            "spark.driver.extraJavaOptions": SHORT_LIVED,
-            "spark.executor.extraJavaOptions": f"-XX:+UseSerialGC -XX:-UsePerfData {SHORT_LIVED}",
+            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
             "spark.sql.shuffle.partitions": "2",
         }
         super().__init__(layout, conf, "1500m")

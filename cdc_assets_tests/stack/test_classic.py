@@ -8,7 +8,6 @@ import pytest
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
-from cdc_assets_tests.configuration import QUICK_SPARK
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.replicated import new_database, replicated
 
@@ -43,7 +42,7 @@ def test_tables_equal_their_source(stack: LocalStack, stack_config: ReplicationC
     dsn = new_database(stack, "classic", *MADE)
     jars = ",".join(map(str, sorted((CHECKOUT_JARS / "spark").glob("*.jar"))))
     conf = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1", **QUICK_SPARK["conf"]}  # fmt: skip
+            "spark.driver.bindAddress": "127.0.0.1"}  # fmt: skip
     spark, batch = {"master": "local[2]", "conf": conf}, {"max_records": ROWS}
     with replicated(stack, stack_config, "classic", dsn, {"spark": spark}, batch=batch) as database:
         database.wait_until_delivered()

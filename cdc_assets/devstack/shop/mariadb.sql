@@ -42,7 +42,8 @@ CREATE TABLE orders (
     total        decimal(14,2) NOT NULL,
     note         text,
     promised_for date          COMMENT 'Day of delivery that the customer was told',
-    placed_at    timestamp(6)  NOT NULL DEFAULT current_timestamp(6)
+    placed_at    timestamp(6)  NOT NULL DEFAULT current_timestamp(6),
+    KEY (status)
 ) COMMENT 'One row for each order; cancelled ones are deleted after a while';
 
 CREATE TABLE order_items (
@@ -63,5 +64,6 @@ CREATE TABLE payments (
     receipt    blob          COMMENT 'As the provider signed it',
     settled    tinyint(1)    NOT NULL DEFAULT 0,
     settled_at datetime(6)   COMMENT 'Local time of the provider',
-    KEY (order_id)
+    KEY (order_id),
+    KEY (settled)
 ) COMMENT 'Money received';
