@@ -50,7 +50,6 @@ LONGEST_FIRST: Final = (
     "stack/test_verify",
     "stack/test_resnapshot",
     "stack/test_rebuild_from_source",
-    "stack/test_signalled_resnapshot",
     "stack/test_watched",
     "stack/test_backfill",
     "orchestration/test_waiting",

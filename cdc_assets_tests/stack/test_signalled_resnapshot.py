@@ -31,7 +31,7 @@ from cdc_assets_tests.stack.signalled import READ_ONLY, Signals
 from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, in_soak, pytest.mark.timeout(600)]
 
 __all__ = ["beside"]  # a fixture
 
@@ -90,7 +90,6 @@ def test_under_load_it_can_be_paused_killed_joined_and_resumed_and_mends_all_row
     assert database.differences("ledger") == [], words_of(database)
 
 
-@in_soak
 def test_one_that_is_stopped_while_it_is_paused_ends_and_is_begun_anew(
     database: Replicated,
 ) -> None:
@@ -108,7 +107,6 @@ def test_one_that_is_stopped_while_it_is_paused_ends_and_is_begun_anew(
     assert asked_for(database) == before + 1
 
 
-@in_soak
 def test_without_a_database_rows_that_vanished_are_counted_and_left(
     database: Replicated, spark: Session
 ) -> None:
@@ -128,7 +126,6 @@ def test_without_a_database_rows_that_vanished_are_counted_and_left(
     assert database.differences("ledger") == []
 
 
-@in_soak
 def test_mariadb_is_read_again_by_gtids(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session, beside: SparkSession
 ) -> None:
