@@ -48,6 +48,7 @@ def test_tables_equal_their_source(stack: LocalStack, stack_config: ReplicationC
         database.wait_until_delivered()
         database.execute(*CHANGED)
         database.wait_until_delivered()
+        assert database.differences("items", "bag"), "the oracle sees what was not merged"
         database.replicate()
         assert database.differences("items", "bag") == []
         database.require_tiled("items", "bag")
