@@ -217,19 +217,26 @@ class ReadBeside:
         if mode is not Mode.MIRROR:
             what = f"a table of mode: {mode} is made of changes, which rows do not tell"
             raise ConfigError(what, where=self._where, remedy="rebuild it from its log")
-        old = standing.old
-        missing = set(self._table(standing).first.schema.key) - set(old.head_columns)
-        if self._keeps and old.snapshot_id is not None and missing:
-            what = (
-                f"deleted rows are kept (deletes: soft), and have no {', '.join(sorted(missing))}"
-            )
-            remedy = f"cdc-assets rebuild {self._entry.table} --from-snapshot, which keeps none"
-            raise ConfigError(what, where=self._where, remedy=remedy)
+        if self._keeps:
+            self._require_same_key(standing)
         if self._rebuild.has_begun_otherwise(standing):
             what = "building it anew has begun from its log"
             again = f"cdc-assets rebuild {self._entry.table} --abandon"
             remedy = f"go on without --from-source, or: {again}"
             raise TerminalError(what, where=self._where, remedy=remedy)
+
+    def _require_same_key(self, standing: Standing) -> None:
+        """Requires that the old table's rows, some of which are kept, have all of the key.
+
+        Raises:
+            ConfigError: if they do not.
+        """
+        old, key = standing.old, self._table(standing).first.schema.key
+        missing = sorted(set(key) - set(old.head_columns))
+        if old.snapshot_id is not None and missing:
+            what = f"deleted rows are kept (deletes: soft), and have no {', '.join(missing)}"
+            remedy = f"cdc-assets rebuild {self._entry.table} --from-snapshot, which keeps none"
+            raise ConfigError(what, where=self._where, remedy=remedy)
 
     @contextmanager
     def _opened(self, first: FirstSchema) -> Iterator[SourceRows]:
