@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Hook, Moment, hooked
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, LostRangeError
 from cdc_assets.lake import Lake
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.orchestration.rebuilding import Outcome, Wish, run_rebuild
-from cdc_assets_tests.faults import Anywhere, Death
+from cdc_assets_tests.faults import Anywhere, Death, How
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import corrupt
@@ -181,6 +181,23 @@ def merge(database: Replicated, spark: Session) -> None:
     """What waits, in this process."""
     replicator, entry = Replicator(database.config, spark), database.entry("ledger")
     list(replicator.drain(entry, window=None, run_id="test", budget_seconds=120))
+
+
+def require_no_need_of_a_lost_log(
+    stack: LocalStack, base: ReplicationConfig, name: str, spark: Session, kind: Kind
+) -> None:
+    """Lose changes that nobody has merged; the table is built anew, though tries are killed."""
+    with world(stack, base, name, kind) as database:
+        change(database, WHILE_NOBODY_MERGES[:4])
+        database.wait_until_delivered()
+        lose_the_log(database)
+        change(database, WHILE_NOBODY_MERGES[4:])
+        database.wait_until_delivered()
+        told = rf"rebuild {name}\..*ledger --from-source"
+        with pytest.raises(LostRangeError, match=told):
+            merge(database, spark)
+        kills = [Anywhere(place=n, how=How.DEATH) for n in (4, 12)]
+        kills_and_changes(database, spark, kind, kills)
 
 
 def kills_and_changes(

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Moment, hooked
-from cdc_assets.errors import LostRangeError, RejectedRecordError
+from cdc_assets.errors import RejectedRecordError
 from cdc_assets.lake import Lake
 from cdc_assets.merge.fold import read_rows
 from cdc_assets.merge.replicate import Replicator
@@ -32,6 +32,7 @@ from cdc_assets_tests.stack.read_beside import (
     kills_and_changes,
     lose_the_log,
     merge,
+    require_no_need_of_a_lost_log,
     spoil,
     world,
 )
@@ -74,16 +75,7 @@ def test_an_update_of_a_row_that_was_gone_before_it_was_read_is_passed_over(
 def test_a_log_that_was_lost_is_not_needed_however_often_it_is_killed(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
-    with world(stack, stack_config, "readlost", POSTGRES) as database:
-        change(database, WHILE_NOBODY_MERGES[:4])
-        database.wait_until_delivered()
-        lose_the_log(database)
-        change(database, WHILE_NOBODY_MERGES[4:])
-        database.wait_until_delivered()
-        with pytest.raises(LostRangeError, match=r"rebuild readlost\.public\.ledger --from-source"):
-            merge(database, spark)
-        kills = [Anywhere(place=n, how=How.DEATH) for n in (4, 12)]
-        kills_and_changes(database, spark, POSTGRES, kills)
+    require_no_need_of_a_lost_log(stack, stack_config, "readlost", spark, POSTGRES)
 
 
 @in_soak

@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.mysql.rows import MysqlRows
 from cdc_assets.devstack.stack import LocalStack
-from cdc_assets.errors import LostRangeError
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets_tests.faults import Anywhere, How
 from cdc_assets_tests.pipeline import Session, hours_since
@@ -21,8 +20,8 @@ from cdc_assets_tests.stack.read_beside import (
     change,
     in_batches,
     kills_and_changes,
-    lose_the_log,
     merge,
+    require_no_need_of_a_lost_log,
     spoil,
     world,
 )
@@ -39,16 +38,7 @@ __all__ = ["beside"]
 def test_a_log_that_was_lost_is_not_needed_however_often_it_is_killed(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
-    with world(stack, stack_config, "readmylost", MARIADB) as database:
-        change(database, WHILE_NOBODY_MERGES[:4])
-        database.wait_until_delivered()
-        lose_the_log(database)
-        change(database, WHILE_NOBODY_MERGES[4:])
-        database.wait_until_delivered()
-        with pytest.raises(LostRangeError, match=r"\.ledger --from-source"):
-            merge(database, spark)
-        kills = [Anywhere(place=n, how=How.DEATH) for n in (4, 12)]
-        kills_and_changes(database, spark, MARIADB, kills)
+    require_no_need_of_a_lost_log(stack, stack_config, "readmylost", spark, MARIADB)
 
 
 def test_it_goes_on_from_where_the_old_table_stands(
