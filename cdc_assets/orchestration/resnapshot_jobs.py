@@ -10,7 +10,6 @@ from pydantic import Field
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.steering import Choice
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import mode_tags, named, table_key
 from cdc_assets.orchestration.resnapshotting import (
@@ -20,7 +19,7 @@ from cdc_assets.orchestration.resnapshotting import (
     run_resnapshot,
     run_steering,
 )
-from cdc_assets.orchestration.steering import require_done, teller
+from cdc_assets.orchestration.steering import Tables, require_done, teller
 from cdc_assets.registry import Registry, TableEntry
 
 RESNAPSHOT: Final = "resnapshot"
@@ -29,12 +28,9 @@ RESNAPSHOT: Final = "resnapshot"
 READ_AGAIN: Final = "read_again"
 
 
-class ResnapshotWish(dg.Config):
+class ResnapshotWish(Tables):
     """The tables to read again, and how."""
 
-    tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
-    source: str | None = Field(default=None, description="all of a source, or those of it")
-    every: bool = Field(default=False, description="all tables, where neither is given")
     via: Literal["read", "signal"] = Field(
         default="read", description="who reads: Spark (read), or their connector (signal)"
     )
@@ -57,7 +53,7 @@ def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         def say(entry: TableEntry, words: str) -> None:
             context.log.info(f"{entry.table}: {words}")
 
-        choice = Choice(config.source, tuple(config.tables), config.every)
+        choice = config.choice()
         if config.do != READ_AGAIN:
             action, told = Action(config.do), teller(context, replication)
             dry_run = config.dry_run

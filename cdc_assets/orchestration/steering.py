@@ -27,20 +27,25 @@ Steer = Callable[[Services, Sequence[TableEntry], Order, steering.Say], Steered]
 
 
 class Tables(dg.Config):
-    """The selected tables, and the reason."""
+    """The selected tables."""
 
     tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
     source: str | None = Field(default=None, description="all of a source, or those of it")
     every: bool = Field(default=False, description="all tables, where neither is given")
-    why: str = Field(default="", description="kept with it, and shown wherever it is")
-    dry_run: bool = Field(default=False, description="only say what would be done")
 
     def choice(self) -> Choice:
         """Returns the selection of tables."""
         return Choice(self.source, tuple(self.tables), self.every)
 
 
-class Dropped(Tables):
+class Steering(Tables):
+    """The selected tables, and the reason."""
+
+    why: str = Field(default="", description="kept with it, and shown wherever it is")
+    dry_run: bool = Field(default=False, description="only say what would be done")
+
+
+class Dropped(Steering):
     """The selected tables, the reason, and whether to drop them from the lake, too."""
 
     lake: bool = Field(default=False, description="also take them out of the lake")
@@ -60,7 +65,7 @@ def _job(config: ReplicationConfig, name: str, steer: Steer, about: str) -> dg.J
     replication, job = config, named(config, f"{name}_tables")
 
     @dg.op(name=named(config, name))
-    def steer_tables(context: dg.OpExecutionContext, config: Tables) -> None:
+    def steer_tables(context: dg.OpExecutionContext, config: Steering) -> None:
         services = Services(replication)
         order = Order(f"{job} {context.run_id}", config.why, config.dry_run)
         told = teller(context, replication)
@@ -97,7 +102,7 @@ def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     about = "Forget what the lake has of tables, and merge all of their logs again."
 
     @dg.op(name=named(config, "reset"))
-    def reset(context: dg.OpExecutionContext, config: Tables) -> None:
+    def reset(context: dg.OpExecutionContext, config: Steering) -> None:
         _remove(context, replication, "reset", config)
 
     tags = mode_tags(config, STEERING)
@@ -110,7 +115,7 @@ def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
 
 def _remove(
-    context: dg.OpExecutionContext, config: ReplicationConfig, command: str, wish: Tables
+    context: dg.OpExecutionContext, config: ReplicationConfig, command: str, wish: Steering
 ) -> None:
     order = Order(f"{context.job_name} {context.run_id}", wish.why, wish.dry_run)
     runs = Runs(config, context.instance, context.run_id, context.log.info)

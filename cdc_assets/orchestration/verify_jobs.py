@@ -8,10 +8,10 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.steering import Choice
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import mode_tags, named, table_key
 from cdc_assets.orchestration.matching import is_comparable, verdict_of
+from cdc_assets.orchestration.steering import Tables
 from cdc_assets.orchestration.verifying import Wish, run_verify
 from cdc_assets.registry import Registry, TableEntry
 
@@ -22,12 +22,9 @@ REPAIR: Final = "repair"
 """`cdc/mode` of these runs: a person started them, so housekeeping keeps them."""
 
 
-class VerifyWish(dg.Config):
+class VerifyWish(Tables):
     """The tables to compare, and the treatment of differences."""
 
-    tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
-    source: str | None = Field(default=None, description="all of a source, or those of it")
-    every: bool = Field(default=False, description="all tables, where neither is given")
     repair: bool = Field(default=False, description="put right what differs")
 
 
@@ -45,8 +42,7 @@ def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         def told(entry: TableEntry, report: "Report") -> None:
             _show(context, replication, entry, report)
 
-        choice = Choice(config.source, tuple(config.tables), config.every)
-        wish = Wish(choice, repair=config.repair)
+        wish = Wish(config.choice(), repair=config.repair)
         outcome = run_verify(replication, wish, context.run_id, say, told)
         bad = {
             each.table: "; ".join(each.words(keys=False))
