@@ -185,8 +185,18 @@ class BatchExecution:
             with self.steps.step("read, decode, fold"):
                 counted = counted_by_partition(folded)
                 summary = summarized(folded, counted.collect())
-                figures = observer.figures(folding if self._is_small else counted)
+                figures = self._figures(observer, folding, counted)
             yield summary, figures
+
+    def _figures(
+        self, observer: BatchObserver, folding: DataFrame, counted: DataFrame
+    ) -> BatchFigures:
+        """Returns the batch's figures; reads it again if Spark has not told them."""
+        read = folding if self._is_small else counted
+        if not observer.has_figures(read):
+            read = counted_by_partition(folding)
+            read.collect()
+        return observer.figures(read)
 
     def _folding(self, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:
         plan, unset_able = self.plan, self._changes.unset_able

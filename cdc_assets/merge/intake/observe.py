@@ -104,7 +104,11 @@ class BatchFigures:
 
 
 class BatchObserver:
-    """An observer that attaches figures to a decoded batch and returns them after an action."""
+    """An observer that attaches figures to a decoded batch and returns them after an action.
+
+    Attributes:
+        name: of its observation, which no other has.
+    """
 
     def __init__(
         self,
@@ -132,7 +136,7 @@ class BatchObserver:
         self._suspicion = suspicion
         self._ranges = ranges
         self._asked_at = asked_at
-        self._name = f"batch-{uuid.uuid4()}"
+        self.name = f"batch-{uuid.uuid4()}"
         self._observation: Observation | None = None
 
     def attach(self, decoded: DataFrame) -> DataFrame:
@@ -161,8 +165,8 @@ class BatchObserver:
         A session within this process gives figures to an `Observation` only.
         """
         if isinstance(decoded, ConnectFrame):
-            return self._name
-        observation = self._observation = Observation(self._name)
+            return self.name
+        observation = self._observation = Observation(self.name)
         return observation
 
     def _ends_range(self) -> Expression:
@@ -170,16 +174,26 @@ class BatchObserver:
         end = by_partition(F.col("partition"), {each.partition: each.end for each in self._ranges})
         return (F.col("op") == "d") & F.coalesce(end == F.col("offset") + 1, F.lit(False))
 
-    def figures(self, collected: DataFrame) -> BatchFigures:
+    def has_figures(self, read: DataFrame) -> bool:
+        """Returns whether Spark has told the figures of a frame that has read the rows.
+
+        Its Connect server takes a command's figures from a listener, for which it waits 100 ms: on
+        a busy server they may be missing (``Observation.getRowOrEmpty`` in Spark 4.1). For a query
+        it also takes them from the plan that was executed, where they always are.
+        """
+        return self._observation is not None or bool(self._told(read))
+
+    def figures(self, read: DataFrame) -> BatchFigures:
         """Returns the observed figures.
 
         Args:
-            collected: the frame whose collection has read all the attached rows, once.
+            read: the frame whose execution has read all the attached rows, once.
 
         Raises:
-            TransientError: if the batch has more kinds than can be counted exactly.
+            TransientError: if Spark does not tell them, or the batch has more kinds than can be
+                counted exactly.
         """
-        got = self._got(collected)
+        got = self._got(read)
         kinds = {row["item"]: row["count"] for row in got["kinds"] or ()}
         if sum(kinds.values()) != got["total"]:
             what = "this batch's latencies are too many to count"
@@ -220,14 +234,24 @@ class BatchObserver:
             min_floating=got["min_floating"],
         )
 
-    def _got(self, collected: DataFrame) -> Mapping[str, Any]:
+    def _got(self, read: DataFrame) -> Mapping[str, Any]:
         if self._observation is None:
-            info = collected.executionInfo
-            return dict(info.flows if info else ())[self._name]
+            got = self._told(read)
+            if got:
+                return got
+            what = "Spark has read this batch and has not told its figures"
+            remedy = "nothing was written; the next try merges it"
+            raise TransientError(what, where=f"topic={self._topic}", remedy=remedy)
         return {
             name: bytes(value) if isinstance(value, bytearray) else value
             for name, value in self._observation.get.items()
         }
+
+    def _told(self, read: DataFrame) -> Mapping[str, Any]:
+        """Returns the figures that came with the results: a query's come twice, or once empty."""
+        info = read.executionInfo
+        flows = info.flows if info else ()
+        return next((got for name, got in flows if name == self.name and got), {})
 
     def _unknown(self, found: Any) -> tuple[UnknownColumn, ...]:
         if found is None or found["unknown"] is None:

@@ -1,0 +1,67 @@
+"""What a busy Spark server leaves out of its answer: the figures that it has observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.sql.connect.client.core import PlanObservedMetrics
+from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+from pyspark.sql.metrics import ExecutionInfo
+
+from cdc_assets.errors import TransientError
+from cdc_assets.merge.intake.observe import BatchObserver
+from cdc_assets_tests.merge.events import event
+from cdc_assets_tests.pipeline import Pipeline
+
+
+@pytest.mark.stack
+def test_a_batch_whose_figures_come_too_late_is_read_once_more(
+    pipeline: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Spark answers if its listener takes more than 100 ms: by their name, without values."""
+    world, late, checkpoint = pipeline(), list[str](), ConnectFrame.localCheckpoint
+
+    def too_early(frame: ConnectFrame, *args: Any, **keys: Any) -> Any:
+        done = checkpoint(frame, *args, **keys)
+        assert frame.executionInfo is not None
+        names = [name for name, _ in frame.executionInfo.flows]
+        late.extend(names)
+        untold = [PlanObservedMetrics(name, [], []) for name in names]
+        monkeypatch.setattr(frame, "_execution_info", ExecutionInfo(None, untold))
+        return done
+
+    world.create_topic("public.t")
+    world.produce("public.t", [event("c", {"id": n, "n": 0}, 10 + n) for n in range(3)])
+    world.produce("public.t", [event("u", {"id": 1, "n": 1}, 20)])
+    monkeypatch.setattr(ConnectFrame, "localCheckpoint", too_early)
+    (done,) = world.merge("public.t")
+    assert late, "no figures came with the checkpoint: is it still what reads a small batch?"
+    assert (done.records, done.inserted, done.updated, done.deleted) == (4, 3, 1, 0)
+    assert [row["n"] for row in world.rows("public.t")] == [0, 1, 0]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("flows", "is_told"),
+    [
+        ([("{}", {"total": 1}), ("{}", {})], True),
+        ([("{}", {})], False),
+        ([("another", {"total": 1})], False),
+        ([], False),
+    ],
+    ids=["of the plan, and none of the listener", "none", "another's", "nothing"],
+)
+def test_figures_are_told_by_plan_or_listener(
+    flows: list[tuple[str, dict[str, int]]], *, is_told: bool
+) -> None:
+    observer = BatchObserver("shop.public.t", (), datetime.now(UTC))
+    named = [(name.format(observer.name), got) for name, got in flows]
+    read = cast("Any", SimpleNamespace(executionInfo=SimpleNamespace(flows=named)))
+    assert observer.has_figures(read) == is_told
+    if not is_told:
+        with pytest.raises(TransientError, match=r"(?s)figures.*topic=shop\.public\.t"):
+            observer.figures(read)
