@@ -93,6 +93,9 @@ else ifdef STACK
 	  cdc_assets_tests/merge/test_generated_rows_evolution.py cdc_assets_tests/merge/test_upkeep.py \
 	  cdc_assets_tests/merge/test_changelog.py cdc_assets_tests/stack/test_changelog_truth.py \
 	  cdc_assets_tests/merge/test_versions.py cdc_assets_tests/stack/test_history_truth.py \
+	  cdc_assets_tests/stack/test_watched_mariadb.py cdc_assets_tests/stack/test_classic.py \
+	  cdc_assets_tests/stack/test_dead_connector.py cdc_assets_tests/devstack/test_stack.py \
+	  cdc_assets_tests/merge/test_quarantine.py \
 	  $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000

@@ -25,6 +25,7 @@ CASES = Path(
     os.environ.get("CDC_ASSETS_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance")
 )
 SHORT = 7 if profiles.is_soak() else 4
+LONG = 20
 FILES = sorted(CASES.glob("*.json")) if CASES.is_dir() else []
 
 pytestmark = [
@@ -36,7 +37,12 @@ pytestmark = [
 def cases() -> list[Any]:
     loaded = [json.loads(file.read_text()) for file in FILES]
     return [
-        pytest.param(case, how, id=f"{case['name']}-{how}")
+        pytest.param(
+            case,
+            how,
+            id=f"{case['name']}-{how}",
+            marks=profiles.in_soak if how == "batches" and _messages(case) > LONG else (),
+        )
         for case in loaded
         if case["format"] in installed()
         for how in ("whole", "batches", "single")

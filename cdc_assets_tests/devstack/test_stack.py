@@ -26,6 +26,7 @@ from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.spark_server import ensure_spark
 from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack
 from cdc_assets.errors import TerminalError
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.stack
 
@@ -118,6 +119,7 @@ def test_a_running_spark_server_is_reused(stack):
     assert pids(stack)["spark"] == before
 
 
+@in_soak
 def test_two_configurations_of_one_folder_do_not_take_sparks_server_from_each_other(own_stack):
     """The second is told whose it is; the first goes on with its server and its session."""
     from pyspark.sql import SparkSession

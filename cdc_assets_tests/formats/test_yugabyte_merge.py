@@ -115,6 +115,7 @@ def test_records_without_cells_are_refused_with_the_remedy(pipeline: Make) -> No
         start(pipeline, [Message(key, value)])
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_with_repeats_ends_as_its_rows(pipeline: Make, seed: int) -> None:
     rng = random.Random(seed)

@@ -75,6 +75,7 @@ def test_a_changed_key_takes_large_values_along_that_the_update_left_alone(pipel
         made.merge(TABLE)
 
 
+@profiles.in_soak
 def test_a_key_that_is_given_away_twice_in_one_batch(pipeline: Make) -> None:
     """Each time another row leaves it, with a large value that the update left alone."""
     made = start(

@@ -58,7 +58,11 @@ def require_only_themselves(pipeline: Pipeline, odd: list[Odd], first_offset: in
     require_discreet(reasons)
 
 
-@pytest.mark.parametrize("inline", [False, True], ids=["bare", "inline schema"])
+@pytest.mark.parametrize(
+    "inline",
+    [False, pytest.param(True, marks=profiles.in_soak)],
+    ids=["bare", "inline schema"],
+)
 def test_odd_records_are_set_aside_and_the_others_merged(pipeline: Make, inline: bool) -> None:
     """They are also among those that the table is described by."""
     odd, then = odd_records(100), odd_records(1000)

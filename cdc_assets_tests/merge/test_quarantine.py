@@ -26,6 +26,7 @@ from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.quarantine_world import QuarantineWorld
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.world import registry_of
 
 BAD = "canary-9d2"
@@ -96,6 +97,7 @@ def start(pipeline: Make, *messages: Message, **source: object) -> User:
     return User(made)
 
 
+@in_soak
 @pytest.mark.stack
 def test_a_record_that_kafka_has_lost_is_merged_once_the_configuration_is_right(
     pipeline: Make,
@@ -172,6 +174,7 @@ def test_what_is_merged_or_overtaken_leaves_and_the_rest_stays_with_its_reason(
     assert not user.slo_is_green()
 
 
+@in_soak
 @pytest.mark.stack
 def test_only_the_records_that_are_named_are_replayed(pipeline: Make) -> None:
     user = start(

@@ -80,6 +80,7 @@ def test_a_table_equals_its_log_again_and_goes_on(pipeline: Make) -> None:
     assert set(table.lake.branches(entry.target)) == {"main"}
 
 
+@profiles.in_soak
 def test_a_table_that_is_to_have_other_columns_is_replaced_with_its_rows(pipeline: Make) -> None:
     table = three(pipeline)
     spark, target = table.spark(), table.entry(TABLE).target
@@ -100,6 +101,7 @@ def test_a_table_that_is_to_have_other_columns_is_replaced_with_its_rows(pipelin
     assert sorted(row["id"] for row in kept) == [1, 3]
 
 
+@profiles.in_soak
 def test_rows_without_a_key_are_counted_anew(pipeline: Make) -> None:
     rows = [event("c", {"n": n // 2}, 10 + n, commit=9, order=n + 1, key=()) for n in range(4)]
     table = start(pipeline, *rows)
@@ -178,6 +180,7 @@ def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> N
             assert names(table) == {1: f"n{number}", 3: "c"}, f"{point} {how}"
 
 
+@profiles.in_soak
 def test_what_was_abandoned_leaves_nothing_to_the_next(pipeline: Make) -> None:
     table = three(pipeline)
     spoil(table)

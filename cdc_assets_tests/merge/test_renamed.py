@@ -187,6 +187,7 @@ def test_two_tables_that_have_changed_their_names_are_not_followed(begun: Make) 
     assert shop.rows() == THERE
 
 
+@profiles.in_soak
 def test_what_cannot_be_followed_says_why(begun: Make) -> None:
     shop = begun().renamed(partitions=2)
     (failed,) = shop.replicate().values()

@@ -88,6 +88,7 @@ def test_an_accepted_restart_is_merged_once_and_a_second_one_stops_again(pipelin
     assert names(made) == {1: "on", 2: "two", 3: "three"}
 
 
+@profiles.in_soak
 def test_what_was_merged_before_a_restart_is_replayed_in_its_own_numbering(pipeline: Make) -> None:
     made = start(pipeline, *OLD)
     made.produce(TABLE, RESTORED)
@@ -170,6 +171,7 @@ def test_old_records_may_be_unread_in_other_partitions(pipeline: Make) -> None:
     assert begun == {0: ((1, 1),), 1: ((2, 1),), 2: ((1, 1),)}
 
 
+@profiles.in_soak
 def test_a_transaction_that_was_open_while_a_connector_was_made_anew_is_none(
     pipeline: Make,
 ) -> None:

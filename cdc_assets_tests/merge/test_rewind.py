@@ -236,6 +236,7 @@ def test_a_batch_that_is_at_work_does_not_undo_it(pipeline: Make, point: str) ->
                 if OWN_BRANCH.fullmatch(each)]  # fmt: skip
 
 
+@profiles.in_soak
 def test_counted_events_go_back_with_rows_without_a_key(pipeline: Make) -> None:
     table = pipeline()
     table.create_topic(TABLE)
@@ -376,6 +377,7 @@ def shards(pipeline: Callable[..., Pipeline]) -> tuple[Pipeline, str, str]:
     return table, one, two
 
 
+@profiles.in_soak
 def test_a_shard_does_not_take_others_back(pipeline: Callable[..., Pipeline]) -> None:
     table, one, two = shards(pipeline)
     RegistryFile(table.config.registry).add([table.entry(one), table.entry(two)])

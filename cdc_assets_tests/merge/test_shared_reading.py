@@ -113,6 +113,7 @@ def test_what_was_read_is_given_back_with_the_last_table(pipeline: Make) -> None
     spark.catalog.dropTempView("same")
 
 
+@profiles.in_soak
 def test_a_table_that_comes_late_reads_up_to_the_others_alone(pipeline: Make) -> None:
     topic = topic_of(pipeline, CANAL)
     topic.send(*FIRST)
@@ -144,6 +145,7 @@ def test_a_table_that_is_ahead_takes_its_own_part(pipeline: Make, dialect: Diale
     assert told(found) == told(expected)
 
 
+@profiles.in_soak
 def test_what_the_log_holds_more_is_for_a_table_that_comes_after(pipeline: Make) -> None:
     """A turn ends where the others' did; what is merged beyond that is read for itself."""
     topic = topic_of(pipeline, CANAL)
@@ -174,6 +176,7 @@ def test_a_table_that_fails_does_so_alone(pipeline: Make) -> None:
     assert rows[NOTES] == []
 
 
+@profiles.in_soak
 def test_a_broken_record_stops_each_table(pipeline: Make) -> None:
     topic = topic_of(pipeline, CANAL)
     topic.send(*FIRST, put(ITEMS, 7), BROKEN)

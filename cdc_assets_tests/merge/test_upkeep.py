@@ -177,6 +177,7 @@ def test_batches_put_tiny_files_together(pipeline: Make) -> None:
     assert len(made.lake.history(target(made), 20)) == 10
 
 
+@profiles.in_soak
 def test_batches_leave_files_alone_where_that_is_switched_off(pipeline: Make) -> None:
     world = started(pipeline, maintenance=BY_HAND)
     batches(world, 9)
@@ -297,6 +298,7 @@ def test_it_goes_on_beside_the_merge(pipeline: Make) -> None:
     world.check("upkeep beside it")
 
 
+@profiles.in_soak
 def test_rows_of_a_table_without_a_key_are_counted_as_before(pipeline: Make) -> None:
     made = pipeline(maintenance=BY_HAND)
     made.create_topic(TABLE)

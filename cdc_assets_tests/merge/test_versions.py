@@ -25,6 +25,7 @@ from cdc_assets_tests.toy.busy import busy_log
 from cdc_assets_tests.toy.connector import changes_of
 from cdc_assets_tests.toy.cuts import Merge
 from cdc_assets_tests.toy.debezium import messages
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.stack
 
@@ -110,6 +111,7 @@ if profiles.is_soak():
 """A batch has both halves of a changed key."""
 
 
+@in_soak
 @pytest.mark.parametrize("ends", CUTS.values(), ids=CUTS)
 def test_versions_are_the_same_however_the_log_is_cut(pipeline: Make, ends: Sequence[int]) -> None:
     made = start(pipeline, *STORY[: ends[0]], **history())

@@ -10,6 +10,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.replicated import new_database, replicated
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = [
     pytest.mark.stack,
@@ -37,6 +38,7 @@ CHANGED = (
 )
 
 
+@in_soak
 def test_tables_equal_their_source(stack: LocalStack, stack_config: ReplicationConfig) -> None:
     """In a batch that several tasks read, and in small ones."""
     dsn = new_database(stack, "classic", *MADE)

@@ -17,6 +17,7 @@ from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.stack.merging import records
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -61,6 +62,7 @@ def status(database: Replicated) -> dict[str, object]:
     return table
 
 
+@in_soak
 def test_a_task_that_failed_inside_a_transaction_is_named_and_the_table_goes_on_once_it_runs(
     database: Replicated,
 ) -> None:

@@ -53,6 +53,7 @@ def truth(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replic
     stack.registry.stop()
 
 
+@profiles.in_soak
 def test_with_schemas_that_change_and_a_registry_that_goes_away_every_table_equals_its_source(
     truth: Replicated, spark: Session
 ) -> None:

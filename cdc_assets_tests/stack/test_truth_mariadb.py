@@ -45,6 +45,7 @@ def truth(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replic
         yield shop
 
 
+@profiles.in_soak
 def test_through_rotated_killed_and_forgotten_binlogs_every_table_equals_its_source_twice(
     truth: Replicated, capsys: pytest.CaptureFixture[str]
 ) -> None:

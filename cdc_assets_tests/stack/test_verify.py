@@ -146,6 +146,7 @@ TOLD = {
 }
 
 
+@in_soak
 def test_keys_of_all_kinds_masks_soft_deletes_and_rows_without_key(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
