@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from pyspark.sql import functions as F
@@ -13,12 +14,12 @@ from pyspark.sql import functions as F
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Moment, hooked
-from cdc_assets.errors import RejectedRecordError
+from cdc_assets.errors import CdcError, RejectedRecordError
 from cdc_assets.lake import Lake
 from cdc_assets.merge.fold import read_rows
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql
-from cdc_assets_tests.faults import Anywhere, How
+from cdc_assets_tests.faults import Anywhere, Death, How
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.pipeline import Session, hours_since
 from cdc_assets_tests.stack.ledger import ledger, writing
@@ -126,6 +127,37 @@ def test_rows_that_the_source_has_deleted_are_kept_with_their_values(
             assert rows[number]["note"] == was[number]["note"], number
             assert rows[number]["n"] == (-1 if number in {33, 43} else number)
         live = [row for number, row in rows.items() if number not in gone]
+        assert values(live) == values(database.side.table("ledger").rows)
+
+
+@in_soak
+def test_killed_at_any_effect_it_keeps_each_deleted_row_once(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+) -> None:
+    """Each try gets one effect further than the one before, until one is done."""
+    kept = {"public.ledger": {"deletes": "soft"}}
+    with world(stack, stack_config, "readsoftkilled", POSTGRES, tables=kept) as database:
+        change(database, ("DELETE FROM ledger WHERE id < 5",))
+        database.wait_until_delivered()
+        merge(database, spark)
+        change(database, ("DELETE FROM ledger WHERE id BETWEEN 5 AND 9",))
+        database.wait_until_delivered()
+        lose_the_log(database)
+        for place in count(1):
+            dies = Anywhere(place=place, how=How.DEATH)
+            try:
+                with hooked(dies):
+                    done = build(database, from_source=True, verify=False)
+            except (CdcError, Death):
+                assert dies.happened
+            else:
+                assert done.is_done
+                break
+        merge(database, spark)
+        rows = all_rows(database)
+        assert sorted(int(str(row["id"])) for row in rows) == [*range(ROWS)]
+        assert {row["id"] for row in rows if row[sql.DELETED]} == {*range(10)}
+        live = [row for row in rows if not row[sql.DELETED]]
         assert values(live) == values(database.side.table("ledger").rows)
 
 
