@@ -53,11 +53,11 @@ class TableReading(Protocol):
         ...
 
     def wave(self, start: Key | None, rows: int, parts: int) -> AbstractContextManager[Wave]:
-        """A wave of so many parts, each of so many rows, from a key on; None for the first one."""
+        """Yields a wave: so many parts of so many rows, from a key on; None for the first wave."""
         ...
 
     def estimate(self) -> int:
-        """About how many rows there are."""
+        """Returns about how many rows there are."""
         ...
 
 
@@ -78,7 +78,7 @@ def reading_of(rows: SourceRows, where: str) -> TableReading:
 
 
 def ranges(start: Key | None, bounds: Sequence[Key], parts: int) -> tuple[list[Range], Key | None]:
-    """A wave's parts, and where the next one begins; None if there is none.
+    """Returns a wave's parts, and where the next one begins; None if there is none.
 
     Args:
         start: where the wave begins.

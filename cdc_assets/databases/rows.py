@@ -86,50 +86,50 @@ class SourceRows(Protocol):
         ...
 
     def place(self) -> str:
-        """The end of its log: whatever was read before lies before it."""
+        """Returns the end of its log: whatever was read before lies before it."""
         ...
 
     def sums(self, within: Range) -> Mapping[int, Sum]:
-        """Count and checksum of each bucket that has rows."""
+        """Returns count and checksum of each bucket that has rows."""
         ...
 
     def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
-        """Key and digest of each row of some ranges."""
+        """Returns key and digest of each row of some ranges."""
         ...
 
     def is_past(self, position: str) -> bool:
-        """Whether whatever is committed from now on gets a higher position, hexadecimal."""
+        """Returns whether whatever is committed from now on gets a higher position, hexadecimal."""
         ...
 
     def moment(self) -> str:
-        """Now: by it `is_over` tells whether what was committed before is seen by all readers."""
+        """Returns the present, by which `is_over` tells whether all see what came before."""
         ...
 
     def is_over(self, moment: str) -> bool:
-        """Whether no transaction is open any more that was at a moment.
+        """Returns whether no transaction is open any more that was at a moment.
 
         A connector may see a commit before readers do, which PostgreSQL lets wait for standbys.
         """
         ...
 
     def found(self, keys: Sequence[Key]) -> Found:
-        """The rows of some keys."""
+        """Returns the rows of some keys."""
         ...
 
     def total(self) -> tuple[str, Sum]:
-        """Count and checksum of all rows, and the place that they lie before."""
+        """Returns count and checksum of all rows, and the place that they lie before."""
         ...
 
     def delivery(self, until: str) -> Delivery:
-        """Whether Kafka has everything up to a place."""
+        """Returns whether Kafka has everything up to a place."""
         ...
 
     def nudge(self) -> None:
-        """Write something to the log that makes a connector at rest say how far it is."""
+        """Writes something to the log that makes a connector at rest say how far it is."""
         ...
 
     def close(self) -> None:
-        """End the connection."""
+        """Ends the connection."""
         ...
 
 
@@ -164,7 +164,7 @@ class Access:
 
 
 def rows_of(kind: str, access: Access) -> SourceRows:
-    """The rows of a table.
+    """Returns the rows of a table.
 
     Raises:
         CdcError: if the database does not answer, or the table cannot be compared at all.

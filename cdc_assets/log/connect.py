@@ -82,7 +82,7 @@ class Connector:
         return any(each.state == "FAILED" for each in self.down)
 
     def writes(self, topic: str) -> bool:
-        """Whether a topic is among its own, by its prefix."""
+        """Returns whether a topic is among its own, by its prefix."""
         return bool(self.prefix) and topic.startswith(f"{self.prefix}.")
 
     @property
@@ -96,7 +96,7 @@ class Connector:
 
 
 def connect_of(config: ReplicationConfig, source: str) -> ConnectConfig | None:
-    """The source's Kafka Connect: the configured one, or the local stack's if it is in use."""
+    """Returns the source's Kafka Connect: the configured one, or a local stack's in use."""
     configured = config.source(source).connect
     ports = config.stack.ports
     if configured is None and config.kafka.bootstrap_servers == f"127.0.0.1:{ports.kafka}":
@@ -117,7 +117,7 @@ class CommittedOffsets:
 
 
 def connector_of(config: ReplicationConfig, entry: TableEntry) -> CommittedOffsets | None:
-    """The connector that writes a table's topic; None if Connect is not known, or it is not one.
+    """Returns the connector that writes a table's topic; None if that, or Connect, is not known.
 
     Raises:
         UnreachableError: if Connect does not answer.
@@ -135,7 +135,7 @@ def connector_of(config: ReplicationConfig, entry: TableEntry) -> CommittedOffse
 def described_connector(
     config: ReplicationConfig, entry: TableEntry
 ) -> tuple[Connector, Mapping[str, str]]:
-    """The connector that writes a table's topic, with those of its settings that are no secrets.
+    """Returns the connector that writes a table's topic, with its settings except for secrets.
 
     Raises:
         ConfigError: if Connect is not known, or it is not one connector.
@@ -174,7 +174,7 @@ class ConnectRest:
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
     def connectors(self) -> tuple[Connector, ...]:
-        """All of them, by name: one request.
+        """Returns all of them, by name: one request.
 
         Raises:
             UnreachableError: if it does not answer, or with something else.
@@ -183,7 +183,7 @@ class ConnectRest:
         return tuple(sorted(_connectors(found), key=lambda each: each.name))
 
     def described(self) -> tuple[tuple[tuple[Connector, Mapping[str, str]], ...], str]:
-        """All of them with those of their settings that are no secrets: one request.
+        """Returns all of them with those of their settings that are no secrets: one request.
 
         The settings are for rules that judge them, and not to be shown.
 
@@ -197,7 +197,7 @@ class ConnectRest:
         return tuple((each, _settings(found[each.name])) for each in _connectors(found)), date
 
     def offsets(self, connector: str) -> tuple[Document, ...]:
-        """The source offsets that a connector has committed, one for each part of its source.
+        """Returns the source offsets that a connector has committed, one for each part of it.
 
         Connect commits an offset only once Kafka has acknowledged every record that the
         connector gave it before (Kafka 3.5 and later answer this).
@@ -209,7 +209,7 @@ class ConnectRest:
         return tuple(each.get("offset") or {} for each in found.get("offsets") or ())
 
     def _get(self, path: str, params: Mapping[str, Any]) -> tuple[Document, str]:
-        """The reply, and when it was made."""
+        """Returns the reply, and when it was made."""
         try:
             answer = requests.get(self._url + path, params=params, timeout=TIMEOUT_SECONDS)
             answer.raise_for_status()

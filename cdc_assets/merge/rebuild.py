@@ -192,7 +192,7 @@ class Rebuild:
                     yield done
 
     def has_begun_otherwise(self, standing: Standing) -> bool:
-        """Whether the table beside is filled from the log, and not read from its source."""
+        """Returns whether the table beside is filled from the log, and not read from its source."""
         beside = standing.beside
         if beside is None:
             return False
@@ -200,7 +200,7 @@ class Rebuild:
         return published.carried.beside is None if published else BEGIN in beside.properties
 
     def has_snapshot(self, standing: Standing, begin: OffsetVector) -> bool:
-        """Whether the end of a snapshot of the whole table lies in what was read.
+        """Returns whether the end of a snapshot of the whole table lies in what was read.
 
         Incremental snapshots have no record that says that it is their last.
         """
@@ -274,7 +274,7 @@ class Rebuild:
         )
 
     def _with_room(self, old: TableState, new: TableState) -> TableState:
-        """The table of all shards with the columns of one that was built anew.
+        """Returns the table of all shards with the columns of one that was built anew.
 
         Raises:
             TerminalError: if it cannot have them: the rows of the other shards stay as they are.
@@ -378,7 +378,7 @@ class Rebuild:
         return f"{KEPT}{shard.digest}_" if shard else KEPT
 
     def beside(self, generation: int) -> LakeName:
-        """The table that is filled by a rebuild."""
+        """Returns the table that is filled by a rebuild."""
         return self.entry_beside(generation).target
 
     def entry_beside(self, generation: int) -> TableEntry:
@@ -407,7 +407,7 @@ def _side_mark(state: TableState | None) -> SideMark | None:
 
 
 def _is_ahead(old: Published | None, new: Published) -> bool:
-    """Whether readers would see the table go back; offsets of another topic prove nothing."""
+    """Returns whether readers would see the table go back; another topic's offsets tell nothing."""
     if old is None:
         return False
     same = (old.topic_id, old.cluster_id) == (new.topic_id, new.cluster_id)
@@ -415,7 +415,7 @@ def _is_ahead(old: Published | None, new: Published) -> bool:
 
 
 def _is_settled(new: Published, doubts: int) -> bool:
-    """Whether a table that was read from its source is what that was, wherever it was read."""
+    """Returns whether a table read from its source is what that was, wherever it was read."""
     beside = new.carried.beside
     if beside is None:
         return True
@@ -427,7 +427,7 @@ def _is_settled(new: Published, doubts: int) -> bool:
 
 
 def _fit(old: TableState, new: TableState) -> bool:
-    """Whether the new rows are rows of the old table, and its records are read in the same way."""
+    """Returns whether the new rows fit the old table, and its records are read in the same way."""
     return _shape(old) == _shape(new)
 
 
@@ -455,7 +455,7 @@ def _is_layout(name: str) -> bool:
 
 
 def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """The new table's, and those that a person has set on the old one.
+    """Returns the new table's, and those that a person has set on the old one.
 
     A table that is replaced keeps its properties. What the old one's say of columns, and of its
     mode, is emptied, as nothing is taken away by a replacement.

@@ -83,7 +83,7 @@ class Connects:
         self._answers: dict[str, tuple[float, _Answer]] = {}
 
     def ask(self, entries: Sequence[TableEntry]) -> None:
-        """Ask the Connects of these tables at the same time, as far as an answer is too old."""
+        """Asks the Connects of these tables at the same time, as far as an answer is too old."""
         sources = {each.table.source: each for each in entries}
         urls = {self._url(connect) for each in sources.values() if (connect := self._of(each))}
         stale = [url for url in urls if url and self._fresh(url) is None]
@@ -112,7 +112,7 @@ class Connects:
         return view
 
     def rest(self, entry: TableEntry) -> ConnectRest | None:
-        """The Connect of a table; None if nobody can be asked."""
+        """Returns the Connect of a table; None if nobody can be asked."""
         connect = self._of(entry)
         url = self._url(connect) if connect else ""
         return ConnectRest(url) if url else None

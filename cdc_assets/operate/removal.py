@@ -54,7 +54,7 @@ class Remains:
         return not self.tables and not self.quarantined
 
     def words(self) -> str:
-        """The parts to remove, in words."""
+        """Returns the parts to remove, in words."""
         names = ", ".join(str(each) for each in self.tables)
         parts = [f"takes {names} out of the catalog (files stay)"] if names else []
         if self.quarantined:
@@ -74,7 +74,7 @@ class Hands:
 def drop(
     services: Services, entries: Iterable[TableEntry], order: Order, say: Say, hands: Hands | None
 ) -> Steered:
-    """Replication of these tables ends.
+    """Ends the replication of these tables.
 
     Args:
         services: what to ask.
@@ -107,7 +107,7 @@ def drop(
 def reset(
     services: Services, entries: Iterable[TableEntry], order: Order, say: Say, hands: Hands
 ) -> Steered:
-    """The lake forgets these tables, and they begin again with the log's beginning."""
+    """Removes these tables from the lake; they start again at the log's beginning."""
 
     def one(entry: TableEntry) -> Done:
         known = services.desired.of(entry.table).reset
@@ -161,7 +161,7 @@ def _remove(
 
 
 def _beside(entry: TableEntry, state: TableState | None) -> Iterator[LakeName]:
-    """The tables that may be beside a table: of its rebuilds, and what is remembered."""
+    """Returns the tables that may be beside a table: of its rebuilds, and what is remembered."""
     from cdc_assets.lake.side import side_name, side_of
 
     published: Published | None = state.published if state else None
@@ -191,7 +191,7 @@ def _all(found: Remains) -> str:
 
 
 def _require_own(entry: TableEntry, command: str) -> None:
-    """Other tables' rows are not removed along.
+    """Requires that no other tables' rows would be removed along.
 
     Raises:
         TerminalError: if they are in the same lake table.
@@ -203,7 +203,7 @@ def _require_own(entry: TableEntry, command: str) -> None:
 
 
 def _require_beginning(services: Services, entry: TableEntry) -> None:
-    """A table that begins again needs all of its log.
+    """Requires all of the log, for a table that begins again.
 
     Raises:
         TerminalError: if that is gone, or lies in another topic.

@@ -39,7 +39,7 @@ class ResnapshotBook:
 
     @classmethod
     def beside(cls, registry_url: str) -> ResnapshotBook:
-        """The book that belongs to a registry."""
+        """Returns the book that belongs to a registry."""
         return cls(registry_url.rpartition("/")[0] + "/resnapshots")
 
     def load(self, table: TableName) -> Progress | None:
@@ -49,25 +49,25 @@ class ResnapshotBook:
         return self._load(self._file(table, _END), Progress.from_json)
 
     def keep(self, table: TableName, progress: Progress) -> None:
-        """In the place of what was kept before."""
+        """Replaces what was kept before."""
         self._keep(self._file(table, _END), progress.to_json())
 
     def forget(self, table: TableName) -> bool:
-        """Begin anew the next time; whether anything was kept."""
+        """Begins anew the next time; returns whether anything was kept."""
         return self._forget(self._file(table, _END))
 
     def load_signal(self, table: TableName) -> SignalNote | None:
-        """The signal that was sent for a table, or was about to be; None without one."""
+        """Returns the signal that was sent for a table, or was about to be; None without one."""
         from cdc_assets.merge.resnapshot.signal_note import SignalNote
 
         return self._load(self._file(table, _SIGNAL), SignalNote.from_json)
 
     def keep_signal(self, table: TableName, note: SignalNote) -> None:
-        """In the place of what was kept before."""
+        """Replaces what was kept before."""
         self._keep(self._file(table, _SIGNAL), note.to_json())
 
     def forget_signal(self, table: TableName) -> bool:
-        """Send another one the next time; whether anything was kept."""
+        """Sends another one the next time; returns whether anything was kept."""
         return self._forget(self._file(table, _SIGNAL))
 
     def _load(self, file: str, read: Callable[[str], Kept]) -> Kept | None:

@@ -35,7 +35,7 @@ class RebuildWish(dg.Config):
 
 
 def rebuild_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """Build a table anew, as `cdc-assets rebuild` does."""
+    """Returns the job that builds a table anew, as `cdc-assets rebuild` does."""
     replication = config
 
     @dg.op(name=named(config, "build_anew"))
@@ -70,7 +70,7 @@ def rebuild_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
 
 def _show(context: dg.OpExecutionContext, config: ReplicationConfig, outcome: Outcome) -> None:
-    """On the table's page what was done.
+    """Shows on the table's page what was done.
 
     Raises:
         dagster.Failure: if it waits for a snapshot, or differs from its source.

@@ -78,7 +78,7 @@ class Outcome:
     said: str = ""
 
     def to_json(self) -> str:
-        """For machines."""
+        """Returns it for machines."""
         return json.dumps({**asdict(self), "table": str(self.table)}, indent=2)
 
 
@@ -188,7 +188,7 @@ class _Rebuilding:
         raise ConflictError(what, where=f"table={self.entry.table}", remedy="run it again")
 
     def _reads(self, standing: Standing) -> bool:
-        """Whether rows are read from the source: that is wanted, or was begun.
+        """Returns whether rows are read from the source: that is wanted, or was begun.
 
         Raises:
             TerminalError: if another way was begun than is wanted.
@@ -201,14 +201,14 @@ class _Rebuilding:
         return begun or self.wish.from_source
 
     def _begins(self) -> None:
-        """The table is known to be built anew, also while nobody works at it."""
+        """Marks the table as being built anew, also while nobody works at it."""
         book, table = self.services.desired, self.entry.table
         if book.of(table).rebuild is None:
             wanted = desired.Wanted(self.services.clock(), "cdc-assets rebuild")
             book.put(table, desired.Wish.REBUILD, wanted)
 
     def _ended(self) -> None:
-        """Before the table beside goes: what is left to do shows by that one alone."""
+        """Notes the end before the table beside goes: that one alone shows what is left to do."""
         self.services.desired.remove(self.entry.table, desired.Wish.REBUILD)
 
     def _fill(self, standing: Standing, *, is_read: bool) -> None:

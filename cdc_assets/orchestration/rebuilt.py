@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def matches_after_rebuild(
     services: Services, entry: TableEntry, spark: ReplicationSpark, say: Callable[[str], None]
 ) -> bool | None:
-    """Compare a table, and write the outcome as its check, which belongs to no run.
+    """Compares a table, and writes the outcome as its check, which belongs to no run.
 
     Returns:
         Whether nothing differs; also where it cannot be compared, which is said. None if it has no

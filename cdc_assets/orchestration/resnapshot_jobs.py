@@ -43,7 +43,7 @@ class ResnapshotWish(Tables):
 
 
 def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
-    """Read tables again, as `cdc-assets resnapshot` does."""
+    """Returns the job that reads tables again, as `cdc-assets resnapshot` does."""
     replication = config
 
     @dg.op(name=named(config, "read_again"))
@@ -82,7 +82,7 @@ def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
 
 def _show(context: dg.OpExecutionContext, config: ReplicationConfig, outcome: Outcome) -> None:
-    """On the tables' pages what was done, and in the run's log what would be.
+    """Shows on the tables' pages what was done, and in the run's log what would be.
 
     Raises:
         dagster.Failure: names the tables that failed, or are not what their sources are.

@@ -80,7 +80,7 @@ class Outcome:
         return bool(self.failed) or any(not each.is_whole for each in self.reports)
 
     def to_json(self) -> str:
-        """For machines."""
+        """Returns it for machines."""
         tables: list[dict[str, Any]] = [each.to_dict() for each in self.reports]
         tables += [{"table": str(each), "would": words} for each, words in self.intended.items()]
         failed = {str(table): why for table, why in self.failed.items()}
@@ -88,7 +88,7 @@ class Outcome:
 
 
 def run_resnapshot(config: ReplicationConfig, wish: Wish, run_id: str, say: Say) -> Outcome:
-    """Read tables again, one after the other; one that fails does not keep the others from it.
+    """Reads tables again, one after the other; one that fails does not keep the others from it.
 
     Args:
         config: the configuration.
@@ -118,7 +118,7 @@ def run_resnapshot(config: ReplicationConfig, wish: Wish, run_id: str, say: Say)
 
 
 def _require_merged(services: Services, entry: TableEntry) -> None:
-    """A table that nobody merges into would be waited for in vain.
+    """Refuses tables that nobody merges into: they would be waited for in vain.
 
     Raises:
         HeldError: then.
@@ -158,7 +158,7 @@ def run_steering(
     *,
     dry_run: bool,
 ) -> Steered:
-    """Pause, resume or stop the snapshots of tables that their connectors make.
+    """Pauses, resumes or stops the snapshots of tables that their connectors make.
 
     Raises:
         CdcError: if no table is meant.

@@ -76,7 +76,7 @@ class BinlogSettings:
     row_metadata: str = ""
 
     def fault(self) -> tuple[str, str] | None:
-        """Why changes do not hold whole rows, and the remedy; None if they do."""
+        """Says why changes do not hold whole rows, and the remedy; None if they do."""
         if not self.is_written:
             return None
         if self.row_format not in {"row", ""}:
@@ -130,17 +130,17 @@ class CatalogTable:
         return {}
 
     def filters_rows(self, publication: str | None) -> bool:
-        """Whether the server leaves rows out of the binlog: it cannot."""
+        """Returns whether the server leaves rows out of the binlog: it cannot."""
         del publication
         return False
 
     def sent_by_partition(self, publication: str | None) -> bool:
-        """Whether changes come under the partitions' names: never."""
+        """Returns whether changes come under the partitions' names: never."""
         del publication
         return False
 
     def require_told(self, key: tuple[str, ...], where: str) -> None:
-        """Refuse a table whose events do not hold whole rows, or not what they say.
+        """Refuses a table whose events do not hold whole rows, or not what they say.
 
         Args:
             key: the lake table's; full row images hold any.
@@ -163,23 +163,23 @@ class CatalogTable:
             raise TerminalError(what, where=where, remedy=remedy)
 
     def described(self, modes: ConnectorModes) -> Described:
-        """All columns, as a connector with these modes writes them."""
+        """Describes all columns as a connector with these modes writes them."""
         return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
 
     def corrected(
         self, told: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
-        """With the integers that have no sign, see `with_unsigned`."""
+        """Adds the integers that have no sign, see `with_unsigned`."""
         del modes
         return with_unsigned(told, (each for each in self.columns if each.name in names))
 
     def described_as_text(self, zone: str | None) -> Described:
-        """All columns, as a format that writes text writes them; see `describe_text_table`."""
+        """Describes all columns as a format of texts writes them; see `describe_text_table`."""
         return describe_text_table(self.columns, self.primary_key, zone=zone, comment=self.comment)
 
 
 def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
-    """Read the catalog. Tables that do not exist are left out, and those without any right on.
+    """Reads the catalog. Tables that do not exist are left out, and those without any right on.
 
     Raises:
         UnreachableError: if the database does not answer; names it without the password.
@@ -209,7 +209,7 @@ def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableNam
 
 
 def all_tables(dsn: str) -> tuple[tuple[str, str], ...]:
-    """Schema and name of every table of the DSN's database, or of all but the server's own.
+    """Returns schema and name of every table of the DSN's database, or of all but the server's own.
 
     Raises:
         CdcError: as `read_tables`.
@@ -219,7 +219,7 @@ def all_tables(dsn: str) -> tuple[tuple[str, str], ...]:
 
 
 def asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple[Any, ...], ...]]:
-    """The answers to some queries.
+    """Returns the answers to some queries.
 
     Raises:
         CdcError: as `read_tables`.
@@ -280,7 +280,7 @@ def _each(pairs: Iterable[tuple[str, str]], place: int) -> tuple[str, ...]:
 def connected(
     server: Dsn, tls: Mapping[str, Any], read_seconds: float = READ_SECONDS
 ) -> pymysql.Connection[Any]:
-    """A connection; its texts are of utf8mb4."""
+    """Opens a connection, whose texts are of utf8mb4."""
     return pymysql.connect(
         host=server.host,
         port=server.port,
@@ -296,7 +296,7 @@ def connected(
 
 
 def _table(rows: Sequence[Sequence[Any]], binlog: BinlogSettings) -> CatalogTable:
-    """The table of its columns' rows, which begin with what they say of the table."""
+    """Returns the table of its columns' rows, which begin with what they say of the table."""
     table_type, comment = rows[0][0], rows[0][1]
     places = {row[2]: row[7] for row in rows if row[7] is not None}
     return CatalogTable(
@@ -334,7 +334,7 @@ def _facts(
 
 
 def _implies_another(type_: MysqlType) -> bool:
-    """Whether rows have another value than an empty text or 0 without a default."""
+    """Returns whether rows have another value than an empty text or 0 without a default."""
     is_long = type_.name == "decimal" and type_.arguments[:1] > (MAX_DECIMAL_DIGITS,)
     return type_.name in {"enum", "json"} or is_long
 
@@ -359,7 +359,7 @@ def _binlog(variables: Mapping[str, str]) -> BinlogSettings:
 
 
 def translated(error: pymysql.Error, address: str) -> CdcError:
-    """Sorted by what to do. The server's own text is not repeated: it may quote statements."""
+    """Sorts errors by what to do. Does not repeat the server's text: it may quote statements."""
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     where = f"database {address}"
     if number == _TLS_FAILED or isinstance(
@@ -378,7 +378,7 @@ def translated(error: pymysql.Error, address: str) -> CdcError:
 
 
 def without_cryptography(address: str) -> TerminalError:
-    """PyMySQL lacks its optional package."""
+    """Explains that PyMySQL lacks its optional package."""
     msg = "the server's way of logging in (caching_sha2_password) needs an encrypted connection"
     remedy = "add ?ssl-mode=required to the DSN, or install the Python package cryptography"
     return TerminalError(msg, where=f"database {address}", remedy=remedy)

@@ -45,7 +45,7 @@ _DAY: Final = 86_400_000_000
 
 
 def quote(name: str) -> str:
-    """An identifier, in a statement that has parameters."""
+    """Quotes an identifier, in a statement that has parameters."""
     return f"`{name.replace('`', '``').replace('%', '%%')}`"
 
 
@@ -79,7 +79,7 @@ def _form(parsed: MysqlType, of: ColumnType) -> Form | None:
 
 
 def framed(text: str) -> str:
-    """A text with its length, so that texts that follow each other can be told apart.
+    """Returns a text with its length, so that texts that follow each other can be told apart.
 
     NULL only if it is longer than the server puts together (``max_allowed_packet``).
     """
@@ -89,7 +89,7 @@ def framed(text: str) -> str:
 def canonical(
     source: MysqlColumn, compared: Compared, value: str, default: str | None = None
 ) -> str:
-    """SQL that writes a value as canonical text; NULL for NULL.
+    """Returns SQL that writes a value as canonical text; NULL for NULL.
 
     Args:
         source: the column.
@@ -102,7 +102,7 @@ def canonical(
 
 
 def told(source: MysqlColumn, compared: Compared, value: str, default: str | None = None) -> str:
-    """SQL that writes a value so that the lake's can be made of it."""
+    """Returns SQL that writes a value so that the lake's can be made of it."""
     match compared.form:
         case Form.FLOATING:
             return _as_text(f"CAST({value} * 1e0 AS CHAR)")
@@ -113,7 +113,7 @@ def told(source: MysqlColumn, compared: Compared, value: str, default: str | Non
 
 
 def _as_text(text: str) -> str:
-    """In one character set and collation, so that texts of columns can be put together."""
+    """Returns it in one character set and collation, so that columns can be put together."""
     return f"CONVERT({text} USING utf8mb4) COLLATE utf8mb4_bin"
 
 
@@ -151,14 +151,14 @@ def _canonical(source: MysqlColumn, compared: Compared, value: str, default: str
 
 
 def _written(parsed: MysqlType, value: str) -> str:
-    """A long text as it is: of one above ``max_allowed_packet`` a cast makes NULL."""
+    """Returns a long text as it is: of one above ``max_allowed_packet`` a cast makes NULL."""
     if parsed.name in _NUMBERS:
         return f"CAST({value} + 0 AS CHAR)"
     return f"CAST({value} AS CHAR)" if parsed.name == "uuid" else value
 
 
 def _number(parsed: MysqlType, value: str) -> str:
-    """Without the zeros that ``zerofill`` puts before it."""
+    """Returns a number without the zeros that ``zerofill`` puts before it."""
     if parsed.name != "time":
         return f"({value} + 0)"
     seconds = f"(HOUR({value}) * 3600 + MINUTE({value}) * 60 + SECOND({value}))"
@@ -192,7 +192,7 @@ def _scale(parsed: MysqlType) -> int:
 
 
 def _scaled(parsed: MysqlType, compared: Compared, value: str) -> str:
-    """With the digits after the point that the lake has; with its own if it has more."""
+    """Returns it with the digits after the point that the lake has, or with its own if more."""
     of = compared.column.type
     scale = of.scale if isinstance(of, Decimal) else 0
     number, own = f"({value} + 0)", _scale(parsed)
@@ -205,7 +205,7 @@ def _scaled(parsed: MysqlType, compared: Compared, value: str) -> str:
 
 
 def _bits(value: str) -> str:
-    """A double's bits, of powers of two, which are exact; as hexadecimal digits.
+    """Returns a double's bits, of powers of two, which are exact; as hexadecimal digits.
 
     The logarithm may be off by one beside a power of two. Below 2^-1022 there is no exponent, and
     2^1074 is beyond a double.
@@ -234,7 +234,7 @@ def _bits(value: str) -> str:
 
 
 def may_be_key(source: MysqlColumn, compared: Compared) -> bool:
-    """Whether rows can be found by the column, and are ordered by it alike on both sides."""
+    """Returns whether rows can be found by the column, and both sides order them by it alike."""
     name = parse_column_type(source.type_text).name
     if name in {"bit", "time"}:
         return False
@@ -246,18 +246,18 @@ def may_be_key(source: MysqlColumn, compared: Compared) -> bool:
 
 
 def ordered(source: MysqlColumn, value: str) -> str:
-    """A key's column as it is put in order: texts by their bytes, without a collation."""
+    """Returns a key's column as it is put in order: texts by their bytes, without a collation."""
     is_text = parse_column_type(source.type_text).name in _TEXTS
     return f"CAST(CONVERT({value} USING utf8mb4) AS BINARY)" if is_text else value
 
 
 def is_indexed(source: MysqlColumn) -> bool:
-    """Whether an index on the column follows that order."""
+    """Returns whether an index on the column follows that order."""
     return parse_column_type(source.type_text).name not in _TEXTS
 
 
 def of_text(source: MysqlColumn, compared: Compared) -> str:
-    """SQL that makes of canonical text, ``{}``, what `ordered` has."""
+    """Returns SQL that makes of canonical text, ``{}``, what `ordered` has."""
     parsed = parse_column_type(source.type_text)
     match compared.form:
         case Form.TEXT:
@@ -267,7 +267,7 @@ def of_text(source: MysqlColumn, compared: Compared) -> str:
 
 
 def equal(source: MysqlColumn, compared: Compared, value: str, texts: tuple[str, str]) -> str:
-    """SQL by which an index finds the rows of a key, ``{}``; it may find others, too.
+    """Returns SQL by which an index finds the rows of a key, ``{}``; it may find others, too.
 
     Args:
         source: the column.

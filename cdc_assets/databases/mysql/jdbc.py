@@ -52,7 +52,7 @@ def reader_options(server: Dsn, where: str, *, is_encrypted: bool) -> Mapping[st
 
 
 def _encryption(tls: Tls, *, is_encrypted: bool) -> Mapping[str, str]:
-    """The authority's certificate goes along as text: executors need no file."""
+    """Passes on the authority's certificate as text: executors need no file."""
     match tls.mode:
         case TlsMode.VERIFY_CA | TlsMode.VERIFY_IDENTITY:
             mode = "verify-ca" if tls.mode is TlsMode.VERIFY_CA else "verify-full"

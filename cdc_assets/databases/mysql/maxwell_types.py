@@ -85,7 +85,7 @@ _ALWAYS: Final[dict[str, Outcome]] = {
 def describe_maxwell_table(
     columns: Iterable[MysqlColumn], key: tuple[str, ...], *, zone: str | None, comment: str = ""
 ) -> Described:
-    """A table of the catalog as Maxwell writes it.
+    """Describes a table of the catalog as Maxwell writes it.
 
     Args:
         columns: of the catalog.
@@ -98,7 +98,7 @@ def describe_maxwell_table(
 
 
 def map_maxwell_column(column: MysqlColumn, zone: str | None) -> Column | UnmappedColumn:
-    """The lake column of one column, or why there is none."""
+    """Maps one column, or says why there is none in the lake."""
     return mapped_by(column, lambda parsed: _outcome(parsed, zone))
 
 

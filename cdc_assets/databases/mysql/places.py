@@ -34,11 +34,11 @@ class Place:
         return cls(file, int(position), gtids)
 
     def __str__(self) -> str:
-        """``binlog.000002:943 0-7-3``."""
+        """Returns it like ``binlog.000002:943 0-7-3``."""
         return f"{self.file}:{self.position} {self.gtids}".rstrip()
 
     def reaches(self, other: Place) -> bool:
-        """Whether it is not before another one of the same binlog."""
+        """Returns whether it is not before another one of the same binlog."""
         mine, theirs = self.number, other.number
         return mine is not None and theirs is not None and mine >= theirs
 
@@ -68,7 +68,7 @@ def place_of(offset: Mapping[str, Any]) -> Place | None:
 
 
 def has_delivered(connector: Place, until: Place, end: Place) -> bool:
-    """Whether a connector has delivered everything from before a place of the log that it reads.
+    """Returns whether a connector has delivered all before a place of the log that it reads.
 
     A place beyond the end of the log is of another log, and proves nothing.
 
@@ -82,7 +82,7 @@ def has_delivered(connector: Place, until: Place, end: Place) -> bool:
 
 
 def is_same_log(connector: Place, gtids: str) -> bool:
-    """Whether a log is the one that a connector of MariaDB reads: both count alike up to a place.
+    """Returns whether a connector of MariaDB reads this log: both count alike up to a place.
 
     Files of two servers may have the same names. A replica has the same transactions, at other
     places; and it may lack what the lake has merged, so that it does for no comparison.

@@ -93,7 +93,7 @@ class MysqlRows:
 
     @classmethod
     def of(cls, access: Access) -> MysqlRows:
-        """Look the table up, and open a connection that reads it.
+        """Looks the table up, and opens a connection that reads it.
 
         Raises:
             UnreachableError: if the database does not answer.
@@ -199,7 +199,7 @@ class MysqlRows:
         return Delivery(done, f"connector {connector.name}, which is at {place},")
 
     def _is_read_by(self, connector: Place) -> bool:
-        """Whether a connector of MariaDB reads this server's binlog; looked at until it does."""
+        """Returns whether a connector of MariaDB reads this binlog; looked at until it does."""
         if self._is_mariadb and not self._is_recognised:
             here = {"file": connector.file, "position": connector.position}
             gtids = self._asked(_GTIDS, here)[0][0]
@@ -236,7 +236,7 @@ class MysqlRows:
         return MysqlReading(self, self._access)
 
     def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
-        """Each so manieth key from one on, at most so many of them."""
+        """Returns each so manieth key from one on, at most so many of them."""
         found: list[Key] = []
         while len(found) < count:
             given: Given = {}
@@ -248,14 +248,14 @@ class MysqlRows:
         return tuple(found)
 
     def whole(self, within: Range) -> str:
-        """A statement for the rows of a range, as `cdc_assets.databases.reading` names columns."""
+        """Returns a statement for a range's rows, as `databases.reading` names columns."""
         given: Given = {}
         statement = self._statements.whole(within, given)
         with self._connection.cursor() as cursor:
             return cursor.mogrify(statement, given)
 
     def estimate(self) -> int:
-        """About how many rows there are, by the server's statistics."""
+        """Returns about how many rows there are, by the server's statistics."""
         schema, name = self._access.table
         rows = self._asked(_ESTIMATE, {"schema": schema, "name": name})
         return int(rows[0][0] or 0) if rows else 0
@@ -266,7 +266,7 @@ class MysqlRows:
         return {**SESSION, name: value}
 
     def is_encrypted(self) -> bool:
-        """Whether the connection is."""
+        """Returns whether the connection is."""
         return any(value for _, value in self._asked("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))
 
     # ── asking ───────────────────────────────────────────────────────────────────────────
@@ -280,7 +280,7 @@ class MysqlRows:
         return "max_execution_time", f"{seconds * 1000:.0f}"
 
     def _require_days(self) -> None:
-        """Refuse keys of which the lake has another date, that of another row perhaps."""
+        """Refuses keys of which the lake has another date, that of another row perhaps."""
         statement = self._statements.lacking_days()
         if statement and self._asked(statement):
             what = (
@@ -388,7 +388,7 @@ def _opened(access: Access) -> pymysql.Connection[Any]:
 
 
 def _charsets(connection: pymysql.Connection[Any], access: Access) -> dict[str, tuple[str, str]]:
-    """Character set and collation of each column."""
+    """Returns character set and collation of each column."""
     schema, name = access.table
     with connection.cursor() as cursor:
         cursor.execute(_CHARSETS, {"schema": schema, "name": name})

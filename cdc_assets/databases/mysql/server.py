@@ -41,7 +41,7 @@ class Server:
 
 
 def read_server(dsn: str) -> Server:
-    """Read it, by two queries.
+    """Reads it, by two queries.
 
     Raises:
         CdcError: as `cdc_assets.databases.mysql.catalog.read_tables`.

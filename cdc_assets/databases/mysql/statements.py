@@ -58,7 +58,7 @@ def texts_of(
     charsets: Mapping[str, tuple[str, str]],
     facts: Mapping[str, Facts],
 ) -> Texts:
-    """The SQL of a table's columns.
+    """Returns the SQL of a table's columns.
 
     Args:
         comparison: what is compared.
@@ -95,13 +95,13 @@ class Statements:
     texts: Texts
 
     def sums(self, bucket: str, condition: str) -> str:
-        """Count, checksum and number of rows that cannot be digested, by bucket."""
+        """Returns count, checksum and number of rows that cannot be digested, by bucket."""
         return _SUMS.format(
             bucket=bucket, digest=self.digest, table=self._name, condition=condition
         )
 
     def digests(self, within: Sequence[Range], given: Given) -> str:
-        """Key and digest of each row of some ranges."""
+        """Returns key and digest of each row of some ranges."""
         conditions = [f"({self.within(each, given)})" for each in within]
         return (
             f"SELECT {', '.join(self._key)}, {self.digest} FROM {self._name} AS t"  # noqa: S608 - quoted names
@@ -109,7 +109,7 @@ class Statements:
         )
 
     def found(self, keys: Sequence[Key], given: Given) -> str:
-        """Key, texts of all columns, and what they are made of; of others that are equal, too."""
+        """Returns keys, texts of all columns, and what they are made of; of equal ones, too."""
         names = [each.name for each in self.comparison.columns]
         columns = [self.texts.canonical[n] for n in names] + [self.texts.told[n] for n in names]
         condition = " OR ".join(self._equals(key, given) for key in keys)
@@ -118,7 +118,7 @@ class Statements:
         )
 
     def whole(self, within: Range, given: Given) -> str:
-        """The rows of a range, as `cdc_assets.databases.reading` names columns."""
+        """Returns the rows of a range, as `cdc_assets.databases.reading` names columns."""
         names = (each.name for each in self.comparison.columns)
         columns = [f"{text} AS {KEY}{n}" for n, text in enumerate(self._key)]
         columns += [f"{self.texts.told[name]} AS {TOLD}{n}" for n, name in enumerate(names)]
@@ -127,7 +127,7 @@ class Statements:
         return f"SELECT {', '.join(columns)} FROM {self._name} AS t WHERE {condition}"  # noqa: S608 - quoted names
 
     def after(self, start: Key | None, rows: int, given: Given) -> str:
-        """The key that so many rows from another one on are before."""
+        """Returns the key that so many rows from another one on are before."""
         order = ", ".join(self.texts.in_order)
         condition = self.within(Range(start, None), given)
         return (
@@ -136,21 +136,21 @@ class Statements:
         )
 
     def lacking_days(self) -> str:
-        """A row whose key has a date without a day; empty if keys have no dates."""
+        """Returns a row whose key has a date without a day; empty if keys have no dates."""
         conditions = [f"TO_DAYS({each}) IS NULL" for each in self.texts.may_lack_days]
         if not conditions:
             return ""
         return f"SELECT 1 FROM {self._name} AS t WHERE {' OR '.join(conditions)} LIMIT 1"  # noqa: S608 - quoted names
 
     def bucket(self, of: BucketTree, given: Given) -> str:
-        """The number of a row's bucket."""
+        """Returns the number of a row's bucket."""
         if isinstance(of, int):
             return str(of)
         below, above = self.bucket(of.below, given), self.bucket(of.above, given)
         return f"CASE WHEN {self._before(of.bound, given)} THEN {below} ELSE {above} END"
 
     def within(self, of: Range, given: Given) -> str:
-        """Whether a row is one of a range."""
+        """Returns whether a row is one of a range."""
         conditions: list[str] = []
         first = self.texts.in_order[0]
         if of.start is not None:
@@ -176,7 +176,7 @@ class Statements:
         return ".".join(quote(part) for part in self.table)
 
     def _before(self, bound: Key, given: Given) -> str:
-        """Column by column: for a comparison of rows no index is used."""
+        """Compares column by column: for a comparison of rows no index is used."""
         pairs = list(zip(self.texts.in_order, self._bounds(bound, given), strict=True))
         column, value = pairs.pop()
         condition = f"{column} < {value}"

@@ -84,7 +84,7 @@ def describe_text_table(
     zone: str | None = None,
     comment: str = "",
 ) -> Described:
-    """A table as a format that writes text writes it.
+    """Describes a table as a format that writes text writes it.
 
     Args:
         columns: with the types that the records tell.
@@ -98,7 +98,7 @@ def describe_text_table(
 
 
 def map_text_column(column: MysqlColumn, zone: str | None) -> Column | UnmappedColumn:
-    """The lake column of one column, or why there is none."""
+    """Maps one column, or says why there is none in the lake."""
     return mapped_by(column, lambda parsed: _outcome(parsed, zone))
 
 
@@ -123,7 +123,7 @@ def _outcome(parsed: MysqlType, zone: str | None) -> Outcome:
 
 
 def _integer(parsed: MysqlType) -> Mapped:
-    """``tinyint(1)`` is an integer: it may hold more than 0 and 1."""
+    """Maps ``tinyint(1)`` to an integer: it may hold more than 0 and 1."""
     type_: ColumnType = INTEGERS[parsed.name]
     if parsed.unsigned and parsed.name == "bigint":
         return Mapped(UNSIGNED_LONG, Encoding(Wire.DECIMAL_TEXT))

@@ -124,7 +124,7 @@ def describe_table(
     *,
     comment: str = "",
 ) -> Described:
-    """A table of the catalog as a connector with these modes writes it."""
+    """Describes a table of the catalog as a connector with these modes writes it."""
     return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
@@ -143,20 +143,20 @@ def _is_unsigned_long(column: MysqlColumn) -> bool:
 
 
 def map_column(column: MysqlColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
-    """The lake column that holds every value of a MySQL column exactly, or why none does."""
+    """Maps a MySQL column to one that holds every value exactly, or says why none does."""
     return mapped_by(column, lambda parsed: _outcome(parsed, modes))
 
 
 def mapped_by(
     column: MysqlColumn, outcome_of: Callable[[MysqlType], Outcome]
 ) -> Column | UnmappedColumn:
-    """The column of a type's outcome; one whose type is not understood is refused."""
+    """Returns the column of a type's outcome; refuses one whose type is not understood."""
     parsed = parse_column_type(column.type_text)
     return as_column(column, unreadable(parsed) or outcome_of(parsed))
 
 
 def unreadable(parsed: MysqlType) -> Refused | None:
-    """Why a type's text or storage is not understood; None if it is."""
+    """Says why a type's text or storage is not understood; None if it is."""
     if not parsed.name:
         return Refused("this is not the text of a type")
     if "compressed" in parsed.remarks:
@@ -194,7 +194,7 @@ def _outcome(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
 
 
 def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
-    """Unsigned types widen; ``tinyint(1)`` keeps -128 to 127, see `Wire.BOOLEAN_OR_INT`.
+    """Widens unsigned types; ``tinyint(1)`` keeps -128 to 127, see `Wire.BOOLEAN_OR_INT`.
 
     The connector writes ``tinyint(1)`` as a number if it read the table's definition from the
     server, which has forgotten the word, and as a boolean if it saw ``bool`` in the DDL.
@@ -211,7 +211,7 @@ def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
 
 
 def decimal_as(parsed: MysqlType, encoding: Encoding) -> Outcome:
-    """A ``decimal`` whose digits arrive as text: of more than the lake has, that text."""
+    """Maps a ``decimal`` whose digits arrive as text: of more than the lake has, to that text."""
     exact = _exact_decimal(parsed)
     if isinstance(exact, Refused):
         return exact
@@ -226,7 +226,7 @@ def _decimal(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
 
 
 def _exact_decimal(parsed: MysqlType) -> StoredAs | Refused:
-    """With the digits that are declared, (10,0) if none are."""
+    """Maps it with the digits that are declared, (10,0) if none are."""
     precision, scale = (*parsed.arguments, *(10, 0)[len(parsed.arguments) :])[:2]
     precision = precision or 10  # decimal(0) is decimal(10)
     if scale > precision:
@@ -235,14 +235,14 @@ def _exact_decimal(parsed: MysqlType) -> StoredAs | Refused:
 
 
 def _floating(parsed: MysqlType) -> Primitive:
-    """``float(m,d)`` arrives as the double that the float is; the others as what they are."""
+    """Maps ``float(m,d)`` to the double as which the float arrives; others to what they are."""
     if parsed.name == "float" and parsed.arguments[:1] <= (FLOAT_DIGITS,):
         return Primitive.FLOAT if len(parsed.arguments) < 2 else Primitive.DOUBLE
     return Primitive.DOUBLE
 
 
 def bit_type(parsed: MysqlType) -> ColumnType:
-    """``bit(1)`` is a boolean, more bits are the number that they are in MySQL."""
+    """Maps ``bit(1)`` to a boolean, more bits to the number that they are in MySQL."""
     return bits(bit_width(parsed)).type
 
 
@@ -257,7 +257,7 @@ def seconds_digits(parsed: MysqlType) -> int:
 
 
 def _time(digits: int, mode: TimeMode) -> Outcome:
-    """``time``, a duration: microseconds, below 0 and above 24 hours too."""
+    """Maps ``time``, a duration: microseconds, below 0 and above 24 hours too."""
     match mode:
         case TimeMode.ADAPTIVE:  # these connectors refuse it; PostgreSQL's default
             return _time(digits, TimeMode.ADAPTIVE_TIME_MICROSECONDS)

@@ -102,7 +102,7 @@ class PostgresRows:
 
     @classmethod
     def of(cls, access: Access) -> PostgresRows:
-        """Look the table up, and open a connection that reads it.
+        """Looks the table up, and opens a connection that reads it.
 
         Raises:
             UnreachableError: if the database does not answer.
@@ -235,7 +235,7 @@ class PostgresRows:
         return PostgresReading(self, self._connection, self._access)
 
     def bounds(self, start: Key | None, every: int, count: int) -> tuple[str, list[str]]:
-        """A statement for each so manieth key from one on, at most so many of them; its values."""
+        """Returns a statement for each so manieth key from one on, at most so many; its values."""
         texts = [self._texts.canonical[each.name] for each in self.comparison.key]
         named = ", ".join(f"{text} AS k{n}" for n, text in enumerate(texts))
         names = ", ".join(f"b.k{n}" for n in range(len(texts)))
@@ -249,7 +249,7 @@ class PostgresRows:
         return f"SELECT {names} FROM ({rows}) AS b WHERE {picked} ORDER BY b.n", given  # noqa: S608
 
     def whole(self, within: Range) -> tuple[str, list[str]]:
-        """A statement for the rows of a range, as `cdc_assets.databases.reading` names columns."""
+        """Returns a statement for a range's rows, as `databases.reading` names columns."""
         texts = self._texts
         names = [each.name for each in self.comparison.columns]
         keys = (texts.canonical[each.name] for each in self.comparison.key)
@@ -263,7 +263,7 @@ class PostgresRows:
         return statement, given
 
     def estimate(self) -> str:
-        """A statement that has the planner say how many rows there are, and reads none."""
+        """Returns a statement that has the planner say how many rows there are, and reads none."""
         return f"EXPLAIN (FORMAT JSON) SELECT FROM {self._table}"
 
     # ── parts of statements ──────────────────────────────────────────────────────────────
@@ -274,7 +274,7 @@ class PostgresRows:
         return self._framed([each.name for each in self.comparison.columns])
 
     def _framed(self, names: Sequence[str]) -> str:
-        """These columns of a row, as one text."""
+        """Returns these columns of a row, as one text."""
         texts = (framed(self._texts.canonical[name]) for name in names)
         return f"array_to_string(ARRAY[{', '.join(texts)}]::text[], '')"
 
@@ -307,7 +307,7 @@ class PostgresRows:
         return f"({', '.join(self._texts.in_order)}) {operator} ({bound})"
 
     def _given(self, bound: Key) -> list[str]:
-        """A bound's texts, each as often as the statement has it."""
+        """Returns a bound's texts, each as often as the statement has it."""
         pairs = zip(self._texts.from_text, bound, strict=True)
         return [text for sql, text in pairs for _ in range(sql.count("{}"))]
 
@@ -321,7 +321,7 @@ class PostgresRows:
             raise self._failure(error) from None
 
     def _asked_at_once(self, statement: str, given: Any) -> tuple[str, list[tuple[Any, ...]]]:
-        """And a place after all commits that the transaction's snapshot shows."""
+        """Returns also a place after all commits that the transaction's snapshot shows."""
         try:
             with self._connection.transaction():
                 here = self._connection.execute(_PLACE).fetchone()

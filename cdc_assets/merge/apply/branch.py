@@ -83,18 +83,18 @@ class Branch:
         self._run("truncate", sql.end_older(self._open(), position, ended))
 
     def delete_rows(self, ids: DataFrame, count: int) -> None:
-        """Delete rows by Iceberg's row id (``_row_id``)."""
+        """Deletes rows by Iceberg's row id (``_row_id``)."""
         self._delete(ids.select(sql.ROW_ID), (sql.ROW_ID,), broadcast=count <= BROADCAST_KEYS)
 
     def append(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
-        """Append rows; the properties go into the snapshot that this makes."""
+        """Appends rows; the properties go into the snapshot that this makes."""
         writer = snapshot_writer(rows, self._open(), properties)
         self._statements += 1
         with effect("spark: append rows"):
             writer.append()
 
     def overwrite(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
-        """Put rows in the place of all of the shard that are there; properties as for `append`."""
+        """Puts rows in the place of all of the shard that are there; properties as for `append`."""
         writer = snapshot_writer(rows, self._open(), properties)
         self._statements += 1
         with effect("spark: overwrite rows"):

@@ -44,7 +44,7 @@ class Publisher:
         self._is_closed = False
 
     def open_branch(self) -> str:
-        """Step 1; returns the branch as a table identifier for SQL."""
+        """Does step 1; returns the branch as a table identifier for SQL."""
         plan = self._plan
         target = plan.entry.target
         if plan.head is not None and self._lake.moves_branches:

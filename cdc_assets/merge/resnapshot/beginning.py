@@ -27,7 +27,7 @@ def beginning(
     marks: Watermarks,
     otherwise: OffsetVector,
 ) -> tuple[OffsetVector, Carried]:
-    """The offsets that the table begins at, and what it carries on.
+    """Returns the offsets that the table begins at, and what it carries on.
 
     Args:
         old: the table whose place it is to take, looked at before anything is read.
@@ -73,7 +73,7 @@ def _highest(published: Published) -> str:
 
 
 def _goes_on(published: Published, identity: TopicIdentity, marks: Watermarks) -> bool:
-    """Whether the log still holds everything from the offsets of a publish on."""
+    """Returns whether the log still holds everything from the offsets of a publish on."""
     if (published.cluster_id, published.topic_id) != (identity.cluster_id, identity.topic_id):
         return False
     begin, end = marks.begin.as_dict(), marks.end.as_dict()

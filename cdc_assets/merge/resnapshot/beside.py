@@ -102,7 +102,7 @@ class ReadBeside:
         self._clock = clock
 
     def has_begun(self, standing: Standing) -> bool:
-        """Whether an earlier try has."""
+        """Returns whether an earlier try has."""
         published = standing.beside.published if standing.beside else None
         return bool(published and published.carried.beside)
 

@@ -105,7 +105,7 @@ class BesideTable:
     # ── publishes ────────────────────────────────────────────────────────────────────────
 
     def begin(self, old: TableState, at_source: ColumnsOfSource) -> None:
-        """Make it, if it is not there, and publish where it begins.
+        """Makes it, if it is not there, and publishes where it begins.
 
         Args:
             old: the table whose place it is to take, as it was looked at.
@@ -148,7 +148,7 @@ class BesideTable:
         self._publish(begun, carried.beside or Beside(), None)
 
     def put(self, found: DataFrame, comparison: Comparison, end: Key | None) -> int:
-        """Publish the rows of a wave, and where the next one begins; how many they are.
+        """Publishes the rows of a wave, and where the next one begins; returns their number.
 
         Args:
             found: what was read, pinned.
@@ -173,7 +173,7 @@ class BesideTable:
         return int(counted[0])
 
     def note(self, until: OffsetVector, old: TableState | None) -> int:
-        """Publish what the topic held once all that was read had been delivered.
+        """Publishes what the topic held once all that was read had been delivered.
 
         Args:
             until: that.
@@ -253,7 +253,7 @@ class BesideTable:
     def _missing(
         self, old: TableState, schema: TableSchema, at_source: ColumnsOfSource
     ) -> TableSchema | None:
-        """The columns with those that the old table and the source have beside them.
+        """Returns the columns with those that the old table and the source have beside them.
 
         The log's first records may be older than a column, whose values are read all the same.
         """
@@ -287,7 +287,7 @@ class BesideTable:
 
 
 def _made(found: DataFrame, comparison: Comparison) -> DataFrame:
-    """The lake's values of what the source has told, and whether they are that."""
+    """Returns the lake's values of what the source has told, and whether they are that."""
     values = {
         each.name: of_told(F.col(f"{TOLD}{n}"), each, lenient=True)
         for n, each in enumerate(comparison.columns)

@@ -70,7 +70,7 @@ def compare(
     omitted: Sequence[int],
     most: int,
 ) -> Compared:
-    """Tell the state of each key that the wave or the lake has.
+    """Tells the state of each key that the wave or the lake has.
 
     Args:
         wave: what was read, pinned.
@@ -124,14 +124,14 @@ def untouched(told: DataFrame, lake: LakeRows, comparison: Comparison, position:
 
 
 def overtaken(before: DataFrame, after: DataFrame, comparison: Comparison) -> tuple[Key, ...]:
-    """The keys of rows that are not to be put any more: they were changed meanwhile."""
+    """Returns the keys of rows that are not to be put any more: they were changed meanwhile."""
     keys = _keys(comparison)
     rows = before.select(*keys).join(after.select(*keys), keys, "left_anti")
     return tuple(tuple(row) for row in rows.collect())
 
 
 def _held(wave: DataFrame, comparison: Comparison) -> DataFrame:
-    """The wave, with whether the lake can hold the values exactly."""
+    """Returns the wave, with whether the lake can hold the values exactly."""
     values = {
         each.name: of_told(F.col(f"{TOLD}{n}"), each, lenient=True)
         for n, each in enumerate(comparison.columns)

@@ -38,7 +38,7 @@ class Step(Enum):
 
 
 def next_step(asked: Phase | None, shown: Phase, *, is_sent: bool) -> Step:
-    """Decide by what was kept and what the connector says.
+    """Decides by what was kept and what the connector says.
 
     Args:
         asked: how far the snapshot is that was asked for before; None if none was.

@@ -36,7 +36,7 @@ def put_right(
     looks: int,
     say: Callable[[str], None],
 ) -> Settled:
-    """Judge keys until each of them is right, or until they were looked at so often.
+    """Judges keys until each of them is right, or until they were looked at so often.
 
     A key may change once more between being judged and being put right, or at each look.
     """

@@ -52,7 +52,7 @@ class Progress:
     unnamed: int = 0
 
     def after(self, wave: Done) -> Progress:
-        """With one wave more."""
+        """Returns it with one wave more."""
         named = len(wave.compared.doubtful) + len(wave.overtaken)
         states = self.counts.keys() | wave.compared.counts.keys()
         counts = {
@@ -74,7 +74,7 @@ class Progress:
         )
 
     def to_json(self) -> str:
-        """A document."""
+        """Returns it as a document."""
         said = asdict(self) | {"begun": self.begun.isoformat(), "version": VERSION}
         return json.dumps(said)
 

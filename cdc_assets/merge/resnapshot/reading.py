@@ -21,7 +21,7 @@ _STEP: Final = "read the source by JDBC"
 
 
 def read(spark: SparkSession, wave: Wave, where: str) -> DataFrame:
-    """All parts of a wave at once; pinned, so that the source is read once.
+    """Reads all parts of a wave at once; pinned, so that the source is read once.
 
     Args:
         spark: the session.
@@ -46,7 +46,7 @@ def read(spark: SparkSession, wave: Wave, where: str) -> DataFrame:
 
 
 def require_sound(rows: DataFrame, comparison: Comparison, within: Range, where: str) -> None:
-    """Refuse rows that say nothing of their key, or that the lake has in another range of keys.
+    """Refuses rows that say nothing of their key, or that the lake has in another range of keys.
 
     They would be taken for rows that the source does not have.
 

@@ -46,7 +46,7 @@ class Report:
         return self.progress.counts.get(State.VANISHED, 0)
 
     def words(self) -> Iterator[str]:
-        """For people, most important first."""
+        """Tells it to people, most important first."""
         done, counts = self.progress, self.progress.counts
         yield (
             f"{done.rows:,} rows read in {done.waves} waves: {done.put:,} keys put right, "
@@ -69,7 +69,7 @@ class Report:
             yield f"column {each.name} was not read: {each.why}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Returns it for machines."""
         done = self.progress
         return {
             "table": str(self.table),

@@ -32,7 +32,7 @@ class SignalNote:
     ends: SignalEnds
 
     def to_json(self) -> str:
-        """A document."""
+        """Returns it as a document."""
         return json.dumps({
             "version": VERSION,
             "id": self.id,

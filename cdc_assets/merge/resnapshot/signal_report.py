@@ -42,7 +42,7 @@ class SignalReport:
         return self.unshown is not None and not self.left
 
     def words(self) -> Iterator[str]:
-        """For people, most important first."""
+        """Tells it to people, most important first."""
         begun = "a snapshot that was under way" if self.is_joined else "the snapshot"
         yield f"{begun} is complete, and merged: {self.rows:,} rows read by the connector"
         if self.unshown is None:
@@ -59,7 +59,7 @@ class SignalReport:
             yield f"{self.left:,} of them are as they were: {self.why}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Returns it for machines."""
         return {
             "table": str(self.table),
             "via": "signal",

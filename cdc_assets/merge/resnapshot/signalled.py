@@ -101,7 +101,7 @@ class SignalledResnapshot:
     def of(
         self, entry: TableEntry, note: SignalNote | None, keep: Keep, *, anew: bool = False
     ) -> SignalReport:
-        """Have a table read again, or go on with that.
+        """Has a table read again, or goes on with that.
 
         Args:
             entry: the table.

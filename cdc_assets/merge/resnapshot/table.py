@@ -118,7 +118,7 @@ class Resnapshot:
             return Intention(rows, begun, words)
 
     def of(self, entry: TableEntry, begun: Progress | None, keep: Keep) -> Report:
-        """Read a table again, or go on with it.
+        """Reads a table again, or goes on with it.
 
         Args:
             entry: the table.

@@ -64,7 +64,7 @@ class Unseen:
             return unshown(rows, changes, plan.schema.key, unset)
 
     def _since(self, note: SignalNote, plan: BatchPlan) -> tuple[OffsetRange, ...]:
-        """From before the signal to where the plan's head is; what the log has lost shows less."""
+        """Returns offsets from before the signal to the head; what the log has lost shows less."""
         committed = plan.published.offsets if plan.published else OffsetVector()
         begin = self.attempts.planner.marks(self.entry).begin
         return begin.merged_max(note.since).ranges_to(committed)

@@ -44,7 +44,7 @@ class Unshown:
     partial: int
 
     def keys(self, comparison: Comparison, most: int) -> tuple[Key, ...]:
-        """Their keys as canonical text, those of unshown rows first; up to so many."""
+        """Returns their keys as canonical text, those of unshown rows first; up to so many."""
         texts = [canonical(each).alias(f"k{n}") for n, each in enumerate(comparison.key)]
         each_once = self.rows.select(_TOLD, *texts).distinct()  # the lake may have a row twice
         found = each_once.orderBy(_TOLD).limit(most).drop(_TOLD)
@@ -54,7 +54,7 @@ class Unshown:
 def unshown(
     lake: DataFrame, changes: DataFrame | None, key: tuple[str, ...], unset: tuple[str, ...]
 ) -> Unshown:
-    """Find them.
+    """Finds them.
 
     Args:
         lake: living rows of the table.
@@ -75,7 +75,7 @@ def unshown(
 
 
 def _shown(changes: DataFrame, key: tuple[str, ...], unset: tuple[str, ...]) -> DataFrame:
-    """``k0``, … and whether any record of the key has the whole row."""
+    """Returns ``k0``, … and whether any record of the key has the whole row."""
     left_out = any_of(F.coalesce(F.col("unset").getField(name), F.lit(False)) for name in unset)
     whole = F.col("op").isin("c", "r") | (~left_out if unset else F.lit(True))
     mine = changes.where(F.col("op").isin("c", "u", "d", "r") & F.col("reject").isNull())

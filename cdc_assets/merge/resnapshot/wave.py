@@ -88,11 +88,11 @@ class Way(Protocol):
     """Has whoever merges into the table wait, so that a publish of ours comes through."""
 
     def ask(self) -> None:
-        """For a while from now on."""
+        """Asks for a while from now on."""
         ...
 
     def clear(self) -> None:
-        """They may go on."""
+        """Lets them go on."""
         ...
 
 
@@ -125,7 +125,7 @@ class Waves:
     way: Way
 
     def wave(self, start: Key | None) -> Done:
-        """Do the wave that begins with a key; None for the first one.
+        """Does the wave that begins with a key; None for the first one.
 
         Raises:
             TransientError: if something that is waited for did not come, or other writers came
@@ -141,7 +141,7 @@ class Waves:
         raise TransientError(what, where=self._where, remedy="run the same command again")
 
     def plan(self) -> BatchPlan:
-        """A plan on the table's head of now.
+        """Returns a plan on the present head of the table.
 
         Raises:
             CdcError: if the table cannot be read again.
@@ -232,7 +232,7 @@ class Waves:
             return Done(within[1], found, count, at.attempt if count else "", passed)
 
     def _goes_on(self, plan: BatchPlan, now: BatchPlan) -> bool:
-        """Whether positions still tell of each key that was changed between two looks."""
+        """Returns whether positions still tell of each key that was changed between two looks."""
         if plan.published is None or now.published is None:
             return False
         before, after = plan.published.carried, now.published.carried
