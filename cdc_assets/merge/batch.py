@@ -185,8 +185,7 @@ class BatchExecution:
             with self.steps.step("read, decode, fold"):
                 counted = counted_by_partition(folded)
                 summary = summarized(folded, counted.collect())
-                figures = self._figures(observer, folding, counted)
-            yield summary, figures
+            yield summary, self._figures(observer, folding, counted)
 
     def _figures(
         self, observer: BatchObserver, folding: DataFrame, counted: DataFrame
@@ -194,8 +193,9 @@ class BatchExecution:
         """Returns the batch's figures; reads it again if Spark has not told them."""
         read = folding if self._is_small else counted
         if not observer.has_figures(read):
-            read = counted_by_partition(folding)
-            read.collect()
+            with self.steps.step("read once more, for its figures"):
+                read = counted_by_partition(folding)
+                read.collect()
         return observer.figures(read)
 
     def _folding(self, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:

@@ -41,6 +41,7 @@ def test_a_batch_whose_figures_come_too_late_is_read_once_more(
     (done,) = world.merge("public.t")
     assert late, "no figures came with the checkpoint: is it still what reads a small batch?"
     assert (done.records, done.inserted, done.updated, done.deleted) == (4, 3, 1, 0)
+    assert "read once more, for its figures" in done.steps
     assert [row["n"] for row in world.rows("public.t")] == [0, 1, 0]
 
 
