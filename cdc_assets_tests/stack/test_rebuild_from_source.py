@@ -87,14 +87,9 @@ def test_rows_that_the_source_has_deleted_are_kept_with_their_values(
     kept = {"public.ledger": {"deletes": "soft"}}
     with world(stack, stack_config, "readsoft", POSTGRES, tables=kept) as database:
         first = all_rows(database)
-        change(database, ("DELETE FROM ledger WHERE id < 20",))
-        database.wait_until_delivered()
-        merge(database, spark)
+        delete(database, spark, "id < 20", lost="id BETWEEN 20 AND 29")
         before = {row["id"]: row[sql.DELETED_AT] for row in all_rows(database) if row[sql.DELETED]}
         assert before.keys() == set(range(20))
-        change(database, ("DELETE FROM ledger WHERE id BETWEEN 20 AND 29",))
-        database.wait_until_delivered()
-        lose_the_log(database)
         change(
             database,
             (
@@ -137,12 +132,7 @@ def test_killed_at_any_effect_it_keeps_each_deleted_row_once(
     """Each try gets one effect further than the one before, until one is done."""
     kept = {"public.ledger": {"deletes": "soft"}}
     with world(stack, stack_config, "readsoftkilled", POSTGRES, tables=kept) as database:
-        change(database, ("DELETE FROM ledger WHERE id < 5",))
-        database.wait_until_delivered()
-        merge(database, spark)
-        change(database, ("DELETE FROM ledger WHERE id BETWEEN 5 AND 9",))
-        database.wait_until_delivered()
-        lose_the_log(database)
+        delete(database, spark, "id < 5", lost="id BETWEEN 5 AND 9")
         for place in count(1):
             dies = Anywhere(place=place, how=How.DEATH)
             try:
@@ -193,6 +183,16 @@ def test_of_tables_that_are_merged_into_one_each_is_read_by_itself(
             assert {row["id"] for row in rows if row[sql.DELETED]} == gone
             live = [row for row in rows if not row[sql.DELETED]]
             assert values(live) == values(database.side.table(name).rows)
+
+
+def delete(database: Replicated, spark: Session, merged: str, *, lost: str) -> None:
+    """Delete rows, which is merged, and then others, of which the log loses the deletes."""
+    change(database, (f"DELETE FROM ledger WHERE {merged}",))
+    database.wait_until_delivered()
+    merge(database, spark)
+    change(database, (f"DELETE FROM ledger WHERE {lost}",))
+    database.wait_until_delivered()
+    lose_the_log(database)
 
 
 def of_shard(rows: Sequence[Mapping[str, object]], shard: str) -> list[Mapping[str, object]]:
