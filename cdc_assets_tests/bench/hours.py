@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,8 @@ from cdc_assets_tests.bench.meter import Roles
 from cdc_assets_tests.bench.world import World
 
 SAMPLE_SECONDS: Final = 30.0
+SAID_EVERY: Final = 20
+"""Samples: a run that is stopped before its end has shown something."""
 SLICES: Final = 8
 RUNS: Final = "run process"
 """These come and go: of their memory only the peak of one says something."""
@@ -37,7 +39,7 @@ def measure(world: World) -> Iterator[Figures]:
         live.wait_until_filled()
         with load(world):
             live.warm_up()
-            samples = Samples(lambda: {**world.roles(), **dagster_roles(dagster)}, live)
+            samples = Samples(lambda: {**world.roles(), **dagster_roles(dagster)}, live, world.say)
             world.say(f"sampling for {world.scale.hours:g} hours")
             samples.take(world.scale.hours * 3600)
         yield from samples.figures()
@@ -68,17 +70,28 @@ class Samples:
 
     roles: Roles
     live: Live
+    say: Callable[[str], None]
     taken: list[Sample] = field(default_factory=list[Sample])
     _spent: dict[tuple[str, int, float], float] = field(
         default_factory=dict[tuple[str, int, float], float]
     )
 
     def take(self, seconds: float) -> None:
-        """Look now and then, for so long."""
+        """Look now and then, for so long, and say at times what is seen."""
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             self.taken.append(self._sample())
+            if len(self.taken) % SAID_EVERY == 1:
+                self._say_last()
             time.sleep(SAMPLE_SECONDS)  # the distance of samples, not a wait for anything
+
+    def _say_last(self) -> None:
+        first, last = self.taken[0], self.taken[-1]
+        sizes = [f"{role} {size / 2**20:.0f}" for role, size in last.memory.items()]
+        spent = sum(last.cpu.values()) - sum(first.cpu.values())
+        minutes = (last.at - first.at) / 60
+        busy = f"{spent:.0f} CPU s, {last.changes - first.changes} changes"
+        self.say(f"after {minutes:.0f} min: {busy}; MiB: {', '.join(sizes)}")
 
     def _sample(self) -> Sample:
         memory = dict[str, int]()

@@ -34,6 +34,7 @@ from cdc_assets.operate.assess.database import (
     judge_clocks,
     judge_postgres,
 )
+from cdc_assets.operate.assess.encoding import Encoding, encoding_of
 from cdc_assets.operate.assess.finding import (
     Assessment,
     Finding,
@@ -89,6 +90,11 @@ def said(
 ) -> dict[str, Verdict]:  # fmt: skip
     expected = Expected(SOURCE, f"debezium-{form}", modes or ConnectorConfig(), database)
     return verdicts(judge_connector(Connector("shop", bad, settings), expected))
+
+
+def unnamed(settings: Mapping[str, str]) -> dict[str, str]:
+    """The same connector, whose converters are its worker's."""
+    return {name: value for name, value in settings.items() if "converter" not in name}
 
 
 def verdicts(found: Iterable[Finding]) -> dict[str, Verdict]:
@@ -182,9 +188,10 @@ def test_modes_that_are_repeated_in_the_configuration_are_right() -> None:
     assert said({**POSTGRES, **BARE, "binary.handling.mode": "hex"}, modes=modes) == {}
 
 
-def test_a_worker_s_converter_is_not_judged() -> None:
-    without = {k: v for k, v in POSTGRES.items() if not k.startswith(("key.", "value."))}
-    assert said(without, database=False) == {}
+def test_of_a_worker_s_converter_only_what_it_does_with_null_is_asked() -> None:
+    without = unnamed(POSTGRES)
+    assert said(without) == {}
+    assert said(without, database=False) == {"nulls_unseen": Verdict.PARTIAL}
 
 
 def test_a_connector_that_does_not_run_is_named() -> None:
@@ -329,6 +336,54 @@ def test_a_column_whose_null_becomes_its_default_is_named() -> None:
     avro = {**replacing, "value.converter": "io.apicurio.registry.utils.converter.AvroConverter"}
     (found,) = judge_table(TABLE, Table(table, connector=Connector("shop", "", avro)))
     assert (found.verdict, found.stops) == (Verdict.PARTIAL, False)
+    unseen = Connector("shop", "", unnamed(whole), Encoding.JSON_WITH_SCHEMA)
+    (found,) = judge_table(TABLE, Table(table, connector=unseen))
+    assert (found.name, found.verdict, found.stops) == ("nulls_unseen", Verdict.PARTIAL, False)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_read_as"),
+    [
+        ([b'{"schema": {}, "payload": {}}', None], Encoding.JSON_WITH_SCHEMA),
+        ([b'{"before": null, "after": {}}', b""], Encoding.JSON),
+        ([b"\x00\x00\x00\x00\x07\x02"], Encoding.FRAMED),
+        ([b'{"schema": {}, "payload": {}}', b'{"before": null, "after": {}}'], None),
+        ([b"Obj\x01"], None),
+        ([b"[1]"], None),
+        ([None], None),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_records_tell_how_a_converter_writes_that_nobody_names(
+    values: list[bytes | None], is_read_as: Encoding | None
+) -> None:
+    assert encoding_of(values) is is_read_as
+
+
+@pytest.mark.parametrize(
+    ("seen", "form", "verdicts_of"),
+    [
+        (Encoding.JSON_WITH_SCHEMA, "json", {}),
+        (Encoding.JSON, "json", {"modes_differ": Verdict.NO}),
+        (Encoding.FRAMED, "json", {"converter_differs": Verdict.NO}),
+        (Encoding.FRAMED, "avro", {}),
+        (Encoding.JSON, "avro", {"converter_differs": Verdict.NO, "modes_differ": Verdict.NO}),
+        (None, "json", {}),
+        (None, "avro", {}),
+    ],
+)
+def test_a_workers_converter_is_judged_by_what_it_wrote(
+    seen: Encoding | None, form: str, verdicts_of: dict[str, Verdict]
+) -> None:
+    settings = {**unnamed(POSTGRES), "binary.handling.mode": "hex"}
+    connector = Connector("shop", "", settings, seen)
+    expected = Expected(SOURCE, f"debezium-{form}", ConnectorConfig(), has_database=True)
+    assert verdicts(judge_connector(connector, expected)) == verdicts_of
+    alone = Expected(SOURCE, f"debezium-{form}", ConnectorConfig(), has_database=False)
+    guessed = {"types_guessed": Verdict.PARTIAL} if seen is Encoding.JSON else {}
+    assert verdicts(judge_connector(connector, alone)) == {
+        **verdicts_of, **guessed, "nulls_unseen": Verdict.PARTIAL,
+    }  # fmt: skip
 
 
 WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}

@@ -177,7 +177,14 @@ def _records(admin: AdminClient, address: str) -> None:
         future.result()
 
 
-def _register(stack: LocalStack, name: str, dsn: str, settings: dict[str, str]) -> None:
+def _register(
+    stack: LocalStack,
+    name: str,
+    dsn: str,
+    settings: dict[str, str],
+    *,
+    names_converters: bool = True,
+) -> None:
     from cdc_assets.devstack.shop.connector import connector_config
 
     usual = {
@@ -186,7 +193,10 @@ def _register(stack: LocalStack, name: str, dsn: str, settings: dict[str, str]) 
         "event.converting.failure.handling.mode": "fail" if not settings else "warn",
     }
     config = connector_config(stack.layout, database=name, prefix=name)
-    stack.register_connector(name, {**config, **usual, **settings})
+    whole = {**config, **usual, **settings}
+    if not names_converters:
+        whole = {key: value for key, value in whole.items() if "converter" not in key}
+    stack.register_connector(name, whole)
     with psycopg.connect(dsn, autocommit=True) as connection:
         slot = (config["slot.name"],)
         until(
@@ -270,3 +280,17 @@ def test_spark_says_what_it_has(assessed: ReplicationConfig, spark: Session) -> 
     facts, _ = look_at_spark(assessed, spark, utc_now, drivers)
     assert facts.no_drivers == {"no.such.Driver"}
     assert facts.iceberg.startswith("1.")
+
+
+def test_of_a_workers_converter_the_records_tell_what_they_can(
+    stack: LocalStack, assessed: ReplicationConfig, tmp_path: Path
+) -> None:
+    """The last one: it registers the good connector anew, without converters of its own."""
+    dsn = stack.postgres.dsn("assessed_good")
+    _register(stack, "assessed_good", dsn, {}, names_converters=False)
+    done = run_command(
+        tmp_path, "assess", "--source", "assessed_good", "--json", config=assessed.path
+    )
+    found = places(findings(json.loads(done.stdout), "assessed_good"))
+    assert found == {("nulls_unseen", "fine.name"), ("nulls_unseen", "fine.price")}
+    assert done.returncode == 0

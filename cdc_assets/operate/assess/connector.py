@@ -1,8 +1,8 @@
 """Judges a connector's settings and state by rules, one for each requirement of exactness.
 
 ``docs/sources/`` explains why each setting matters. A setting that is absent from a connector's
-configuration has Debezium's default; a converter that the worker configures is not visible, and
-is not judged.
+configuration has Debezium's default. A converter that the worker configures is not visible: the
+first records of its topics tell how it writes, and nothing tells what it does with NULL.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from cdc_assets.config.source import ConnectorConfig, DatabaseKind
 from cdc_assets.log.signal_channel import is_begun, lacking
+from cdc_assets.operate.assess.encoding import Encoding
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 
 _CLASSES: Final[Mapping[str, DatabaseKind]] = {
@@ -21,6 +22,10 @@ _CLASSES: Final[Mapping[str, DatabaseKind]] = {
     "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
 }
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+NAME_CONVERTER: Final = (
+    "name the converters in the connector's configuration, with "
+    "value.converter.replace.null.with.default=false, for keys too"
+)
 _FLATTEN: Final = "ExtractNewRecordState"
 _RUNNING: Final = "RUNNING"
 _WITHOUT_ROWS: Final = frozenset({"never", "no_data", "schema_only", "recovery"})
@@ -38,11 +43,13 @@ class Connector:
         name: its name.
         bad: its parts that do not run, in words; empty if all run.
         settings: its configuration, without settings that may be secrets.
+        seen: how the records of its topics are written; None if no record told it.
     """
 
     name: str
     bad: str = ""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    seen: Encoding | None = None
 
     @property
     def kind(self) -> DatabaseKind | None:
@@ -73,10 +80,15 @@ class Connector:
         return bool(self.prefix) and topic.startswith(f"{self.prefix}.")
 
     @property
+    def names_converter(self) -> bool:
+        """Whether its own configuration has the converter of values; otherwise the worker's is."""
+        return bool(self.get("value.converter"))
+
+    @property
     def has_schemas(self) -> bool | None:
-        """Whether values contain or name their schema; None if the worker decides."""
-        if not self.get("value.converter"):
-            return None
+        """Whether values contain or name their schema; None if neither it nor a record tells."""
+        if not self.names_converter:
+            return None if self.seen is None else self.seen is not Encoding.JSON
         if self.get("value.converter") == _JSON:
             return self.is_on("value.converter.schemas.enable", default=True)
         return True
@@ -84,7 +96,7 @@ class Connector:
     @property
     def replaces_nulls(self) -> bool | None:
         """Whether NULL becomes the column's default; None if the worker decides."""
-        if not self.get("value.converter"):
+        if not self.names_converter:
             return None
         return self.is_on("value.converter.replace.null.with.default", default=True)
 
@@ -167,7 +179,16 @@ def _errors(connector: Connector, expected: Expected) -> Iterator[Finding]:
 
 def _nulls(connector: Connector, expected: Expected) -> Iterator[Finding]:
     """Judges sources without a database; with one, columns are judged one by one."""
-    if connector.replaces_nulls and not expected.has_database:
+    if expected.has_database:
+        return
+    if connector.replaces_nulls is None:
+        yield yes_but(
+            "nulls_unseen", expected.at,
+            f"connector {connector.name} names no converter: its worker's is not shown by Connect",
+            "unless that is told to keep NULL, rows have a column's default in its place",
+            NAME_CONVERTER,
+        )  # fmt: skip
+    elif connector.replaces_nulls:
         yield yes_but(
             "nulls_replaced", expected.at,
             f"connector {connector.name}: its converter writes a column's default where it is NULL",
@@ -348,19 +369,23 @@ def _left_out(connector: Connector, expected: Expected) -> Iterator[Finding]:
 
 
 def _converters(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    converter = connector.get("value.converter")
-    wants_json = expected.format.endswith("-json")
-    is_json = converter == _JSON
-    if converter and expected.format.startswith("debezium-") and is_json != wants_json:
-        is_other = "Avro" in converter or is_json
-        if is_other:
-            yield no(
-                "converter_differs", expected.at,
-                f"connector {connector.name} writes {converter.rpartition('.')[2]}, and format: "
-                f"is {expected.format}",
-                "no record can be read",
-                "configure the format that it writes, or the converter that is expected",
-            )  # fmt: skip
+    """Judges the converter, or what the worker's has written; of another one nothing is known."""
+    converter, wants_json = connector.get("value.converter"), expected.format.endswith("-json")
+    if connector.names_converter:
+        is_json, writes = converter == _JSON, converter.rpartition(".")[2]
+        is_known = "Avro" in converter or is_json
+    elif connector.seen is not None:
+        is_json, writes = connector.seen.is_json, connector.seen.value
+        is_known = True
+    else:
+        return
+    if is_known and expected.format.startswith("debezium-") and is_json != wants_json:
+        yield no(
+            "converter_differs", expected.at,
+            f"connector {connector.name} writes {writes}, and format: is {expected.format}",
+            "no record can be read",
+            "configure the format that it writes, or the converter that is expected",
+        )  # fmt: skip
 
 
 def _postgres(connector: Connector, expected: Expected) -> Iterator[Finding]:

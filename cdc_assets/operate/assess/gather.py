@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from cdc_assets.log.connect import Connector as KnownConnector
 from cdc_assets.log.connect import ConnectRest, connect_of
 from cdc_assets.operate.assess.connector import Connector, configured_as
 from cdc_assets.operate.assess.database import Clock
+from cdc_assets.operate.assess.encoding import encoding_of
 from cdc_assets.operate.assess.tables import Table
 from cdc_assets.operate.assess.topics import Topic
 from cdc_assets.operate.services import Services
@@ -79,12 +80,14 @@ class Gathered:
         name: the source's name.
         entries: its tables to assess.
         answers: the answers of Kafka Connects that were asked before, by URL.
+        firsts: the first records of its topics; None to read them if they are needed.
     """
 
     services: Services
     name: str
     entries: Sequence[TableEntry]
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    firsts: Mapping[str, Sequence[RawRecord]] | None = None
 
     @cached_property
     def source(self) -> SourceConfig:
@@ -120,8 +123,20 @@ class Gathered:
             raise answer
         said, at = answer
         mine = (_connector(each, settings) for each, settings in said)
-        found = tuple(c for c in mine if self._is_mine(c, connect.connector))
+        found = tuple(self._seen(c) for c in mine if self._is_mine(c, connect.connector))
         return Connectors(rest.shown, found, at)
+
+    def _seen(self, connector: Connector) -> Connector:
+        """Returns a connector with what its records tell of a converter that it does not name."""
+        if connector.names_converter:
+            return connector
+        topics = [each.topic for each in self.entries if connector.writes(each.topic)]
+        try:
+            firsts = self.services.log.firsts(topics) if self.firsts is None else self.firsts
+        except CdcError:  # Kafka's silence is a finding of its own
+            return connector
+        values = (record.value for topic in topics for record in firsts.get(topic, ()))
+        return replace(connector, seen=encoding_of(values))
 
     def _is_mine(self, connector: Connector, named: str | None) -> bool:
         if named is not None:

@@ -104,7 +104,9 @@ def assess(
         depth.say(f"source {name}: {len(mine)} tables")
         found: list[Finding] = []
         before, look.findings = look.findings, found
-        _source(look, Gathered(services, name, mine, answers), log, (states, spark))
+        firsts = log.firsts if log is not None else {}
+        known = Gathered(services, name, mine, answers, firsts)
+        _source(look, known, log, (states, spark))
         kept = accepted(
             [*(f for f in before if f.at.source == name), *found],
             services.config.source(name).assess.accept,

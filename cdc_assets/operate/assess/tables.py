@@ -14,7 +14,7 @@ from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.catalog import ReplicaIdentity
 from cdc_assets.databases.postgres.server import Odd
 from cdc_assets.errors import TerminalError
-from cdc_assets.operate.assess.connector import Connector
+from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.types import Column, Primitive, UnmappedColumn
@@ -219,20 +219,29 @@ def _type(
 
 def _defaults(at: Place, found: SourceTable, table: Table, skipped: set[str]) -> Iterator[Finding]:
     connector = table.connector
-    if connector is None or not connector.replaces_nulls:
+    if connector is None or connector.replaces_nulls is False:
         return
     for column in found.columns:
         if column.has_default and not column.not_null and column.name not in skipped:
-            problem = "it may be NULL and has a default, which the connector's converter writes"
-            impact = "rows have the default in the place of NULL, and nobody downstream can tell"
-            if connector.writes_json:
-                remedy = "set value.converter.replace.null.with.default=false, for keys too"
-                yield no(
-                    "nulls_replaced", _column(at, column.name), problem, impact, remedy, stops=True
-                )
-            else:
-                remedy = "drop the default, or use a converter that keeps NULL"
-                yield yes_but("nulls_replaced", _column(at, column.name), problem, impact, remedy)
+            yield _replaced(_column(at, column.name), connector)
+
+
+def _replaced(place: Place, connector: Connector) -> Finding:
+    """Judges a column that may be NULL and has a default."""
+    problem = "it may be NULL and has a default, which the connector's converter writes"
+    impact = "rows have the default in the place of NULL, and nobody downstream can tell"
+    if connector.replaces_nulls is None:
+        problem = (
+            "it may be NULL and has a default, and the connector names no converter: its worker's "
+            "is not shown by Connect"
+        )
+        impact = f"unless that is told to keep NULL, {impact}"
+        return yes_but("nulls_unseen", place, problem, impact, NAME_CONVERTER)
+    if connector.writes_json:
+        remedy = "set value.converter.replace.null.with.default=false, for keys too"
+        return no("nulls_replaced", place, problem, impact, remedy, stops=True)
+    remedy = "drop the default, or use a converter that keeps NULL"
+    return yes_but("nulls_replaced", place, problem, impact, remedy)
 
 
 def _values(at: Place, table: Table) -> Iterator[Finding]:
