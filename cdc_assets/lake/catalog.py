@@ -20,7 +20,7 @@ from cdc_assets.lake.figures import read_figures
 from cdc_assets.lake.kept import KeptMetadata
 from cdc_assets.lake.moving_back import can_move_back, drop_tags, move_back
 from cdc_assets.lake.past import Past, read_past
-from cdc_assets.lake.pointers import Recent, pointers
+from cdc_assets.lake.pointers import Newest, pointers
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.references import conflict, make_branch, moves_branches, publish_branch
 from cdc_assets.lake.side import SideState, read_side
@@ -28,7 +28,7 @@ from cdc_assets.lake.state import TableState, ancestry, published_by, publishes
 from cdc_assets.lake.states import States
 from cdc_assets.lake.trying import try_place
 
-_SIDES: Final = Recent[SideState](256)
+_SIDES: Final = Newest[SideState](256)
 """For all catalogs. Only merging needs these, and their size is that of their snapshots."""
 
 
@@ -71,12 +71,12 @@ class Lake:
 
         def look() -> SideState | None:
             at = pointers(self._connection.catalog, [name])
-            if at is not None and (known := _SIDES.of((at.get(name), name))) is not None:
+            if at is not None and (known := _SIDES.of(name, at.get(name))) is not None:
                 return known
             table = self._connection.loaded(name)
             if table is None:
                 return None
-            return _SIDES.keep((table.metadata_location, name), read_side(name, table))
+            return _SIDES.keep(name, table.metadata_location, read_side(name, table))
 
         return self._connection.asked("lake: load table", look)
 

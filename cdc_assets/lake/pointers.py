@@ -84,3 +84,31 @@ class Recent(Generic[T]):
             if len(self._found) > self._most:
                 self._found.popitem(last=False)
         return found
+
+
+class Newest(Generic[T]):
+    """What was read of tables, each from one metadata file: the file that was read last.
+
+    A busy table writes a file every few seconds, and what was read from its former ones is never
+    asked for again. Threads may share it, and catalogs, as no two have files in one folder.
+
+    Args:
+        most: the most tables.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._recent: Recent[tuple[str, T]] = Recent(most)
+
+    def of(self, what: Hashable, file: str | None) -> T | None:
+        """Returns what was read of a table from this file; None if it was another, or none."""
+        found = self._recent.of(_key(what, file)) if file is not None else None
+        return found[1] if found is not None and found[0] == file else None
+
+    def keep(self, what: Hashable, file: str, found: T) -> T:
+        """Stores what was read of a table, instead of what there was of it, and returns it."""
+        self._recent.keep(_key(what, file), (file, found))
+        return found
+
+
+def _key(what: Hashable, file: str) -> Hashable:
+    return file.rpartition("/")[0], what

@@ -13,14 +13,13 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.effects import effect
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.kept import KeptMetadata
-from cdc_assets.lake.pointers import Recent, pointers
+from cdc_assets.lake.pointers import Newest, pointers
 from cdc_assets.lake.short import Short, io_of, read_short, table_of
 from cdc_assets.lake.state import TableState, ancestry_ends, read_state
 
 _CALLS_AT_ONCE: Final = 16
-_KNOWN = Recent[TableState](4_096)
-"""For all catalogs, since metadata files have names of their own. This many states of tables of
-fifty columns take some 60 MB."""
+_KNOWN = Newest[TableState](4_096)
+"""For all catalogs. This many states of tables of fifty columns take some 60 MB."""
 
 Wanted = tuple[LakeName, str]
 """A table, and the shard whose publishes count; empty for a table with one source table."""
@@ -49,8 +48,8 @@ class States:
 
     def known(self, name: LakeName, shard: str, table: Table) -> TableState:
         """Returns the state of a table that was just published."""
-        key = table.metadata_location, name, shard
-        return _KNOWN.of(key) or _KNOWN.keep(key, read_state(name, table, shard))
+        what, at = (name, shard), table.metadata_location
+        return _KNOWN.of(what, at) or _KNOWN.keep(what, at, read_state(name, table, shard))
 
     def all(self, wanted: Sequence[Wanted]) -> list[TableState | None]:
         """Returns the states of many tables, in their order; keeps them for other processes."""
@@ -69,13 +68,13 @@ class States:
         if table is None:
             return None
         at = table.metadata_location
-        key = at, name, shard  # a renamed table keeps its file
-        if (known := _KNOWN.of(key)) is not None:
+        what = name, shard  # a renamed table keeps its file
+        if (known := _KNOWN.of(what, at)) is not None:
             return known
         if ancestry_ends(table):
             short = self._connection.asked("lake: load table", partial(read_short, table.io, at))
             table = table_of(self._connection.catalog, name, at, short)
-        return _KNOWN.keep(key, read_state(name, table, shard))
+        return _KNOWN.keep(what, at, read_state(name, table, shard))
 
     def _told(
         self,
@@ -84,7 +83,7 @@ class States:
         read: Callable[[Files], Mapping[LakeName, Short]],
     ) -> list[TableState | None]:
         """Returns the states by these files, each of which is read at most once."""
-        known = {(name, shard): _KNOWN.of((files.get(name), name, shard)) for name, shard in wanted}
+        known = {each: _KNOWN.of(each, files.get(each[0])) for each in wanted}
         unknown = {name for (name, _), state in known.items() if state is None and name in files}
         said = read({name: files[name] for name in unknown})
         return [
@@ -99,7 +98,7 @@ class States:
         if name not in said:  # the table changed while it was looked at
             return self._loaded(name, shard)
         table = table_of(self._connection.catalog, name, files[name], said[name])
-        return _KNOWN.keep((files[name], name, shard), read_state(name, table, shard))
+        return _KNOWN.keep(wanted, files[name], read_state(name, table, shard))
 
     def _kept_or_read(self, files: Files) -> Mapping[LakeName, Short]:
         kept = self._kept.of(files)

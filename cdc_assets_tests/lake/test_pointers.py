@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake import Lake
-from cdc_assets.lake.pointers import Recent
+from cdc_assets.lake.pointers import Newest, Recent
 from cdc_assets_tests.configuration import platform, write
 
 pytestmark = pytest.mark.unit
@@ -79,3 +79,18 @@ def test_what_was_asked_for_longest_ago_is_forgotten_first() -> None:
         if recent.of(at) is None:
             read.append(recent.keep(at, at))
     assert read == ["a", "b", "c", "b"]
+
+
+def test_of_a_table_only_what_its_last_file_said_is_kept() -> None:
+    newest = Newest[str](most=2)
+    for number in range(10):
+        newest.keep("orders", f"a/orders/{number}", f"orders {number}")
+        newest.keep("items", f"a/items/{number}", f"items {number}")
+    assert newest.of("orders", "a/orders/9") == "orders 9"
+    assert newest.of("items", "a/items/9") == "items 9"
+    assert newest.of("orders", "a/orders/8") is None
+    assert newest.of("orders", None) is None
+    newest.keep("orders", "b/orders/9", "of another catalog")
+    assert newest.of("orders", "a/orders/9") == "orders 9"
+    assert newest.of("orders", "b/orders/9") == "of another catalog"
+    assert newest.of("items", "a/items/9") is None
