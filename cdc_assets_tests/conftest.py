@@ -48,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Dealer | Non
 def _no_finalizers() -> Iterator[None]:
     """Keep PySpark from closing forgotten sessions inside calls of others: it waits for itself.
 
-    See ``_KEPT`` in `cdc_assets.orchestration.resources`; tests make sessions elsewhere too.
+    See ``_KEPT`` in `cdc_assets.connect_session`; tests make sessions elsewhere too.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyspark.sql.connect.session.SparkSession.__del__", lambda _: None)
@@ -134,9 +134,9 @@ def spark_endpoint(stack_parts: Callable[..., LocalStack], _no_finalizers: None)
 @pytest.fixture(scope="session")
 def spark(spark_endpoint: SparkEndpoint) -> Iterator[Session]:
     """One session for all tests, as a function that gives it."""
-    from pyspark.sql import SparkSession
+    from cdc_assets.connect_session import open_session
 
-    session = SparkSession.builder.remote(spark_endpoint.url).getOrCreate()
+    session = open_session(spark_endpoint.url)
     yield lambda: session
     session.stop()
 

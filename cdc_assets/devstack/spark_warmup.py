@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from pyspark.sql import SparkSession
+from cdc_assets.connect_session import open_session
 
 _STATEMENTS = (
     "CREATE NAMESPACE IF NOT EXISTS scratch.w",
@@ -28,7 +28,7 @@ _STATEMENTS = (
 
 def main() -> None:
     """Warms up the server at ``SPARK_REMOTE_URL``."""
-    spark = SparkSession.builder.remote(os.environ["SPARK_REMOTE_URL"]).getOrCreate()
+    spark = open_session(os.environ["SPARK_REMOTE_URL"])
     for statement in _STATEMENTS:
         spark.sql(statement).collect()
     spark.stop()

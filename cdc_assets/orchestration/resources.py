@@ -45,6 +45,11 @@ ANSWER_SECONDS: Final = 60.0
 """How long a server may take to answer when a session is created; a busy one takes seconds."""
 
 
+RETRIES: Final = 5
+"""Of a call, within seconds; the client's own policy tries for ten minutes. A dead local server is
+restarted when a session is created, so a run must soon get that far."""
+
+
 class ReplicationSpark(LazyPySparkResource):
     """The resource with the run's session, which is created at its first use.
 
@@ -63,6 +68,10 @@ class ReplicationSpark(LazyPySparkResource):
         """Returns settings known or needed only for creating a session. May start the server."""
         return {}
 
+    def sends_code(self) -> bool:
+        """Returns whether a jar may be added to a session, for a format that needs one."""
+        return False
+
     def after_start(self, session: SparkSession) -> None:
         """Completes a new session."""
 
@@ -79,7 +88,7 @@ class ReplicationSpark(LazyPySparkResource):
         with self._guard:
             late = self.late_config()
             try:
-                session = _new_session({**self.spark_config, **late})
+                session = _new_session({**self.spark_config, **late}, sends_code=self.sends_code())
                 self.after_start(session)
             except CdcError:
                 raise
@@ -145,6 +154,11 @@ def spark_resource(config: ReplicationConfig) -> ReplicationSpark:
         def late_config(self) -> Mapping[str, str]:
             return _late_config(config)
 
+        def sends_code(self) -> bool:
+            from cdc_assets.formats.registered import formats_of
+
+            return any(each.sends_code for each in formats_of(config).values())
+
         def after_start(self, session: SparkSession) -> None:
             _define_catalog(config, session)
             _open_catalog(config, session)
@@ -177,8 +191,12 @@ def _late_config(config: ReplicationConfig) -> dict[str, str]:
         return {"spark.remote": spark_of(config).url}
     if spark.master is not None:
         return {**_classic_config(config), **spark.resolved_conf()}
-    token = f"token={spark.token.reveal()}" if spark.token else ""
-    return {"spark.remote": _with_parameter(spark.remote or "", token), **spark.resolved_conf()}
+    from cdc_assets.connect_session import with_parameter
+
+    remote = spark.remote or ""
+    if spark.token:
+        remote = with_parameter(remote, f"token={spark.token.reveal()}")
+    return {"spark.remote": remote, **spark.resolved_conf()}
 
 
 def _classic_config(config: ReplicationConfig) -> dict[str, str]:
@@ -192,23 +210,15 @@ def _classic_config(config: ReplicationConfig) -> dict[str, str]:
     return {"spark.sql.extensions": extensions, **spark_conf(config), **ours}
 
 
-_KEPT: Final[list[SparkSession]] = []
-"""All sessions of this process, closed or not, so that none is finalized while others work.
-
-The finalizer of PySpark 4.1 (``SparkSession.__del__``) takes a lock of a thread pool that all
-sessions share. The garbage collector may run it inside a call that holds this lock: the thread
-then deadlocks with itself.
-"""
-
-
-def _new_session(config: Mapping[str, str]) -> SparkSession:
+def _new_session(config: Mapping[str, str], *, sends_code: bool) -> SparkSession:
     """Creates a session of its own, so that closing it affects nobody else.
 
     dagster-pyspark's function would return the process's session if it has one; with a classic
     master there can be only one.
     """
     from pyspark.errors import AnalysisException
-    from pyspark.sql import SparkSession
+
+    from cdc_assets.connect_session import open_session
 
     _forget_elsewhere()
     if "spark.remote" not in config:
@@ -216,9 +226,7 @@ def _new_session(config: Mapping[str, str]) -> SparkSession:
         return spark_session_from_config(dict(config))
     require_listener(config["spark.remote"])
     _require_answer(config["spark.remote"])
-    session = SparkSession.builder.remote(config["spark.remote"]).create()
-    _KEPT.append(session)
-    _give_up_soon(session)
+    session = open_session(config["spark.remote"], RETRIES, sends_code=sends_code)
     for name in config.keys() - {"spark.remote", "spark.app.name"}:
         with contextlib.suppress(AnalysisException):  # a server's setting, not a session's
             session.conf.set(name, config[name])
@@ -260,16 +268,6 @@ def _require_answer(remote: str) -> None:
         channel.close()
 
 
-def _give_up_soon(session: SparkSession) -> None:
-    """Limits retries to seconds; the client's own policy retries for ten minutes.
-
-    A dead local server is restarted when a session is created, so a run must soon get that far.
-    """
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
-    session.client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=2000)])
-
-
 def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:
     """Defines the catalog on a server that is not ours, unless its operator has defined it."""
     from cdc_assets.lake.spark_conf import spark_conf
@@ -287,15 +285,6 @@ def _open_catalog(config: ReplicationConfig, session: SparkSession) -> None:
     """Creates a new SQL catalog's own tables now, before two sessions at work both try to."""
     if config.lake.catalog.type == "sql":
         session.sql(f"SHOW NAMESPACES IN {config.lake.catalog.name}").collect()
-
-
-def _with_parameter(url: str, parameter: str) -> str:
-    """Appends a parameter to a Connect URL, ``sc://host:port/;name=value;…``."""
-    if not parameter:
-        return url
-    host, slash, parameters = url.removeprefix("sc://").partition("/")
-    joined = f"{parameters.rstrip(';')};{parameter}" if slash else f";{parameter}"
-    return f"sc://{host}/{joined}"
 
 
 def _unreachable(shown: Mapping[str, str], error: Exception) -> UnreachableError:

@@ -17,10 +17,10 @@ import yaml
 from psycopg.conninfo import make_conninfo
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.connect.client.retries import DefaultPolicy
 from rich.console import Console
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.connect_session import open_session
 from cdc_assets.devstack.configured import stack_of
 from cdc_assets.devstack.layout import JARS_VARIABLE
 from cdc_assets.devstack.ports import pick_free_ports
@@ -69,10 +69,8 @@ class World:
     @cached_property
     def session(self) -> SparkSession:
         """One session for everything that is measured in this process."""
-        session = SparkSession.builder.remote(self.stack.spark.endpoint.url).getOrCreate()
         # The client's own policy would try for ten minutes to reach a server that was stopped.
-        session.client.set_retry_policies([DefaultPolicy(max_retries=4, max_backoff=1000)])
-        return session
+        return open_session(self.stack.spark.endpoint.url, retries=4)
 
     @cached_property
     def log(self) -> KafkaLog:

@@ -31,6 +31,7 @@ class CanalProtobuf(Canal):
 
     name = "canal-protobuf"
     has_packets = True
+    sends_code = True
 
     def flat(self, record: RawRecord) -> Sequence[Message]:
         """Returns one message for each entry that is more than a mark."""

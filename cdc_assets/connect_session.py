@@ -1,0 +1,79 @@
+"""Opens sessions of a Spark Connect server that run the code Spark has generated for others.
+
+Spark generates Java classes for a statement, and keeps them by the class loader that will run them.
+Spark Connect's sessions are isolated: each has a class loader of its own, for the jars that its
+client may add. So each session compiled the same classes again: 52 of a table's 87, which Java then
+runs interpreted until it has compiled them, too; and the server kept them all.
+
+A session that is not isolated uses the server's own class loader. The server decides when it
+makes a session and by the settings that are there by then: its own say that sessions are isolated,
+and a client's come too late. A clone begins with the settings of the session it was cloned from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
+
+import grpc
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+_ISOLATION: Final = (
+    "spark.sql.artifact.isolation.enabled",
+    "spark.sql.artifact.isolation.alwaysApplyClassloader",
+)
+_KEPT: Final[list[SparkSession]] = []
+"""All sessions of this process, closed or not, so that none is finalized while others work.
+
+The finalizer of PySpark 4.1 (``SparkSession.__del__``) takes a lock of a thread pool that all
+sessions share. The garbage collector may run it inside a call that holds this lock: the thread
+then deadlocks with itself.
+"""
+
+
+def open_session(url: str, retries: int | None = None, *, sends_code: bool = False) -> SparkSession:
+    """Returns a new session, so that closing it affects nobody else.
+
+    A server that cannot clone sessions, as before Spark 4.1, gives one that is isolated.
+
+    Args:
+        url: the server's, ``sc://host:port/;…``.
+        retries: how often a call is tried again, within seconds; None for what the client does by
+            itself, which tries for ten minutes.
+        sends_code: whether a jar or a file will be added to it. It is isolated then: what is added
+            to another one stays on the server, for all that are not isolated.
+    """
+    isolated = _kept(SparkSession.builder.remote(url).create(), retries)
+    if sends_code:
+        return isolated
+    for name in _ISOLATION:
+        isolated.conf.set(name, "false")
+    session_id = str(uuid4())
+    try:
+        # What this returns lacks half of what a session has, so the clone is opened by its id.
+        client = cast("ConnectSession", isolated).client.clone(session_id)
+    except (PySparkException, grpc.RpcError):
+        return isolated
+    client.close()
+    isolated.stop()
+    named = with_parameter(url, f"session_id={session_id}")
+    return _kept(SparkSession.builder.remote(named).create(), retries)
+
+
+def with_parameter(url: str, parameter: str) -> str:
+    """Returns a Connect URL, ``sc://host:port/;name=value;…``, with one parameter more."""
+    host, slash, parameters = url.removeprefix("sc://").partition("/")
+    joined = f"{parameters.rstrip(';')};{parameter}" if slash else f";{parameter}"
+    return f"sc://{host}/{joined}"
+
+
+def _kept(session: SparkSession, retries: int | None) -> SparkSession:
+    if retries is not None:
+        session.client.set_retry_policies([DefaultPolicy(max_retries=retries, max_backoff=2000)])
+    _KEPT.append(session)
+    return session

@@ -1,0 +1,72 @@
+"""Sessions share the code that Spark has generated, but where one brings code of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import SparkConnectClient
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.connect_session import open_session
+from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets_tests.configuration import beside, source
+
+pytestmark = pytest.mark.stack
+
+ISOLATED = "spark.sql.artifact.isolation.enabled"
+
+
+@contextmanager
+def opened(url: str, *, sends_code: bool = False) -> Iterator[SparkSession]:
+    session = open_session(url, sends_code=sends_code)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def is_isolated(session: SparkSession) -> bool:
+    assert session.range(3).count() == 3
+    return session.conf.get(ISOLATED) == "true"
+
+
+def test_a_session_is_isolated_if_code_will_be_sent(spark_endpoint: SparkEndpoint) -> None:
+    url = spark_endpoint.url
+    with opened(url) as one, opened(url) as other, opened(url, sends_code=True) as sending:
+        assert not is_isolated(one)
+        assert not is_isolated(other)
+        assert is_isolated(sending)
+        one.conf.set("cdc.assets.test", "of one")
+        assert other.conf.get("cdc.assets.test", None) is None
+    with opened(url) as after:
+        assert not is_isolated(after)
+
+
+def test_a_server_that_cannot_clone_gives_an_isolated_one(
+    spark_endpoint: SparkEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> SparkConnectClient:
+        raise grpc.RpcError
+
+    monkeypatch.setattr(SparkConnectClient, "clone", refuse)
+    with opened(spark_endpoint.url) as session:
+        assert session.range(3).count() == 3
+
+
+@pytest.mark.parametrize(("form", "expected"), [("debezium-json", False), ("canal-protobuf", True)])
+def test_a_run_has_an_isolated_session_where_a_format_sends_code(
+    stack_config: ReplicationConfig, spark_endpoint: SparkEndpoint, form: str, *, expected: bool
+) -> None:
+    assert spark_endpoint.url
+    name = f"session_{form}".replace("-", "_")
+    config = beside(stack_config, name, sources={"shop": {**source("shop"), "format": form}})
+    session = spark_resource(config).new_session()
+    try:
+        assert is_isolated(session) is expected
+    finally:
+        session.stop()
