@@ -15,6 +15,7 @@ from cdc_assets.connect_session import open_session
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.configuration import beside, source
+from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
 
@@ -45,6 +46,37 @@ def test_a_session_is_isolated_if_code_will_be_sent(spark_endpoint: SparkEndpoin
         assert other.conf.get("cdc.assets.test", None) is None
     with opened(url) as after:
         assert not is_isolated(after)
+
+
+def test_what_was_compiled_for_one_is_not_compiled_for_the_next(
+    spark_endpoint: SparkEndpoint,
+) -> None:
+    """The server compiles for its warm-up, too, when it has just started."""
+    url = spark_endpoint.url
+    with opened(url) as looking:
+        compiling(looking)
+
+        def compiles(*, sends_code: bool) -> bool:
+            with opened(url, sends_code=sends_code) as session:
+                before = compiling(looking)
+                use(session)
+                return compiling(looking) > before
+
+        until(lambda: not compiles(sends_code=False), "a session that compiles nothing")
+        assert compiles(sends_code=True)
+        assert compiles(sends_code=True)
+
+
+def use(session: SparkSession) -> None:
+    """Some statement that Spark generates code for."""
+    session.range(100).selectExpr("id % 7 AS part").groupBy("part").count().collect()
+
+
+def compiling(session: SparkSession) -> int:
+    """The nanoseconds for which the server has compiled generated code so far."""
+    generator = "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator"
+    (row,) = session.sql(f"SELECT java_method('{generator}', 'compileTime')").collect()
+    return int(row[0])
 
 
 def test_a_server_that_cannot_clone_gives_an_isolated_one(
