@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import TableName
-from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.source import ConnectorConfig, TableOverrides
@@ -21,7 +21,7 @@ from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.server import Published, Server
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.log.settings import settings_of
-from cdc_assets.log.values import Watermarks
+from cdc_assets.log.values import RawRecord, Watermarks
 from cdc_assets.operate.assess.connector import (
     Connector,
     Expected,
@@ -357,7 +357,12 @@ def test_a_column_whose_null_becomes_its_default_is_named() -> None:
 def test_records_tell_how_a_converter_writes_that_nobody_names(
     values: list[bytes | None], is_read_as: Encoding | None
 ) -> None:
-    assert encoding_of(values) is is_read_as
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    records = [
+        RawRecord(Coordinate("shop.public.orders", 0, offset), at, None, value)
+        for offset, value in enumerate(values)
+    ]
+    assert encoding_of(records) is is_read_as
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
-_MAGIC: Final = 0
-"""The first byte of a record whose schema is in a registry."""
+from cdc_assets.formats.wire_id import Framed, Side, read_frame
+from cdc_assets.log.values import RawRecord
 
 
 class Encoding(Enum):
@@ -24,18 +24,18 @@ class Encoding(Enum):
         return self is not Encoding.FRAMED
 
 
-def encoding_of(values: Iterable[bytes | None]) -> Encoding | None:
-    """Returns how all of these values are written; None if they differ, or nothing tells it.
+def encoding_of(records: Iterable[RawRecord]) -> Encoding | None:
+    """Returns how the values of all of these are written; None if they differ, or nothing tells it.
 
     Args:
-        values: of some records; those without a value tell nothing.
+        records: some; those without a value tell nothing.
     """
-    found = {_encoding(each) for each in values if each}
+    found = {_encoding(each, each.value) for each in records if each.value}
     return found.pop() if len(found) == 1 else None
 
 
-def _encoding(value: bytes) -> Encoding | None:
-    if value[0] == _MAGIC:
+def _encoding(record: RawRecord, value: bytes) -> Encoding | None:
+    if isinstance(read_frame(record, Side.VALUE), Framed):
         return Encoding.FRAMED
     try:
         document: Any = json.loads(value)

@@ -135,8 +135,8 @@ class Gathered:
             firsts = self.services.log.firsts(topics) if self.firsts is None else self.firsts
         except CdcError:  # Kafka's silence is a finding of its own
             return connector
-        values = (record.value for topic in topics for record in firsts.get(topic, ()))
-        return replace(connector, seen=encoding_of(values))
+        records = (record for topic in topics for record in firsts.get(topic, ()))
+        return replace(connector, seen=encoding_of(records))
 
     def _is_mine(self, connector: Connector, named: str | None) -> bool:
         if named is not None:
