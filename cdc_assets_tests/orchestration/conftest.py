@@ -24,6 +24,6 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture
 def instance_in_memory() -> Iterator[dg.DagsterInstance]:
-    """For what does not depend on how Dagster stores things: made in no time."""
+    """For one thread, and what does not depend on how Dagster stores things: made in no time."""
     with dg.DagsterInstance.ephemeral() as made:
         yield made

@@ -47,10 +47,11 @@ class Instance:
 
 @pytest.fixture
 def runs_of(
-    tmp_path: Path, instance_in_memory: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> Instance:
+    """Its instance is on disk: threads that share one in memory lock each other's tables."""
     monkeypatch.setattr("cdc_assets.orchestration.removing.LOOK_SECONDS", 0.01)
-    return Instance(tmp_path, instance_in_memory)
+    return Instance(tmp_path, instance)
 
 
 def test_a_run_that_stays_is_asked_to_end_and_waited_for(runs_of: Instance) -> None:
