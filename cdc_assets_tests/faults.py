@@ -98,5 +98,6 @@ _BY_PART: Final = {
     "lake": OSError,
     "kafka": _kafka,
     "registry": OSError,
+    "desired": OSError,
     "failures": OSError,
 }

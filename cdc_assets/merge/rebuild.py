@@ -176,20 +176,25 @@ class Rebuild:
     # ── 2. fill ──────────────────────────────────────────────────────────────────────────
 
     def fill(self, standing: Standing) -> Iterator[BatchResult]:
-        """Merges what the log holds into the table beside.
+        """Merges what the log holds now into the table beside.
+
+        What comes meanwhile is left to the next call: of a busy table something always does.
 
         Raises:
             CdcError: as for any table.
         """
         entry, merged = self.entry_beside(standing.generation), True
+        end = self._attempts.planner.marks(self._entry).end
         while merged:  # a table's turn ends after a while, and a long log takes many of them
             merged = False
             for done in self._replicator.drain(
                 entry, window=None, run_id=self._run_id, budget_seconds=_ENOUGH
             ):
                 if isinstance(done, BatchResult):
-                    merged = True
                     yield done
+                    if not done.end.ranges_to(end):
+                        return
+                    merged = True
 
     def has_begun_otherwise(self, standing: Standing) -> bool:
         """Returns whether the table beside is filled from the log, and not read from its source."""

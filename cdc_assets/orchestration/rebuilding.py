@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilt import matches_after_rebuild
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from cdc_assets.merge.resnapshot.beside import ReadBeside
 
 TRIES: Final = 20
-"""So often the old table may get ahead while the new one is filled."""
+"""So often the old table may get ahead while the new one is swapped in."""
+NEAR_SECONDS: Final = 20.0
+"""What takes less to be merged is little: others may wait while the rest is."""
 
 Say = Callable[[str], None]
 
@@ -164,13 +168,15 @@ class _Rebuilding:
         else:
             begin = self.rebuild.begin(standing, from_now=self.wish.from_snapshot)
         for _ in range(TRIES):
-            self._fill(standing, is_read=is_read)
+            self._catch_up(standing, is_read=is_read)
             if begin is not None and not self._is_whole(standing, begin):
                 return False
             try:
                 if is_read:
-                    settled = self.reading.proven(standing, settled)
-                swapped = self.rebuild.swap(standing, settled)
+                    settled = self._proven(standing, settled)
+                with self._way.kept():
+                    self._fill(standing, is_read=is_read)
+                    swapped = self.rebuild.swap(standing, settled)
             except ConflictError as error:
                 self.say(f"{error.what}: once more")
                 continue
@@ -211,9 +217,27 @@ class _Rebuilding:
         """Notes the end before the table beside goes: that one alone shows what is left to do."""
         self.services.desired.remove(self.entry.table, desired.Wish.REBUILD)
 
-    def _fill(self, standing: Standing, *, is_read: bool) -> None:
+    def _proven(self, standing: Standing, settled: int) -> int:
+        """Returns how many doubts are settled, once the new table has come up to its source."""
+        found = self.reading.proven(standing, settled)
+        if found != settled:  # a comparison takes its time
+            self._catch_up(standing, is_read=True)
+        return found
+
+    def _catch_up(self, standing: Standing, *, is_read: bool) -> None:
+        """Merges the log, until what has come meanwhile is little."""
+        while True:
+            began = time.monotonic()
+            batches = self._fill(standing, is_read=is_read)
+            if batches <= 1 or time.monotonic() - began < NEAR_SECONDS:
+                return
+
+    def _fill(self, standing: Standing, *, is_read: bool) -> int:
+        """Merges what the log holds now; returns in how many batches."""
+        batches = 0
         try:
             for batch in self.rebuild.fill(standing):
+                batches += 1
                 ranges = " ".join(map(str, batch.ranges))
                 rows = "" if batch.row_count is None else f", {batch.row_count} rows"
                 self.outcome.records += batch.records
@@ -224,6 +248,7 @@ class _Rebuilding:
             again = f"cdc-assets rebuild {self.entry.table} --abandon, then --from-source once more"
             remedy = f"lengthen the topic's retention, then {again}"
             raise LostRangeError(error.what, where=error.where, remedy=remedy) from None
+        return batches
 
     def _is_whole(self, standing: Standing, begin: OffsetVector) -> bool:
         if self.wish.snapshot_done or self.rebuild.has_snapshot(standing, begin):
@@ -249,6 +274,10 @@ class _Rebuilding:
             f"rows and offsets in the place of those of {self.entry.target} in one commit; keeps "
             f"the old ones as the tag {self.rebuild.kept}{standing.generation}"
         )
+
+    @property
+    def _way(self) -> Way:
+        return Way(self.services, self.entry.table, self.rebuild.run_id)
 
     @property
     def entry(self) -> TableEntry:

@@ -9,14 +9,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cdc_assets import desired
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.desired import Wanted
 from cdc_assets.errors import HeldError
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.signalled import Action, steer_snapshots
@@ -24,6 +21,7 @@ from cdc_assets.operate.states import held_words
 from cdc_assets.operate.steering import Choice, Done, Order, Steered, chosen
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -33,9 +31,6 @@ if TYPE_CHECKING:
     from cdc_assets.merge.resnapshot.signal_report import SignalReport
     from cdc_assets.merge.resnapshot.signalled import SignalledResnapshot
     from cdc_assets.merge.resnapshot.table import Resnapshot
-
-YIELDED: Final = timedelta(seconds=60)
-"""For so long whoever merges waits at most, since it was asked last."""
 
 Say = Callable[[TableEntry, str], None]
 Via = Literal["read", "signal"]
@@ -129,27 +124,6 @@ def _require_merged(services: Services, entry: TableEntry) -> None:
         raise HeldError(what, where=f"table={entry.table}", remedy=remedy)
 
 
-@dataclass
-class _Way:
-    """Asks by a wish, which ends by itself where this process dies."""
-
-    services: Services
-    table: TableName
-    run_id: str
-    asked: bool = False
-
-    def ask(self) -> None:
-        now = self.services.clock()
-        wanted = Wanted(now, self.run_id, until=now + YIELDED)
-        self.services.desired.put(self.table, desired.Wish.YIELDS, wanted)
-        self.asked = True
-
-    def clear(self) -> None:
-        if self.asked:
-            self.services.desired.remove(self.table, desired.Wish.YIELDS)
-            self.asked = False
-
-
 def run_steering(
     config: ReplicationConfig,
     choice: Choice,
@@ -199,7 +173,7 @@ class _Reading(_Table):
         from cdc_assets.merge.resnapshot.table import Resnapshot
 
         of = self.services
-        way = _Way(of, self.entry.table, self.run_id)
+        way = Way(of, self.entry.table, self.run_id)
         return Resnapshot(
             of.config, self.session, self.run_id, say=self.say, way=way, clock=of.clock
         )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.desired import NOTHING, DesiredBook
+from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.rebuild import Rebuild
@@ -140,6 +141,38 @@ def snapshot_row(id_: int, name: str, mark: str) -> Message:
     value: dict[str, Any] = json.loads(message.value or b"")
     value["source"]["snapshot"] = mark
     return replace(message, value=json.dumps(value).encode())
+
+
+def test_a_table_that_changes_all_the_time_is_swapped_in_all_the_same(pipeline: Make) -> None:
+    """Its log has something new after each batch, and others go on merging until they are asked.
+
+    Whoever merges was in the middle of a batch then, and publishes amid the first swap.
+    """
+    table = three(pipeline)
+    spoil(table)
+    desired, entry = DesiredBook.beside(table.config.registry), table.entry(TABLE)
+    written, swaps, merges = 0, list[bool](), 0
+
+    def others(point: str, moment: Moment) -> None:
+        nonlocal written, merges
+        if point == "spark: fast-forward main" and moment is Moment.AFTER:
+            written += 1
+            assert written < 20, "it follows the log for ever"
+            table.produce(TABLE, [made(3, f"n{written}", 100 + 10 * written, "u")])
+        if point == "spark: tag old table" and moment is Moment.BEFORE:
+            swaps.append(desired.of(entry.table).yields is not None)
+            if len(swaps) == 1:
+                with hooked(lambda *_: None):
+                    merges = len(table.merge(TABLE))
+
+    with hooked(others):
+        assert rebuilt(table)
+    assert merges, "nobody came between"
+    assert swaps == [True, True], "others are asked to wait, and it tries again"
+    assert desired.of(entry.table) == NOTHING
+    table.merge(TABLE)
+    assert names(table) == {1: "a", 3: f"n{written}"}
+    assert gaps(table.lake.history(entry.target, 100), None)[:-1] == []
 
 
 @pytest.mark.timeout(1800)

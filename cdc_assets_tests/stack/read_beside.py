@@ -20,7 +20,7 @@ from cdc_assets.errors import CdcError, LostRangeError
 from cdc_assets.lake import Lake
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.orchestration.rebuilding import Outcome, Wish, run_rebuild
-from cdc_assets_tests.faults import Anywhere, Death, How
+from cdc_assets_tests.faults import Anywhere, Death, How, Injected
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import corrupt
@@ -212,7 +212,7 @@ def kills_and_changes(
         try:
             with hooked(_changing(database, kind, rng, seen, dies)):
                 done = build(database, from_source=True, verify=False)
-        except (CdcError, Death):
+        except (CdcError, Death, Injected):
             assert dies.happened
         else:
             break
