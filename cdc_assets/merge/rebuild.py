@@ -183,18 +183,16 @@ class Rebuild:
         Raises:
             CdcError: as for any table.
         """
-        entry, merged = self.entry_beside(standing.generation), True
+        entry, goes_on = self.entry_beside(standing.generation), True
         end = self._attempts.planner.marks(self._entry).end
-        while merged:  # a table's turn ends after a while, and a long log takes many of them
-            merged = False
+        while goes_on:  # a table's turn ends after a while, and a long log takes many of them
+            goes_on = False
             for done in self._replicator.drain(
-                entry, window=None, run_id=self._run_id, budget_seconds=_ENOUGH
+                entry, window=None, run_id=self._run_id, budget_seconds=_ENOUGH, until=end
             ):
                 if isinstance(done, BatchResult):
+                    goes_on = bool(done.end.ranges_to(end))
                     yield done
-                    if not done.end.ranges_to(end):
-                        return
-                    merged = True
 
     def has_begun_otherwise(self, standing: Standing) -> bool:
         """Returns whether the table beside is filled from the log, and not read from its source."""

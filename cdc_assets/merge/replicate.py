@@ -13,7 +13,7 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from cdc_assets.changes.offsets import Coordinate, OffsetRange
+from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.log.hours import HourWindow
@@ -84,12 +84,14 @@ class Replicator:
         run_id: str,
         budget_seconds: float,
         next_hour: NextHour | None = None,
+        until: OffsetVector | None = None,
     ) -> Iterator[BatchResult | Waiting]:
         """Merges batch after batch from the committed offsets on.
 
         Ends when the table has caught up, the hour's last offset is merged, or the budget is
-        spent (a batch that was begun is finished). If another writer publishes, the batch starts
-        over at the new head. If the rest cannot be merged yet, the last item says why.
+        spent (a batch that was begun is finished). A busy table may never catch up: see ``until``.
+        If another writer publishes, the batch starts over at the new head. If the rest cannot be
+        merged yet, the last item says why.
 
         Args:
             entry: the table.
@@ -97,6 +99,7 @@ class Replicator:
             run_id: recorded with each publish.
             budget_seconds: time for taking new batches.
             next_hour: returns the hour to go on with; None to end with the first hour.
+            until: next-to-read offsets to end at; None for wherever the log ends by then.
 
         Raises:
             CdcError: see `cdc_assets.errors`; batches yielded before stay published.
@@ -108,7 +111,10 @@ class Replicator:
             for done in self._lives(request, deadline, next_hour):
                 if isinstance(done, BatchResult):
                     self._attempts.upkeep(entry).after_batch(done.file_count)
-                if not isinstance(done, QuarantineReplay):
+                    yield done
+                    if until is not None and not done.end.ranges_to(until):
+                        return
+                elif isinstance(done, Waiting):
                     yield done
 
     def replay(

@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.rows import SourceRows
 from cdc_assets.errors import ConflictError
@@ -127,7 +128,7 @@ class Waits:
             if left is not None and not sum(each.length for each in left):
                 return ""
             if self._replicator is not None and time.monotonic() < ends:
-                self._merge(self._replicator, entry, ends - time.monotonic())
+                self._merge(self._replicator, entry, log, ends - time.monotonic())
                 continue
             if time.monotonic() >= ends:
                 unmerged = " ".join(map(str, left or ()))
@@ -137,8 +138,12 @@ class Waits:
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _merge(self, replicator: Replicator, entry: TableEntry, seconds: float) -> None:
-        done = replicator.drain(entry, window=None, run_id=self._run_id, budget_seconds=seconds)
+    def _merge(
+        self, replicator: Replicator, entry: TableEntry, until: OffsetVector, seconds: float
+    ) -> None:
+        done = replicator.drain(
+            entry, window=None, run_id=self._run_id, budget_seconds=seconds, until=until
+        )
         with suppress(ConflictError):  # another writer came first; the state is read again
             waits = any(isinstance(each, Waiting) for each in done)
             if waits:
