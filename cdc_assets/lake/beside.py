@@ -23,7 +23,8 @@ class Beside:
         is_read: whether all waves are read.
         until: the topic's end offsets once everything that was read had been delivered; None until
             they are looked at. Values that changes below it left out may be empty.
-        doubts: number of changes of keys that left values out, which the log alone does not prove.
+        doubts: number of changes of keys that left values out, which the log alone does not prove:
+            those of batches that begin below ``until``.
     """
 
     next: tuple[str, ...] | None = None
@@ -38,9 +39,16 @@ class Beside:
         more = {"waves": self.waves + 1, "rows": self.rows + rows}
         return replace(self, next=end, is_read=end is None, **more)
 
-    def in_doubt(self, more: int) -> Beside:
-        """Returns the progress with more doubts."""
-        return replace(self, doubts=self.doubts + more)
+    def in_doubt(self, more: int, start: OffsetVector) -> Beside:
+        """Returns the progress with the doubts of a batch.
+
+        Args:
+            more: changes of keys in it that left values out.
+            start: its first offsets. From `until` on the table has each row with all its values,
+                so that such a change proves itself.
+        """
+        is_known = self.until is not None and not start.ranges_to(self.until)
+        return self if is_known else replace(self, doubts=self.doubts + more)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content as a dict, for JSON."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -39,8 +39,9 @@ class Rules:
             below it is applied; else they stand below everything.
         absent_pass: an update of a row that is not there is passed over where the row was read
             later; else it is refused.
-        compares: keys that a change gave away while it left values alone are compared in the end;
-            else they are taken for right.
+        compares: keys that a change gave away while it left values alone are compared in the end,
+            if such a change lies below the place where all that was read was delivered; else
+            they are taken for right.
     """
 
     at_position: bool = True
@@ -62,12 +63,21 @@ def fault(seen: Reading, rules: Rules = RIGHT) -> str | None:
     doubted: set[Key | None] = set()
     before = seen.begin
     for end in seen.batches:
-        changes = above(merger, changes_of(cuts.between(seen.records, before, end)), position)
-        doubted |= {each.key for each in changes if rules.compares and is_in_doubt(each)}
-        merger = merger.apply(changes)
-        refused = [at for at in merger.incomplete if not is_passed(seen, changes, at, doubted)]
-        if refused or (merger.incomplete and not rules.absent_pass):
+        sent = changes_of(cuts.between(seen.records, before, end))
+        merger = replace(merger, floors=merger.floors.raised(sent))  # by what is passed over, too
+        changes = above(merger, sent, position)
+        doubts = set(doubted)
+        if rules.compares and (doubted or not has_reached(before, seen.until)):
+            doubts |= {each.key for each in changes if is_in_doubt(each)}
+        merged = merger.apply(changes)
+        refused = [at for at in merged.incomplete if not is_passed(seen, changes, at, doubts)]
+        if merged.incomplete and not rules.absent_pass:
             return "a change is refused"
+        if refused and end != seen.batches[-1]:
+            continue  # the table has stopped: the next try has a longer batch
+        if refused:
+            return "a change is refused"
+        merger, doubted = merged, doubts
         if has_reached(end, seen.until):
             known = changes_of(cuts.between(seen.records, {}, end))
             if differing(merger, known, seen) - doubted:

@@ -105,7 +105,7 @@ def record_of(
             numbering=plan.numbering,
             side=outcome.side or carried.side,
             filled=tuple(c.existing.id for c in plan.schema.columns if c.existing),
-            beside=carried.beside and carried.beside.in_doubt(figures.in_doubt),
+            beside=carried.beside and carried.beside.in_doubt(figures.in_doubt, plan.start),
         ),
         counts={
             "records": figures.records,
