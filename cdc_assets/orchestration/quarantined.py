@@ -1,7 +1,8 @@
 """Runs `cdc-assets quarantine replay`: merges quarantined records again, table by table.
 
-There is no Dagster run. A table that fails does not delay the others. Other writers may work on the
-same tables: a publish that loses against theirs is retried at the new head, as everywhere.
+There is no Dagster run. A table that fails does not delay the others. Runs that merge into the same
+tables are asked to wait meanwhile; a publish that loses against another writer's is retried at the
+new head, as everywhere.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cdc_assets.operate.render import render_quarantine_empty, render_replayed
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
+from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -83,15 +85,14 @@ class _Replay:
 
     def of(self, entry: TableEntry) -> str:
         """Replays one table's records, and returns the remaining problem; empty if none."""
-        topic = entry.topic
+        topic, run_id = entry.topic, f"quarantine-{uuid.uuid4()}"
         chosen = [Coordinate(topic, each.partition, each.offset) for each in self.places] or None
         try:
-            done = self._replicator().replay_quarantined(
-                entry,
-                chosen,
-                run_id=f"quarantine-{uuid.uuid4()}",
-                accept_overtaken=self.accept_overtaken,
-            )
+            replicator = self._replicator()
+            with Way(self.services, entry.table, run_id).kept():
+                done = replicator.replay_quarantined(
+                    entry, chosen, run_id=run_id, accept_overtaken=self.accept_overtaken
+                )
             render_replayed(Replayed.of(entry.table, chosen, done))
             if done is None or not done.rejected:
                 return ""

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
+from cdc_assets.desired import NOTHING
+from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.quarantine import Wanted, list_quarantined
@@ -20,6 +22,7 @@ from cdc_assets.operate.status import read_status
 from cdc_assets.operate.survey import survey
 from cdc_assets.orchestration.checks import verdicts
 from cdc_assets.orchestration.keys import CHECK_SLO
+from cdc_assets.orchestration.quarantined import Again, run_quarantine_replay
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
@@ -172,6 +175,34 @@ def test_what_is_merged_or_overtaken_leaves_and_the_rest_stays_with_its_reason(
     assert user.offsets() == {3: before[3]}
     assert user.quarantined() == 1
     assert not user.slo_is_green()
+
+
+@pytest.mark.stack
+def test_whoever_merges_a_busy_table_waits_for_what_is_replayed(pipeline: Make) -> None:
+    """Else a table that is published all the time never lets it come through."""
+    lacking = change("u", 20, id=2, name=PLACEHOLDER, n=2)
+    user = start(pipeline, change("c", 10, id=1, name="a", n=1), lacking)
+    made = user.pipeline
+    made.produce(TABLE, [change("c", 15, id=2, name="late", n=0)])
+    made.merge(TABLE)
+    book, table = user.services.desired, made.entry(TABLE).table
+    waited = list[bool]()
+
+    def others(point: str, moment: Moment) -> None:
+        if point != "spark: fast-forward main" or moment is not Moment.BEFORE:
+            return
+        waited.append(book.of(table).yields is not None)
+        if not waited[-1]:
+            with hooked(lambda *_: None):
+                made.produce(TABLE, [change("u", 100 + len(waited), id=1, name="b", n=1)])
+                made.merge(TABLE)
+
+    with hooked(others):
+        failed = run_quarantine_replay(made.config, Wanted(table=user.table), Again())
+    assert failed == {}
+    assert waited == [True]
+    assert made.by_key(TABLE)[2] == {"id": 2, "name": "late", "n": 2}
+    assert book.of(table) == NOTHING
 
 
 @in_soak
