@@ -15,6 +15,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice, chosen
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -114,8 +115,9 @@ def verified(
     """
     from cdc_assets.merge.verifying.verification import Verification
 
+    way = Way(Services(config), entry.table, run_id)
     verification = Verification(config, session, run_id, say=say)  # pyright: ignore[reportArgumentType]
-    return verification.of(entry, repair=repair)
+    return verification.asking(way).of(entry, repair=repair)
 
 
 def _selected(services: Services, choice: Choice) -> Sequence[TableEntry]:

@@ -12,6 +12,7 @@ from threading import Event, Thread
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_assets.desired import DesiredBook
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.errors import TransientError
 from cdc_assets.merge.replicate import Replicator
@@ -80,16 +81,19 @@ def merging(
 ) -> Iterator[None]:
     """Merge what comes, as the daemon would, for as long as the block lasts.
 
-    ``pause`` in seconds: a publish comes at most so often.
+    ``pause`` in seconds: a publish comes at most so often. Waits when it is asked to.
     """
     stop, failed = Event(), list[BaseException]()
+    desired = DesiredBook.beside(database.config.registry)
 
     def run() -> None:
         replicator = Replicator(database.config, lambda: session)
         while not stop.wait(pause):
             for table in tables:
+                entry, run_id = database.entry(table), f"beside-{uuid.uuid4()}"
+                if desired.of(entry.table).yields is not None:
+                    continue
                 try:
-                    entry, run_id = database.entry(table), f"beside-{uuid.uuid4()}"
                     list(replicator.drain(entry, window=None, run_id=run_id, budget_seconds=3))
                 except TransientError:  # another writer came first, as with any daemon
                     continue

@@ -16,7 +16,7 @@ from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.verifying.judging import Kind
 from cdc_assets.merge.verifying.report import Report
-from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.orchestration import verifying
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import Corruption, beside, corrupt, merging
@@ -57,8 +57,8 @@ NOT_COMPARED = frozenset({
 
 
 def verified(database: Replicated, spark: Session, table: str, *, repair: bool = False) -> Report:
-    verification = Verification(database.config, spark, "verify-test", say=print)
-    return verification.of(database.entry(table), repair=repair)
+    entry = database.entry(table)
+    return verifying.verified(database.config, spark, entry, "verify", print, repair=repair)
 
 
 def found(report: Report) -> set[Corruption]:
@@ -111,8 +111,8 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
             assert untouched.not_judged <= HOT, untouched.words()
         done = corrupt(database, spark, "ledger", quiet, new=10 * ROWS, seed=7)
         assert len(done) == count + count // 4
-        # With a publish each second, a repair would be beaten as often as it is tried.
-        with writing(dsn), merging(database, beside, "ledger", pause=8):
+        # A publish each second beats a repair as often as it is tried, until whoever merges waits.
+        with writing(dsn), merging(database, beside, "ledger"):
             report = verified(database, spark, "ledger", repair=True)
             assert found(report) == done, report.words()
             assert report.not_judged <= HOT, report.words()

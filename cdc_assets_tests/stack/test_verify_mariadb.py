@@ -112,7 +112,7 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
                 assert not untouched.differences, untouched.words()
                 assert untouched.not_judged <= HOT, untouched.words()
         done = corrupt(database, spark, "ledger", quiet, new=10 * ROWS, seed=7)
-        with writing(dsn), merging(database, beside, "ledger", pause=8):
+        with writing(dsn), merging(database, beside, "ledger"):
             report = verified(database, spark, "ledger", repair=True)
             assert found(report) == done, report.words()
             assert report.not_judged <= HOT, report.words()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -22,24 +21,12 @@ from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.resnapshot.one_by_one import put_right
 from cdc_assets.merge.resnapshot.progress import MOST, Progress
 from cdc_assets.merge.resnapshot.report import Report
-from cdc_assets.merge.resnapshot.wave import Sizes, Waves, Way
+from cdc_assets.merge.resnapshot.wave import Sizes, Waves
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.merge.verifying.way import NO_WAY, Way
 from cdc_assets.registry import TableEntry
-
-
-class _NoWay:
-    """Nobody is asked: who comes first publishes."""
-
-    def ask(self) -> None:
-        """See `Way`."""
-
-    def clear(self) -> None:
-        """See `Way`."""
-
-
-NO_WAY: Final = _NoWay()
 
 Say = Callable[[str], None]
 Keep = Callable[[Progress], None]
@@ -88,7 +75,7 @@ class Resnapshot:
         self._lakes = Lakes(
             attempts.session, config.lake.catalog.name, connections.lake, attempts.planner
         )
-        self._verification = Verification(config, spark, run_id, say=say, clock=clock)
+        self._verification = Verification(config, spark, run_id, say=say, clock=clock).asking(way)
         self._run_id = run_id
         self._say = say
         self._way = way

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from cdc_assets.databases.reading import TableReading
 from cdc_assets.databases.rows import Range, SourceRows
@@ -43,6 +43,7 @@ from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import Lakes, Putting
 from cdc_assets.merge.verifying.repair import highest_of, require_order
 from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.merge.verifying.way import Way
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Key
 
@@ -82,18 +83,6 @@ class Done:
     put: int
     attempt: str
     overtaken: tuple[Key, ...] = ()
-
-
-class Way(Protocol):
-    """Has whoever merges into the table wait, so that a publish of ours comes through."""
-
-    def ask(self) -> None:
-        """Asks for a while from now on."""
-        ...
-
-    def clear(self) -> None:
-        """Lets them go on."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

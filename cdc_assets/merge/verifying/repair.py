@@ -36,11 +36,14 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.judging import Difference, Kind
 from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import AT, EXISTS, Lakes, Putting
+from cdc_assets.merge.verifying.way import Way
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison
 
 _TRIES: Final = 20
 """Many, as other writers publish every few seconds, and each try takes a few."""
+_PATIENCE: Final = 3
+"""So often others come first before they are asked to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Repair:
         comparison: that its rows were compared by.
         run_id: recorded with the publish.
         clock: wall clock.
+        way: asked for, once other writers came first a few times.
     """
 
     def __init__(
@@ -97,12 +101,14 @@ class Repair:
         comparison: Comparison,
         run_id: str,
         clock: Callable[[], datetime],
+        way: Way,
     ) -> None:
         self._lakes = lakes
         self._entry = entry
         self._of = comparison
         self._run_id = run_id
         self._clock = clock
+        self._way = way
 
     def apply(self, wanted: Sequence[Wanted]) -> Done:
         """Replaces the differing rows with the source's.
@@ -115,17 +121,25 @@ class Repair:
         if any(not each.position for each in able):
             what = "no change of the table was applied yet: nothing tells what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self._entry.table}")
+        if not able:
+            return Done(0, 0, len(wanted))
+        try:
+            repaired = self._repaired(able)
+        finally:
+            self._way.clear()
+        return Done(repaired, len(able) - repaired, len(wanted) - len(able))
+
+    def _repaired(self, wanted: Sequence[Wanted]) -> int:
         tries = 1
-        while able:
+        while True:
             try:
-                repaired = self._tried(able)
+                return self._tried(wanted)
             except ConflictError:
                 if tries == _TRIES:
                     raise
+                if tries >= _PATIENCE:
+                    self._way.ask()
                 tries += 1
-                continue
-            return Done(repaired, len(able) - repaired, len(wanted) - len(able))
-        return Done(0, 0, len(wanted))
 
     def _is_able(self, difference: Difference) -> bool:
         """Returns whether the source or the lake has all columns of the row exactly."""

@@ -37,6 +37,7 @@ from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.merge.verifying.repair import Repair, Wanted, highest_of, require_order
 from cdc_assets.merge.verifying.report import Position, Report
 from cdc_assets.merge.verifying.waits import Waits
+from cdc_assets.merge.verifying.way import NO_WAY, Way
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key, Sum
 from cdc_assets.schema.types import TableSchema
@@ -91,6 +92,12 @@ class Verification:
         self._run_id = run_id
         self._say = say
         self._clock = clock
+        self._way: Way = NO_WAY
+
+    def asking(self, way: Way) -> Verification:
+        """Returns itself, from now on with others asked to wait for repairs that they beat."""
+        self._way = way
+        return self
 
     def of(self, entry: TableEntry, *, repair: bool = False) -> Report:
         """Compares a table, and repairs differences if requested.
@@ -174,7 +181,7 @@ class Verification:
         """Returns the repair of a table's differences."""
         catalog, planner = self._config.lake.catalog.name, self._attempts.planner
         lakes = Lakes(self._attempts.session, catalog, self._lake, planner)
-        return Repair(lakes, entry, comparison, self._run_id, self._clock)
+        return Repair(lakes, entry, comparison, self._run_id, self._clock, self._way)
 
     def say(self, words: str) -> None:
         """Reports progress."""
