@@ -34,6 +34,7 @@ import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
+from cdc_assets.desired import NOTHING, Desired
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, HeldError, StalledError, TransientError
 from cdc_assets.log.hours import HourWindow
@@ -134,6 +135,7 @@ class TableRun:
     _turn: Turn | None = None
     _deadline: float = 0.0
     _looked: float = float("-inf")
+    _wishes: Desired = NOTHING
     _idle: Services = field(init=False)
 
     def __post_init__(self) -> None:
@@ -210,6 +212,7 @@ class TableRun:
         self._remember_as(FailureKind.WAITING, words, hold_of(waiting))
 
     def _work(self) -> Iterator[Event]:
+        self._make_way()
         if not self._turns.stays:
             with self._my_turn():
                 if not (yield from self._is_let_go()):
@@ -221,7 +224,17 @@ class TableRun:
                 if (yield from self._is_let_go()) or (yield from self._catch_up(ends)):
                     return
             ends = self._rest()
+            self._make_way()
         yield self._known_result()
+
+    def _make_way(self) -> None:
+        """Waits as long as another writer has it wait for a publish of its own.
+
+        That is before a turn, not in it: other tables may have the place. The wish for it expires
+        within a minute, unless it is made again.
+        """
+        while self._wanted().yields is not None and not self._turns.is_over:
+            time.sleep(YIELD_SECONDS)
 
     def _is_let_go(self) -> Generator[Event, None, bool]:
         """Returns whether people want nothing to be merged; then the step ends here.
@@ -229,7 +242,7 @@ class TableRun:
         Raises:
             HeldError: if a person has asked for this very run.
         """
-        said = self._held_words()
+        said = held_words(self.entry.table, self._wanted(LOOK_SECONDS))
         if not said:
             return False
         if intention_of(self.context.run) is not Intention.TAIL:
@@ -240,19 +253,20 @@ class TableRun:
         yield self._known_result() if self._has_checks else self._quiet_result()
         return True
 
-    def _held_words(self) -> str:
-        wanted = self._idle.desired.of(self.entry.table)
-        while wanted.yields is not None:  # this wish expires by itself, within a minute
-            time.sleep(YIELD_SECONDS)
-            wanted = self._idle.desired.of(self.entry.table)
-        self._looked = time.monotonic()
-        return held_words(self.entry.table, wanted)
+    def _wanted(self, within: float = 0.0) -> Desired:
+        """Returns what people and other writers wish, as of so many seconds ago at most."""
+        if time.monotonic() - self._looked >= within:
+            self._wishes = self._idle.desired.of(self.entry.table)
+            self._looked = time.monotonic()
+        return self._wishes
 
     @property
     def _is_held(self) -> bool:
-        """Whether people hold the table; checked between batches, but rarely enough to be cheap."""
-        is_due = time.monotonic() - self._looked >= LOOK_SECONDS
-        return is_due and bool(self._held_words())
+        """Whether no further batch is wanted; checked rarely enough between them to be cheap."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return False
+        wanted = self._wanted()
+        return wanted.held is not None or wanted.yields is not None
 
     def _catch_up(self, ends: Ends) -> Generator[Event, None, bool]:
         """Does one turn of a run that stays.

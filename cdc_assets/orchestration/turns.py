@@ -157,6 +157,11 @@ class Turns:
         return self._stay is not None and not self._over.is_set()
 
     @property
+    def is_over(self) -> bool:
+        """Whether the run is told to end, or to stop."""
+        return self._stopped or self._over.is_set()
+
+    @property
     def queued(self) -> int:
         """The number of tables that wait for a place."""
         return len(self._queue)

@@ -305,6 +305,30 @@ def test_a_paused_table_keeps_its_place_whoever_asks(
     assert len(tables.rows("public.orders")) == 2
 
 
+def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
+    tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.table_run.LOOK_SECONDS", 0.0)
+    tables.create_topic("public.orders")
+    for n in range(1, 8):
+        tables.change("orders", "c", n, NOW)
+    desired, orders = Services(tables.config).desired, tables.entry("public.orders")
+    asked = list[bool]()
+
+    def asks_amid(point: str, moment: Moment) -> None:
+        if point == "spark: append rows" and moment is Moment.BEFORE:
+            asked.append(desired.of(orders.table).yields is not None)
+            ends = datetime.now(UTC) + timedelta(seconds=4)
+            desired.put(orders.table, Wish.YIELDS, Wanted(NOW, until=ends))
+
+    with hooked(asks_amid):
+        assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+        assert len(tables.rows("public.orders")) == 3, "the batch that had begun is published"
+        assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+    assert asked == [False, False], "it has waited until nobody asked any more"
+    assert len(tables.rows("public.orders")) == 6
+
+
 def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
     tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

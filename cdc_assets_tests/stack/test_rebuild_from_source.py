@@ -232,7 +232,7 @@ def test_killed_at_any_effect_it_goes_on(
 def test_killed_by_the_system_under_load_the_command_goes_on(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
-    with world(stack, stack_config, "readload", POSTGRES) as database:
+    with world(stack, stack_config, "readload", POSTGRES, batches=2_000) as database:
         spoil(database, spark)
         with writing(database.dsn, ROWS):
             entry, lake = database.entry("ledger"), Lake(database.config)
