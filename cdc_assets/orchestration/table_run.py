@@ -212,19 +212,19 @@ class TableRun:
         self._remember_as(FailureKind.WAITING, words, hold_of(waiting))
 
     def _work(self) -> Iterator[Event]:
-        self._make_way()
         if not self._turns.stays:
+            self._make_way()
             with self._my_turn():
                 if not (yield from self._is_let_go()):
                     yield from self._once()
             return
         ends: Ends | None = {}
         while ends is not None:
+            self._make_way()
             with self._my_turn():
                 if (yield from self._is_let_go()) or (yield from self._catch_up(ends)):
                     return
             ends = self._rest()
-            self._make_way()
         yield self._known_result()
 
     def _make_way(self) -> None:
