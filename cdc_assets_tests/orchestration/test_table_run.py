@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -10,7 +11,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.desired import Wanted, Wish
+from cdc_assets.desired import DesiredBook, Wanted, Wish
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
@@ -20,6 +21,8 @@ from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.table_run import YIELD_SECONDS
+from cdc_assets.registry import TableEntry
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.waiting import roomy_hour
@@ -305,26 +308,40 @@ def test_a_paused_table_keeps_its_place_whoever_asks(
     assert len(tables.rows("public.orders")) == 2
 
 
+def three_batches(tables: Tables) -> tuple[DesiredBook, TableEntry]:
+    """Seven changes of ``orders``, of which a batch has three; the wishes, and the table."""
+    tables.create_topic("public.orders")
+    for n in range(1, 8):
+        tables.change("orders", "c", n, NOW)
+    return Services(tables.config).desired, tables.entry("public.orders")
+
+
 def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
     tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc_assets.orchestration.table_run.LOOK_SECONDS", 0.0)
-    tables.create_topic("public.orders")
-    for n in range(1, 8):
-        tables.change("orders", "c", n, NOW)
-    desired, orders = Services(tables.config).desired, tables.entry("public.orders")
-    asked = list[bool]()
+    desired, orders = three_batches(tables)
+    asked, waited, sleep = list[bool](), list[float](), time.sleep
 
     def asks_amid(point: str, moment: Moment) -> None:
         if point == "spark: append rows" and moment is Moment.BEFORE:
             asked.append(desired.of(orders.table).yields is not None)
-            ends = datetime.now(UTC) + timedelta(seconds=4)
+            ends = datetime.now(UTC) + timedelta(hours=1)
             desired.put(orders.table, Wish.YIELDS, Wanted(NOW, until=ends))
 
+    def is_done_while_it_waits(seconds: float) -> None:
+        if seconds == YIELD_SECONDS:
+            waited.append(seconds)
+            desired.remove(orders.table, Wish.YIELDS)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", is_done_while_it_waits)
     with hooked(asks_amid):
         assert tables.tail(instance, "orders", hour=THIS_HOUR).success
         assert len(tables.rows("public.orders")) == 3, "the batch that had begun is published"
+        assert not waited
         assert tables.tail(instance, "orders", hour=THIS_HOUR).success
+    assert waited
     assert asked == [False, False], "it has waited until nobody asked any more"
     assert len(tables.rows("public.orders")) == 6
 
@@ -333,10 +350,7 @@ def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
     tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc_assets.orchestration.table_run.LOOK_SECONDS", 0.0)
-    tables.create_topic("public.orders")
-    for n in range(1, 8):
-        tables.change("orders", "c", n, NOW)
-    desired, orders = Services(tables.config).desired, tables.entry("public.orders")
+    desired, orders = three_batches(tables)
 
     def pause_amid(point: str, moment: Moment) -> None:
         if point == "spark: append rows" and moment is Moment.BEFORE:
