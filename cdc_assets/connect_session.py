@@ -12,6 +12,7 @@ and a client's come too late. A clone begins with the settings of the session it
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 
@@ -63,6 +64,24 @@ def open_session(url: str, retries: int | None = None, *, sends_code: bool = Fal
     isolated.stop()
     named = with_parameter(url, f"session_id={session_id}")
     return _kept(SparkSession.builder.remote(named).create(), retries)
+
+
+def add_jar(session: SparkSession, jar: Path) -> None:
+    """Adds a jar to a session that was opened for it, with ``sends_code``.
+
+    The server would list a jar of any other session for all tasks of all such sessions, and delete
+    it with its session: from then on it would run no task for them until it is started again.
+
+    Raises:
+        RuntimeError: if the session is not isolated.
+    """
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    is_connect = isinstance(session, ConnectSession)
+    if is_connect and session.conf.get(_ISOLATION[0], "true") != "true":
+        msg = f"{jar.name} needs a session that was opened with sends_code"
+        raise RuntimeError(msg)
+    session.addArtifacts(str(jar))
 
 
 def with_parameter(url: str, parameter: str) -> str:

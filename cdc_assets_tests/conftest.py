@@ -133,10 +133,10 @@ def spark_endpoint(stack_parts: Callable[..., LocalStack], _no_finalizers: None)
 
 @pytest.fixture(scope="session")
 def spark(spark_endpoint: SparkEndpoint) -> Iterator[Session]:
-    """One session for all tests, as a function that gives it."""
+    """One session for all tests, as a function that gives it; some add the jar for packets."""
     from cdc_assets.connect_session import open_session
 
-    session = open_session(spark_endpoint.url)
+    session = open_session(spark_endpoint.url, sends_code=True)
     yield lambda: session
     session.stop()
 

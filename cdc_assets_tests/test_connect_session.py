@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import SparkConnectClient
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.connect_session import open_session
+from cdc_assets.connect_session import add_jar, open_session
 from cdc_assets.devstack.spark_server import SparkEndpoint
+from cdc_assets.formats.canal.packets import JAR
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.configuration import beside, source
 from cdc_assets_tests.waiting import until
@@ -46,6 +47,22 @@ def test_a_session_is_isolated_if_code_will_be_sent(spark_endpoint: SparkEndpoin
         assert other.conf.get("cdc.assets.test", None) is None
     with opened(url) as after:
         assert not is_isolated(after)
+
+
+def test_a_jar_leaves_with_its_session_and_is_refused_where_it_would_stay(
+    spark_endpoint: SparkEndpoint,
+) -> None:
+    """Left there, its file goes with the session, and every later task fails to fetch it."""
+    url = spark_endpoint.url
+    with opened(url) as one:
+        with opened(url) as other, pytest.raises(RuntimeError, match="needs a session"):
+            add_jar(other, JAR)
+        with opened(url, sends_code=True) as sending:
+            add_jar(sending, JAR)
+            use(sending)
+        use(one)
+        with opened(url) as after:
+            use(after)
 
 
 def test_what_was_compiled_for_one_is_not_compiled_for_the_next(

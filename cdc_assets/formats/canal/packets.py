@@ -15,6 +15,8 @@ from weakref import WeakSet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.connect_session import add_jar
+
 JAR: Final = Path(__file__).with_name("jvm") / "packets.jar"
 _CLASS: Final = "cdc_assets.canal.Packets"
 _NAME: Final = "cdc_assets_canal_packets"
@@ -26,7 +28,7 @@ def opened(raw: DataFrame) -> DataFrame:
     """Returns a row per message, its JSON in ``value``; ``first`` counts the rows before it."""
     session = raw.sparkSession
     if session not in _KNOWN:
-        session.addArtifacts(str(JAR))
+        add_jar(session, JAR)
         session.udf.registerJavaFunction(_NAME, _CLASS, _TYPE)
         _KNOWN.add(session)
     # Outer: otherwise Spark evaluates the function once more, to test for an empty result.
