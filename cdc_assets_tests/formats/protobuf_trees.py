@@ -6,6 +6,7 @@ https://protobuf.dev/programming-guides/encoding/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -83,7 +84,7 @@ def broken(draw: DrawFn, data: bytes, shape: Shape) -> bytes:
         within, at = draw(st.sampled_from(places))
         match draw(st.integers(0, 5)):
             case 0 | 1:
-                within[at] = Field(within[at].number, draw(st.sampled_from(_ODD)))
+                within[at] = Field(within[at].number, deepcopy(draw(st.sampled_from(_ODD))))
             case 2:
                 del within[at]
             case 3:
