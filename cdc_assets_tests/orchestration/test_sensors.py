@@ -50,6 +50,14 @@ def test_a_tick_without_kafka_is_skipped_and_names_it(
     assert result.cursor == "{}"
 
 
+@pytest.mark.unit
+def test_the_first_table_is_looked_for_more_often(tmp_path: Path) -> None:
+    config = write_config(tmp_path, kafka="127.0.0.1:1")
+    first, later = (discover_sensor(config, registry_of(config, *names)) for names in ((), ("t",)))
+    assert first.minimum_interval_seconds == 5
+    assert later.minimum_interval_seconds == 15
+
+
 @pytest.mark.stack
 class TestDiscover:
     def test_new_topics_are_registered_and_observed(

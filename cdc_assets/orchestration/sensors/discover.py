@@ -17,6 +17,8 @@ from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry, TableEntry
 
 INTERVAL_SECONDS: Final = 15
+FIRST_SECONDS: Final = 5
+"""The interval until a table is known, since whoever has just started it waits for the first."""
 
 
 def discover_sensor(
@@ -49,7 +51,7 @@ def discover_sensor(
     return dg.SensorDefinition(
         name=named(config, "discover"),
         evaluation_fn=evaluate,
-        minimum_interval_seconds=INTERVAL_SECONDS,
+        minimum_interval_seconds=INTERVAL_SECONDS if loaded.tables else FIRST_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Finds new topics, registers their tables and loads the definitions again.",
     )
