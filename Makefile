@@ -59,6 +59,7 @@ else ifdef STACK
 	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/stack/test_truth.py \
 	  cdc_assets_tests/merge/test_faults.py \
 	  cdc_assets_tests/merge/test_rebuild.py cdc_assets_tests/merge/test_rewind.py \
+	  cdc_assets_tests/merge/test_removal.py \
 	  cdc_assets_tests/merge/test_generated.py \
 	  cdc_assets_tests/merge/test_cut_moves.py cdc_assets_tests/merge/test_absent_columns.py \
 	  cdc_assets_tests/conformance cdc_assets_tests/stack/test_second_writer.py \

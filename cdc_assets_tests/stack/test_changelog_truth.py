@@ -1,7 +1,7 @@
 """A changelog equals what the database's own triggers have written down, change by change.
 
-PostgreSQL under load → Debezium → Kafka → runs of ``cdc-assets replicate`` → Iceberg, with runs
-and Kafka Connect killed.
+PostgreSQL under load of two writers, whose transactions overlap → Debezium → Kafka → runs of
+``cdc-assets replicate`` → Iceberg, with runs and Kafka Connect killed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import random
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -31,12 +33,15 @@ from cdc_assets_tests.waiting import until
 
 pytestmark = [pytest.mark.stack, profiles.in_soak, pytest.mark.timeout(1800)]
 
+Row = TypeVar("Row")
+
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "7"))
 KILLS = 2
 NAME = "logged"
 KEYS = {"people": ("id",), "parts": ("a", "b"), "bag": ()}
 AUDIT = (
-    "CREATE TABLE audit (n bigserial PRIMARY KEY, what text, op text, was jsonb, now jsonb)",
+    "CREATE TABLE audit (n bigserial PRIMARY KEY, what text, op text, was jsonb, now jsonb,"
+    " transaction text DEFAULT pg_current_xact_id()::text)",
     """CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
          INSERT INTO audit (what, op, was, now) VALUES (
            TG_TABLE_NAME, TG_OP,
@@ -57,6 +62,29 @@ AUDIT = (
 )
 
 
+@dataclass(frozen=True)
+class Change:
+    """What a trigger has seen. Of one key their numbers are in order; of several, they are within a
+    transaction."""
+
+    number: int
+    transaction: str
+    op: str
+    was: Any
+    now: Any
+
+    def key(self, table: str) -> tuple[object, ...]:
+        """Of the row; nothing of a table without a key, and of a truncate."""
+        row = self.now or self.was or {}
+        return tuple(row[name] for name in KEYS[table] if name in row)
+
+
+def two_writers(dsn: str) -> tuple[Workload, Workload]:
+    """The second leaves alone what has no key, whose changes could not be told apart."""
+    one = Workload(dsn, SEED, may_drop=lambda _: False)
+    return one, Workload(dsn, SEED + 1000, may_alter=False, leaves=("bag",))
+
+
 @pytest.fixture
 def logged(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replicated]:
     dsn = new_database(stack, NAME, *MAKE, WHOLE_ROWS, *AUDIT)
@@ -73,8 +101,8 @@ def test_a_changelog_under_load_and_kills_equals_the_audit_of_the_database(
     logged: Replicated, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin, rng = hour_of(datetime.now(UTC)), random.Random(SEED)
-    work = Workload(logged.dsn, SEED, may_drop=lambda _: False)
-    with work.running():
+    work, other = two_writers(logged.dsn)
+    with work.running(), other.running():
         work.goes_on()
         logged.replicate()
         for _ in range(KILLS):
@@ -96,7 +124,8 @@ def test_a_changelog_under_load_and_kills_equals_the_audit_of_the_database(
     assert [logged.publishes(table)[-1].attempt for table in TABLES] == heads
     assert require_equal(logged) == found
     with capsys.disabled():
-        print(f"\nseed {SEED}: {dict(work.done)}; {found} changes, {again} delivered again")
+        did = dict(work.done + other.done)
+        print(f"\nseed {SEED}: {did}; {found} changes, {again} delivered again")
 
 
 def kill_a_run(shop: Replicated, rng: random.Random) -> None:
@@ -117,11 +146,16 @@ def require_equal(shop: Replicated) -> int:
     shop.replicate()
     audited, total = audit(shop.dsn), 0
     for table in TABLES:
-        rows = lake_rows(shop, table)
-        expected = audited.get(table, [])
-        assert len(rows) == len(expected), f"{table}: CDC_ASSETS_SEED={SEED}"
-        for number, (row, (op, was, now)) in enumerate(zip(rows, expected, strict=True)):
-            require_same(table, row, op, was, now, f"{table} change {number}: seed {SEED}")
+        rows, where = lake_rows(shop, table), f"{table}: CDC_ASSETS_SEED={SEED}"
+        expected = by_key(audited.get(table, []), lambda change, table=table: change.key(table))
+        found = by_key(rows, lambda row, table=table: key_of(table, row))
+        assert {k: len(v) for k, v in found.items()} == {k: len(v) for k, v in expected.items()}
+        told = dict[int, Change]()
+        for key, changes in expected.items():
+            for row, change in zip(found[key], changes, strict=True):
+                require_same(table, row, change, f"{where}: {key}, {change.number}")
+                told[id(row)] = change
+        require_order([told[id(row)] for row in rows], where)
         places = Counter((r["_cdc_topic"], r["_cdc_partition"], r["_cdc_offset"]) for r in rows)
         assert set(places.values()) <= {1}, f"{table}: a coordinate is there twice"
         total += len(rows)
@@ -129,8 +163,31 @@ def require_equal(shop: Replicated) -> int:
     return total
 
 
-def require_same(table: str, row: dict[str, Any], op: str, was: Any, now: Any, where: str) -> None:
+def require_order(changes: list[Change], where: str) -> None:
+    """Transactions are in one piece each, their changes in order."""
+    together = [(name, [*each]) for name, each in groupby(changes, lambda c: c.transaction)]
+    assert len({name for name, _ in together}) == len(together), where
+    for name, each in together:
+        numbers = [change.number for change in each]
+        assert numbers == sorted(numbers), f"{where}: transaction {name}"
+
+
+def by_key(
+    rows: Iterable[Row], key: Callable[[Row], tuple[object, ...]]
+) -> dict[tuple[object, ...], list[Row]]:
+    found: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def key_of(table: str, row: dict[str, Any]) -> tuple[object, ...]:
+    return () if row["_cdc_op"] == "t" else tuple(row[name] for name in KEYS[table])
+
+
+def require_same(table: str, row: dict[str, Any], change: Change, where: str) -> None:
     """A row of the changelog is this change; what it does not tell the update has left alone."""
+    op, was, now = change.op, change.was, change.now
     values = {name: row[name] for name in row if not name.startswith("_cdc")}
     assert row["_cdc_op"] == op, where
     if op == "t":
@@ -150,18 +207,19 @@ def require_same(table: str, row: dict[str, Any], op: str, was: Any, now: Any, w
         assert values == expected, where
 
 
-def audit(dsn: str) -> dict[str, list[tuple[str, Any, Any]]]:
-    """By table, in order: operation, row before and after. A changed key is two changes."""
-    found: dict[str, list[tuple[str, Any, Any]]] = {}
+def audit(dsn: str) -> dict[str, list[Change]]:
+    """By table, in order. A changed key is two changes."""
+    found: dict[str, list[Change]] = {}
     with psycopg.connect(dsn) as connection:
-        for table, op, was, now in connection.execute(
-            "SELECT what, op, was, now FROM audit ORDER BY n"
+        for number, table, op, was, now, transaction in connection.execute(
+            "SELECT n, what, op, was, now, transaction FROM audit ORDER BY n"
         ):
             key, changes = KEYS[table], found.setdefault(table, [])
             if op == "UPDATE" and any(was[name] != now[name] for name in key):
-                changes += [("d", was, None), ("c", was, now)]
+                said = [("d", was, None), ("c", was, now)]
             else:
-                changes.append(({"INSERT": "c", "TRUNCATE": "t"}.get(op, op[0].lower()), was, now))
+                said = [({"INSERT": "c", "TRUNCATE": "t"}.get(op, op[0].lower()), was, now)]
+            changes += [Change(number, transaction, *each) for each in said]
     return found
 
 

@@ -1,7 +1,7 @@
 """A history equals what the database's own triggers have written down, version by version.
 
-PostgreSQL under load → Debezium → Kafka → runs of ``cdc-assets replicate`` → Iceberg, with runs
-and Kafka Connect killed.
+PostgreSQL under load of two writers, whose transactions overlap → Debezium → Kafka → runs of
+``cdc-assets replicate`` → Iceberg, with runs and Kafka Connect killed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,16 @@ from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
-from cdc_assets_tests.stack.test_changelog_truth import AUDIT, KEYS, SEED, audit, kill_a_run
-from cdc_assets_tests.stack.workload import MAKE, WHOLE_ROWS, Workload
+from cdc_assets_tests.stack.test_changelog_truth import (
+    AUDIT,
+    KEYS,
+    SEED,
+    Change,
+    audit,
+    kill_a_run,
+    two_writers,
+)
+from cdc_assets_tests.stack.workload import MAKE, WHOLE_ROWS
 from cdc_assets_tests.toy import profiles
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
@@ -52,8 +60,8 @@ def test_a_history_under_load_and_kills_equals_the_audit_of_the_database(
     here = Merging(versioned, spark)  # a run of its own takes its time to begin
     merge = versioned.replicate if profiles.is_soak() else lambda: here.merge(*KEYED)
     begin, rng = hour_of(datetime.now(UTC)), random.Random(SEED)
-    work = Workload(versioned.dsn, SEED, may_drop=lambda _: False)
-    with work.running():
+    work, other = two_writers(versioned.dsn)
+    with work.running(), other.running():
         work.goes_on(STATEMENTS)
         if profiles.is_soak():
             versioned.replicate()
@@ -78,7 +86,7 @@ def test_a_history_under_load_and_kills_equals_the_audit_of_the_database(
         assert require_equal(versioned, merge) == found
         versioned.run("verify", "--source", NAME)
     with capsys.disabled():
-        print(f"\nseed {SEED}: {dict(work.done)}; {found} versions of {read} changes")
+        print(f"\nseed {SEED}: {dict(work.done + other.done)}; {found} versions of {read} changes")
 
 
 def require_equal(shop: Replicated, merge: Callable[[], object]) -> int:
@@ -118,12 +126,11 @@ def require_joined(rows: list[dict[str, Any]], where: str) -> None:
             assert row["_cdc_end_position"] < following["_cdc_position"], where
 
 
-def audited_versions(
-    table: str, changes: list[tuple[str, Any, Any]]
-) -> dict[tuple[object, ...], list[Expected]]:
+def audited_versions(table: str, changes: list[Change]) -> dict[tuple[object, ...], list[Expected]]:
     """By key, in order: what made it, what ended it, its values."""
     made: dict[tuple[object, ...], list[Expected]] = {}
-    for op, was, now in changes:
+    for change in changes:
+        op, was, now = change.op, change.was, change.now
         of = [tuple((was or now)[name] for name in KEYS[table])] if op != "t" else [*made]
         for key in of:
             versions = made.setdefault(key, [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -15,13 +13,13 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, RejectedRecordError
-from cdc_assets.lake import Lake
 from cdc_assets.merge.fold import read_rows
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.faults import Anywhere, Death, How
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.pipeline import Session, hours_since
+from cdc_assets_tests.stack.killed_commands import require_rebuilt
 from cdc_assets_tests.stack.ledger import ledger, writing
 from cdc_assets_tests.stack.read_beside import (
     POSTGRES,
@@ -39,7 +37,6 @@ from cdc_assets_tests.stack.read_beside import (
 )
 from cdc_assets_tests.stack.replicated import NOW, Replicated, new_database
 from cdc_assets_tests.toy.profiles import in_soak
-from cdc_assets_tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -229,28 +226,11 @@ def test_killed_at_any_effect_it_goes_on(
 
 
 @in_soak
+@pytest.mark.parametrize("way", [("--from-source",), ()], ids=["source", "log"])
 def test_killed_by_the_system_under_load_the_command_goes_on(
-    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, way: tuple[str, ...]
 ) -> None:
-    with world(stack, stack_config, "readload", POSTGRES, batches=2_000) as database:
+    name = f"readload{len(way)}"
+    with world(stack, stack_config, name, POSTGRES, batches=2_000) as database:
         spoil(database, spark)
-        with writing(database.dsn, ROWS):
-            entry, lake = database.entry("ledger"), Lake(database.config)
-            beside = replace(entry.target, name=f"{entry.target.name}__rebuild1")
-
-            def has_begun() -> bool:
-                state = lake.state(beside)
-                published = state.published if state else None
-                return bool(published and published.carried.beside)
-
-            process = database.start("rebuild", "ledger", "--from-source")
-            until(has_begun, within_seconds=120)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            database.run("rebuild", "ledger", "--json", "--no-verify")
-        said = json.loads(database.last_words()[database.last_words().rindex("{\n") :])
-        assert said["swapped"]
-        assert said["rows"] > ROWS // 2
-        database.wait_until_delivered()
-        database.replicate()
-        assert database.differences("ledger") == [], database.last_words()
+        require_rebuilt(database, writing(database.dsn, ROWS), *way)

@@ -12,6 +12,7 @@ from cdc_assets.merge.replicate import Replicator
 from cdc_assets_tests.faults import Anywhere, How
 from cdc_assets_tests.pipeline import Session, hours_since
 from cdc_assets_tests.stack.corrupting import beside
+from cdc_assets_tests.stack.killed_commands import require_rebuilt
 from cdc_assets_tests.stack.read_beside import (
     MARIADB,
     ROWS,
@@ -20,7 +21,6 @@ from cdc_assets_tests.stack.read_beside import (
     change,
     in_batches,
     kills_and_changes,
-    merge,
     require_no_need_of_a_lost_log,
     spoil,
     world,
@@ -99,14 +99,11 @@ def test_killed_at_any_effect_it_goes_on(
         kills_and_changes(database, spark, MARIADB, kills)
 
 
-def test_under_load_the_table_equals_its_source_in_the_end(
-    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+@pytest.mark.parametrize("way", [("--from-source",), ()], ids=["source", "log"])
+def test_killed_by_the_system_under_load_the_command_goes_on(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, way: tuple[str, ...]
 ) -> None:
-    with world(stack, stack_config, "readmyload", MARIADB, batches=2_000) as database:
+    name = f"readmyload{len(way)}"
+    with world(stack, stack_config, name, MARIADB, batches=2_000) as database:
         spoil(database, spark)
-        with writing(database.dsn):
-            done = build(database, from_source=True, verify=False)
-        assert done.swapped
-        database.wait_until_delivered()
-        merge(database, spark)
-        assert database.differences("ledger") == []
+        require_rebuilt(database, writing(database.dsn), *way)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import random
-import signal
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
-from cdc_assets.lake import Lake
 from cdc_assets.merge.resnapshot import wave
 from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.statements import sql
-from cdc_assets.operate.resnapshots import ResnapshotBook
 from cdc_assets_tests.pipeline import Session
-from cdc_assets_tests.stack.corrupting import beside, corrupt, merging
+from cdc_assets_tests.stack.corrupting import beside, corrupt
+from cdc_assets_tests.stack.killed_commands import require_read_again
 from cdc_assets_tests.stack.ledger import ledger, writing
 from cdc_assets_tests.stack.replicated import new_database, replicated
 from cdc_assets_tests.stack.rereading import ROWS, VANISHED, changing_meanwhile, merge, read_again
 from cdc_assets_tests.toy.profiles import in_soak
-from cdc_assets_tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -48,27 +44,7 @@ def test_killed_under_load_it_goes_on_and_the_table_equals_its_source(
         table = sql.table(database.config.lake.catalog.name, entry.target)
         spark().sql(f"UPDATE {table} SET note = 'lost' WHERE id % 100 = 13")
         assert database.differences("ledger")
-        book = ResnapshotBook.beside(database.config.registry)
-        with writing(dsn, ROWS), merging(database, beside, "ledger", pause=4):
-            process = database.start("resnapshot", "--table", "ledger")
-            until(lambda: book.load(entry.table) is not None, within_seconds=120)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kept = book.load(entry.table)
-            assert kept is not None
-            assert kept.next is not None
-            database.run("resnapshot", "--table", "ledger", "--json")
-        assert book.load(entry.table) is None
-        said = json.loads(database.last_words()[database.last_words().rindex('{\n  "dry_run"') :])
-        report = said["tables"][0]
-        assert report["waves"] == 4
-        assert report["whole"], said
-        assert report["keys"]["vanished"] > 0
-        database.wait_until_delivered()
-        database.replicate()
-        assert database.differences("ledger") == [], database.last_words()
-        kinds = {each.kind for each in Lake(database.config).history(entry.target, 1_000)}
-        assert "resnapshot" in kinds
+        require_read_again(database, writing(dsn, ROWS), beside)
 
 
 def test_what_changes_meanwhile_wins_and_what_vanished_goes(

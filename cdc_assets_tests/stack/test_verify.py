@@ -21,6 +21,7 @@ from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import Corruption, beside, corrupt, merging
 from cdc_assets_tests.stack.given_back import require_given_back
+from cdc_assets_tests.stack.killed_commands import require_put_right
 from cdc_assets_tests.stack.kinds import (
     POSTGRES,
     POSTGRES_SETTINGS,
@@ -121,6 +122,9 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
         database.replicate()
         assert database.differences("ledger") == []
         database.run("verify", "--table", "ledger")
+        if is_soak():
+            again = corrupt(database, spark, "ledger", quiet, new=15 * ROWS, seed=8)
+            require_put_right(database, writing(dsn), beside, again)
         require_equal_after_deaths(database, spark, dsn)
         for kind in Kind:
             assert any(each.kind is kind for each in done), f"no row was made {kind}"

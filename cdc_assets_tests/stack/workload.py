@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
@@ -60,6 +60,8 @@ class Workload:
         dropped: columns that the tables have no longer.
         may_drop: whether it may drop a column. One that comes and goes before anything of it was
             merged, while others come, may be any of them by then: the table stops, rightly.
+        may_alter: whether it may change columns at all.
+        leaves: tables that it leaves alone.
     """
 
     dsn: str
@@ -68,6 +70,8 @@ class Workload:
     done: Counter[str] = field(default_factory=Counter)
     dropped: list[str] = field(default_factory=list)
     may_drop: Callable[[str], bool] = lambda _: True
+    may_alter: bool = True
+    leaves: Collection[str] = ()
     _added: int = 0
     _columns: list[str] = field(default_factory=list)
 
@@ -107,7 +111,7 @@ class Workload:
     def _transaction(
         self, session: Session, rng: random.Random, is_usual: Callable[[Exception], bool]
     ) -> None:
-        if rng.random() < 0.01:  # every ten seconds or so
+        if rng.random() < 0.01 and self.may_alter:  # every ten seconds or so
             self._alter(session, rng)
             return
         try:
@@ -131,22 +135,24 @@ class Workload:
         of_part = f"a = {half} AND b = {n % 20}"
         of_bag = self.words.one_of_bag.format(n % 7)
         new = self.words.insert_new
+        statements = (
+            ("insert", new.format("people (id, name, big)", f"{n}, 'n{other}', {large}")),
+            ("insert", new.format("parts", f"{half}, {n % 20}, 'v', {large}")),
+            ("insert", f"INSERT INTO bag VALUES ({n % 7}, 'w{other % 3}')"),
+            ("update", f"UPDATE people SET name = {name}{extra} WHERE id = {n}"),
+            ("update", f"UPDATE people SET name = {name}{extra} WHERE id < {n % 9}"),
+            ("update large", f"UPDATE people SET big = {large} WHERE id = {n}"),
+            ("update", f"UPDATE parts SET v = {name} WHERE {of_part}"),
+            ("update", f"UPDATE bag SET n = n + 1 WHERE {of_bag}"),
+            ("delete", f"DELETE FROM people WHERE id = {n}"),
+            ("delete", f"DELETE FROM parts WHERE {of_part}"),
+            ("delete", f"DELETE FROM bag WHERE {of_bag}"),
+            ("change key", f"UPDATE people SET id = {other} WHERE id = {n}"),
+            ("change key", f"UPDATE parts SET b = {other % 20} WHERE {of_part}"),
+        )
+        left_alone = tuple(f" {table} " for table in self.leaves)
         return rng.choice(
-            (
-                ("insert", new.format("people (id, name, big)", f"{n}, 'n{other}', {large}")),
-                ("insert", new.format("parts", f"{half}, {n % 20}, 'v', {large}")),
-                ("insert", f"INSERT INTO bag VALUES ({n % 7}, 'w{other % 3}')"),
-                ("update", f"UPDATE people SET name = {name}{extra} WHERE id = {n}"),
-                ("update", f"UPDATE people SET name = {name}{extra} WHERE id < {n % 9}"),
-                ("update large", f"UPDATE people SET big = {large} WHERE id = {n}"),
-                ("update", f"UPDATE parts SET v = {name} WHERE {of_part}"),
-                ("update", f"UPDATE bag SET n = n + 1 WHERE {of_bag}"),
-                ("delete", f"DELETE FROM people WHERE id = {n}"),
-                ("delete", f"DELETE FROM parts WHERE {of_part}"),
-                ("delete", f"DELETE FROM bag WHERE {of_bag}"),
-                ("change key", f"UPDATE people SET id = {other} WHERE id = {n}"),
-                ("change key", f"UPDATE parts SET b = {other % 20} WHERE {of_part}"),
-            )
+            [each for each in statements if not any(name in each[1] for name in left_alone)]
         )
 
     def _alter(self, session: Session, rng: random.Random) -> None:
