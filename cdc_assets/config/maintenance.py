@@ -33,7 +33,7 @@ class MaintenanceConfig(Strict):
     every_minutes: float = Field(default=10, gt=0)
     small_files: int = Field(default=30, ge=2)
     marked_percent: float = Field(default=20, gt=0, le=100)
-    keep_minutes: float = Field(default=30, ge=1)
+    keep_minutes: float = Field(default=20, ge=1)
     keep_snapshots: int = Field(default=10, ge=1)
     expired_at_once: int = Field(default=100, ge=1)
     manifests: int = Field(default=100, ge=2)
