@@ -81,7 +81,8 @@ def require_put_right(
                 repair.wait(rng.uniform(0, 15))
             repair.send_signal(signal.SIGKILL)
             repair.wait()
-        database.run("verify", "--table", "ledger", "--repair", "--json")
+        # It exits with 1 where a key changes so often that it cannot be judged.
+        database.start("verify", "--table", "ledger", "--repair", "--json").wait(300)
     (report,) = last_json(database)["tables"]
     keys = {each["key"][0] for each in report["differences"]}
     assert keys <= {each.key for each in done}, report
