@@ -1,13 +1,17 @@
 """Stores people's wishes for tables: paused, dropped, rebuilt, reset.
 
-Each wish is one small JSON document in a folder beside the registry, named after its table and the
-wish. Making a wish replaces that document as a whole; withdrawing it removes the document. No
-document is read, changed and written back, so two concurrent writers cannot lose each other's wish,
-not even on an object store, which has no locks: of two writes of the same wish of the same table,
-the last one wins, as it does when people speak one after the other.
+Each wish is one small JSON document in the registry's own folder for them, named after its table
+and the wish. Making a wish replaces that document as a whole; withdrawing it removes the document.
+No document is read, changed and written back, so two concurrent writers cannot lose each other's
+wish, not even on an object store, which has no locks: of two writes of the same wish of the same
+table, the last one wins, as it does when people speak one after the other.
 
 Wishes are not derived from runs, and no run clears them. Everybody who can read the registry's
 storage sees them: sensors, runs and commands need share nothing else.
+
+A wish that is overlooked would let a table be merged that a person holds. So documents in a folder
+``desired`` beside the registry, where they may be any registry's, stop every look until a person
+has moved them to the folders of the registries that they belong to.
 """
 
 from __future__ import annotations
@@ -19,11 +23,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, cast
 
+from fsspec import AbstractFileSystem
+
 from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import TableName
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 
 _END: Final = ".json"
 
@@ -129,23 +135,32 @@ class DesiredBook:
     Args:
         url: the folder's path or URL.
         clock: the wall clock, by which wishes expire.
+        ownerless: a folder whose documents belong to nobody in particular, and must be moved.
     """
 
-    def __init__(self, url: str, clock: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(
+        self,
+        url: str,
+        clock: Callable[[], datetime] = _utc_now,
+        *,
+        ownerless: str | None = None,
+    ) -> None:
         self.url = url
         self._clock = clock
         self._files, self._root = files_at(url)
+        self._ownerless = ownerless
 
     @classmethod
     def beside(cls, registry_url: str) -> DesiredBook:
         """Returns the book that belongs to a registry."""
-        return cls(registry_url.rpartition("/")[0] + "/desired")
+        folder, slash, _ = registry_url.rpartition("/")
+        return cls(beside(registry_url, "desired"), ownerless=f"{folder}{slash}desired")
 
     def load(self) -> dict[TableName, Desired]:
         """Returns the wishes of all tables that have any.
 
         Raises:
-            TerminalError: if a document is invalid, so that its wish is unknown.
+            TerminalError: if a document is invalid, so that its wish is unknown, or ownerless.
         """
         found: dict[TableName, Desired] = {}
         for file, content in self._documents("").items():
@@ -158,7 +173,7 @@ class DesiredBook:
         """Returns the wishes of one table; lists the folder, and reads only its documents.
 
         Raises:
-            TerminalError: if one of them is invalid.
+            TerminalError: if one of them is invalid, or any document is ownerless.
         """
         found = NOTHING
         for file, content in self._documents(_name(table)).items():
@@ -193,20 +208,36 @@ class DesiredBook:
             raise self._unreachable() from error
 
     def _documents(self, of: str) -> Mapping[str, bytes]:
-        """Returns the documents whose names begin so; those still being written have others."""
+        """Returns the documents whose names begin so."""
+        self._require_owned()
         try:
             with as_os_errors():
-                listed = cast("list[str]", self._files.ls(self._root, detail=False))
-                names = ((each, each.rpartition("/")[2]) for each in listed)
-                files = [f for f, name in names if name.startswith(of) and name.endswith(_END)]
+                files = _listed(self._files, self._root, of)
                 if not files:
                     return {}
                 found = cast("dict[str, Any]", self._files.cat(files, on_error="return"))
                 return dict(_present(found))
-        except FileNotFoundError:
-            return {}
         except OSError as error:
             raise self._unreachable() from error
+
+    def _require_owned(self) -> None:
+        """Refuses ownerless documents; does not look again once there are none."""
+        if self._ownerless is None:
+            return
+        files, root = files_at(self._ownerless)
+        try:
+            with as_os_errors():
+                found = _listed(files, root, "")
+        except OSError as error:
+            raise self._unreachable() from error
+        if found:
+            what = f"{len(found)} document(s) of what is wanted of tables are no registry's own"
+            remedy = (
+                f"move to {self.url} those of this registry's tables, each of which is named at "
+                "the beginning of its document's name, and the rest to the other registries'"
+            )
+            raise TerminalError(what, where=self._ownerless, remedy=remedy)
+        self._ownerless = None
 
     def _is_over(self, wanted: Wanted) -> bool:
         return wanted.until is not None and wanted.until <= self._clock()
@@ -230,6 +261,16 @@ class DesiredBook:
 def _name(table: TableName) -> str:
     """Returns the prefix that only the names of this table's documents have."""
     return f"{'.'.join(stored_parts(table))}."
+
+
+def _listed(files: AbstractFileSystem, folder: str, begin: str) -> list[str]:
+    """Returns the documents whose names begin so; those still being written have others."""
+    try:
+        listed = cast("list[str]", files.ls(folder, detail=False))
+    except FileNotFoundError:
+        return []
+    names = ((each, each.rpartition("/")[2]) for each in listed)
+    return [each for each, name in names if name.startswith(begin) and name.endswith(_END)]
 
 
 def _present(found: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:

@@ -50,6 +50,15 @@ def as_os_errors() -> Iterator[None]:
         raise OSError(msg) from None
 
 
+def beside(registry_url: str, what: str) -> str:
+    """Returns where a registry's documents of a kind are; other registries have other places.
+
+    Beside ``east.json`` they are ``east.failures``, beside ``west.json`` ``west.failures``: the
+    replications of one folder have nothing in common but the folder.
+    """
+    return f"{registry_url.removesuffix('.json')}.{what}"
+
+
 def replace_file(files: AbstractFileSystem, path: str, content: bytes) -> None:
     """Writes a document atomically: a reader, also after a crash, finds the old one or the new one.
 

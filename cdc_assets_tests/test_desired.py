@@ -86,7 +86,7 @@ def test_any_table_name_has_documents_of_its_own(book: DesiredBook, name: str) -
 def test_what_cannot_be_read_as_a_wish_stops_and_can_be_said_again(tmp_path: Path) -> None:
     book = DesiredBook.beside(str(tmp_path / "registry.json"))
     book.put(ORDERS, Wish.PAUSED, Wanted(AT))
-    file = tmp_path / "desired" / "shop.public.orders.paused.json"
+    file = tmp_path / "registry.desired" / "shop.public.orders.paused.json"
     file.write_text("{")
     for look in (book.load, lambda: book.of(ORDERS)):
         with pytest.raises(TerminalError, match=r"shop\.public\.orders\.paused\.json"):
@@ -95,8 +95,24 @@ def test_what_cannot_be_read_as_a_wish_stops_and_can_be_said_again(tmp_path: Pat
     assert book.of(ORDERS).paused == Wanted(AT)
 
 
+@pytest.mark.parametrize("prefix", ["", "memory://"])
+def test_no_table_is_let_go_because_its_pause_is_where_it_is_nobodys(
+    tmp_path: Path, prefix: str
+) -> None:
+    shared = DesiredBook(f"{prefix}{tmp_path}/desired")
+    shared.put(ORDERS, Wish.PAUSED, Wanted(AT))
+    east, west = (DesiredBook.beside(f"{prefix}{tmp_path}/{it}.json") for it in ("east", "west"))
+    for look in (east.load, lambda: east.of(ORDERS), lambda: west.of(ITEMS)):
+        with pytest.raises(TerminalError, match=r"no registry's own.*desired.*move to .*\.desired"):
+            look()
+    east.put(ORDERS, Wish.PAUSED, Wanted(AT))
+    shared.remove(ORDERS, Wish.PAUSED)
+    assert east.of(ORDERS).paused == Wanted(AT)
+    assert west.load() == {}
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "desired").write_text("a file, not a folder")
+    (tmp_path / "registry.desired").write_text("a file, not a folder")
     book = DesiredBook.beside(str(tmp_path / "registry.json"))
     with pytest.raises(UnreachableError, match="desired"):
         book.put(ORDERS, Wish.PAUSED, Wanted(AT))

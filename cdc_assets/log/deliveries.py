@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from cdc_assets.changes.valid_through import Moment, Seen, delivered
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
-from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 from cdc_assets.log.connect import connect_of, connector_of
 from cdc_assets.log.log_ends import LOGS, Log
 from cdc_assets.registry import TableEntry
@@ -152,7 +152,7 @@ class _Document:
 
     @classmethod
     def of(cls, registry_url: str, name: str, log: Log) -> _Document:
-        return cls(f"{registry_url.removesuffix('.json')}.moments/{name}.json", log)
+        return cls(beside(registry_url, f"moments/{name}.json"), log)
 
     def load(self) -> Seen[Any]:
         """Returns nothing if it is missing or unreadable: moments are then collected again."""

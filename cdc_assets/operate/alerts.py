@@ -28,7 +28,7 @@ from cdc_assets.changes.slo import SloState
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 from cdc_assets.operate.connectors import Working
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
 from cdc_assets.operate.status import TableStatus
@@ -143,7 +143,7 @@ class AlertBook:
     @classmethod
     def beside(cls, registry_url: str) -> AlertBook:
         """Returns the book that belongs to a registry."""
-        return cls(f"{registry_url.removesuffix('.json')}.alerts.json")
+        return cls(beside(registry_url, "alerts.json"))
 
     def load(self) -> Known:
         """Returns the recorded alerts; none if there is no document, or an invalid one.

@@ -36,7 +36,7 @@ from cdc_assets.errors import (
     TerminalError,
     UnreachableError,
 )
-from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 
 
 class FailureKind(StrEnum):
@@ -199,7 +199,7 @@ class FailureBook:
     @classmethod
     def beside(cls, registry_url: str) -> FailureBook:
         """Returns the book that belongs to a registry."""
-        return cls(registry_url.rpartition("/")[0] + "/failures")
+        return cls(beside(registry_url, "failures"))
 
     def record(
         self,

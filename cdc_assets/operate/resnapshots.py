@@ -13,7 +13,7 @@ from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import TableName
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 
 if TYPE_CHECKING:
     from cdc_assets.merge.resnapshot.progress import Progress
@@ -40,7 +40,7 @@ class ResnapshotBook:
     @classmethod
     def beside(cls, registry_url: str) -> ResnapshotBook:
         """Returns the book that belongs to a registry."""
-        return cls(registry_url.rpartition("/")[0] + "/resnapshots")
+        return cls(beside(registry_url, "resnapshots"))
 
     def load(self, table: TableName) -> Progress | None:
         """Returns the progress to continue from; None to begin, as for an unreadable document."""

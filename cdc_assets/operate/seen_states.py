@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 from cdc_assets.operate.survey import Condition
 
 
@@ -41,7 +41,7 @@ class StateBook:
     @classmethod
     def beside(cls, registry_url: str) -> StateBook:
         """Returns the book that belongs to a registry."""
-        return cls(registry_url.rpartition("/")[0] + "/states.json")
+        return cls(beside(registry_url, "states.json"))
 
     def load(self) -> dict[TableName, Seen]:
         """Returns the recorded states; none if the document is absent or invalid.

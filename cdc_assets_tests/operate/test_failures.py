@@ -65,12 +65,12 @@ def test_any_table_name_has_a_file_of_its_own(book: FailureBook, name: str) -> N
 
 def test_a_damaged_document_is_no_failure(book: FailureBook, tmp_path: Path) -> None:
     book.record(ORDERS, FailureKind.TERMINAL, "x", AT)
-    (tmp_path / "failures" / "shop.public.orders.json").write_text("{")
+    (tmp_path / "registry.failures" / "shop.public.orders.json").write_text("{")
     assert book.load() == {}
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "failures").write_text("a file, not a folder")
+    (tmp_path / "registry.failures").write_text("a file, not a folder")
     book = FailureBook.beside((tmp_path / "registry.json").as_uri())
     with pytest.raises(UnreachableError, match="failures"):
         book.record(ORDERS, FailureKind.TERMINAL, "x", AT)
@@ -188,7 +188,7 @@ def test_without_a_bound_it_is_tried_for_ever(book: FailureBook) -> None:
 
 def test_what_an_earlier_version_wrote_is_read(book: FailureBook, tmp_path: Path) -> None:
     book.record(ORDERS, FailureKind.TRANSIENT, "x", AT)
-    file = tmp_path / "failures" / "shop.public.orders.json"
+    file = tmp_path / "registry.failures" / "shop.public.orders.json"
     fields = json.loads(file.read_text())
     old = {name: fields[name] for name in ("table", "at", "kind", "message", "attempts")}
     file.write_text(json.dumps(old))

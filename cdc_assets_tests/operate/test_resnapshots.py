@@ -83,7 +83,7 @@ def test_what_cannot_be_read_only_costs_the_work_that_was_done(tmp_path: Path, t
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "resnapshots").write_text("no folder")
+    (tmp_path / "registry.resnapshots").write_text("no folder")
     book = ResnapshotBook.beside(f"{tmp_path}/registry.json")
     with pytest.raises(UnreachableError, match="how far re-snapshots have come"):
         book.keep(ORDERS, BEGUN)

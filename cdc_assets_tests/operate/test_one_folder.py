@@ -1,0 +1,75 @@
+"""Two registries in one folder: neither sees, takes or overwrites anything of the other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.changes.alerting import Group, Kind
+from cdc_assets.changes.names import TableName
+from cdc_assets.desired import NOTHING, DesiredBook, Wanted, Wish
+from cdc_assets.merge.resnapshot.progress import Progress
+from cdc_assets.operate.alerts import AlertBook
+from cdc_assets.operate.failures import FailureKind
+from cdc_assets.operate.seen_states import Seen
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.survey import Condition
+from cdc_assets_tests.configuration import platform, source, write
+
+pytestmark = pytest.mark.unit
+
+AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
+ORDERS = TableName("shop", "public", "orders")
+EAST_ONLY = TableName("shop", "public", "east_only")
+BEGUN = Progress(AT, ("id",), 2)
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> tuple[Services, Services]:
+    """Replications whose registries have one folder, and whose sources have one name."""
+
+    def of(name: str) -> Services:
+        document = platform(registry=f"{name}.json", sources={"shop": source("shop")})
+        return Services(write(tmp_path / f"{name}.yaml", document))
+
+    return of("east"), of("west")
+
+
+def test_what_is_kept_of_one_is_not_the_others(both: tuple[Services, Services]) -> None:
+    east, west = both
+    east.desired.put(ORDERS, Wish.PAUSED, Wanted(AT))
+    east.failures.record(ORDERS, FailureKind.TERMINAL, "x", AT)
+    east.resnapshots.keep(ORDERS, BEGUN)
+    alerts = AlertBook.beside(east.config.registry)
+    alerts.save({(Kind.TABLE_FAILED, "shop"): Group({}, None, None, ())})
+
+    assert west.desired.load() == {}
+    assert west.desired.of(ORDERS) == NOTHING
+    assert west.failures.load() == {}
+    assert west.resnapshots.load(ORDERS) is None
+    assert AlertBook.beside(west.config.registry).load() == {}
+
+    west.desired.remove(ORDERS, Wish.PAUSED)
+    west.failures.clear(ORDERS)
+    assert not west.resnapshots.forget(ORDERS)
+    assert east.desired.of(ORDERS).paused == Wanted(AT)
+    assert east.failures.load_one(ORDERS) is not None
+    assert east.resnapshots.load(ORDERS) == BEGUN
+
+
+def test_a_look_at_one_forgets_no_states_of_the_other(both: tuple[Services, Services]) -> None:
+    east, west = both
+    east.states.note({EAST_ONLY: Condition.REPLICATING, ORDERS: Condition.FAILING}, AT)
+    west.states.note({ORDERS: Condition.REPLICATING}, AT)
+    assert east.states.load() == {
+        EAST_ONLY: Seen(Condition.REPLICATING, None),
+        ORDERS: Seen(Condition.FAILING, None),
+    }
+    assert west.states.load() == {ORDERS: Seen(Condition.REPLICATING, None)}
+
+
+def test_a_registrys_documents_are_named_after_it_wherever_it_is(tmp_path: Path) -> None:
+    assert DesiredBook.beside("memory://a.b/east.json").url == "memory://a.b/east.desired"
+    assert DesiredBook.beside(f"{tmp_path}/a.json/b").url == f"{tmp_path}/a.json/b.desired"
