@@ -39,6 +39,8 @@ class SloState(StrEnum):
     OK = "ok"
     WARN = "warn"
     ERROR = "error"
+    HELD = "held"
+    """People hold the table: nothing is promised until they let it go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def _of_table(each: TableStatus) -> Iterator[Finding]:
         yield Finding(Kind.TABLE_FAILED, source, name, failure.message, after)
     if each.retained is not None and each.retained.is_near:
         yield Finding(Kind.LOST_RANGE, source, name, each.retained.words())
-    if each.slo is not None and each.slo.state is not SloState.OK:
+    if each.slo is not None and each.slo.state in {SloState.WARN, SloState.ERROR}:
         words = (
             f"{each.slo.percent_within:.2f} % of changes in time, target {each.target}; "
             f"{each.slo.budget_left:.0%} of the error budget left, burning "

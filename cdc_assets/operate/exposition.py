@@ -17,6 +17,7 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
 
+from cdc_assets.changes.slo import SloReport, SloState
 from cdc_assets.errors import CdcError
 from cdc_assets.log.connect import RESTARTING, RUNNING
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
@@ -49,6 +50,15 @@ def _published_at(each: TableStatus) -> float | None:
     return published.published_at.timestamp() if published else None
 
 
+def _of_slo(of: Callable[[SloReport], float]) -> Callable[[TableStatus], float | None]:
+    """Makes a gauge of a table's SLO; a table that people hold has none."""
+
+    def value(each: TableStatus) -> float | None:
+        return of(each.slo) if each.slo and each.slo.state is not SloState.HELD else None
+
+    return value
+
+
 def _headroom(each: TableStatus) -> int | None:
     marks, published = each.survey.marks, each.survey.published
     if marks is None or published is None:
@@ -70,17 +80,17 @@ TABLE_GAUGES: Final = (
     TableGauge("valid_through_age", "seconds", "How far the table is behind its source, at most.",
                lambda each: each.completeness.end_to_end_seconds(each.at)),
     TableGauge("slo_within", "ratio", "Share of changes visible in time, over the SLO's hours.",
-               lambda each: each.slo and each.slo.percent_within / 100),
+               _of_slo(lambda slo: slo.percent_within / 100)),
     TableGauge("slo_target", "ratio", "The share that is promised.",
                lambda each: each.target.percent / 100),
     TableGauge("slo_budget_left", "ratio", "Of the error budget; negative once it is overdrawn.",
-               lambda each: each.slo and each.slo.budget_left),
+               _of_slo(lambda slo: slo.budget_left)),
     TableGauge("slo_burn_rate", "", "Late share of the last hour divided by the allowed one.",
-               lambda each: each.slo and each.slo.burn_rate),
+               _of_slo(lambda slo: slo.burn_rate)),
     TableGauge("slo_changes", "", "Changes within the SLO's hours.",
-               lambda each: each.slo and each.slo.changes),
+               _of_slo(lambda slo: slo.changes)),
     TableGauge("slo_late_changes", "", "Those of them that were late, or wait for too long.",
-               lambda each: each.slo and each.slo.late),
+               _of_slo(lambda slo: slo.late)),
     TableGauge("latency_p95", "seconds", "From commit to visible, over the SLO's hours.",
                lambda each: finite(each.slo.p95) if each.slo else None),
     TableGauge("failed_attempts", "", "Attempts that failed since the last success.",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.changes.slo import SloReport, SloTarget, SloWindow, evaluate_slo
+from cdc_assets.changes.slo import SloReport, SloState, SloTarget, SloWindow, evaluate_slo
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey
 
@@ -28,14 +29,23 @@ def slo_reports(
     """
     late = late_offsets(services, tables, now)
     return {
-        each.table: evaluate_slo(
-            slo_target(services, each.table),
-            each.published.slo if each.published else SloWindow(),
-            late.get(each.table, 0),
-            now,
-        )
+        each.table: slo_report(each, slo_target(services, each.table), late.get(each.table, 0), now)
         for each in tables
     }
+
+
+def slo_report(table: TableSurvey, target: SloTarget, waiting: int, now: datetime) -> SloReport:
+    """Evaluates one table; one that people hold has no SLO, only figures.
+
+    Args:
+        table: the table.
+        target: its SLO.
+        waiting: the number of its changes that wait for longer than the target.
+        now: aware time.
+    """
+    window = table.published.slo if table.published else SloWindow()
+    report = evaluate_slo(target, window, waiting, now)
+    return replace(report, state=SloState.HELD) if table.desired.held else report
 
 
 def late_offsets(

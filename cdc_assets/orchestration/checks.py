@@ -225,7 +225,7 @@ def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
     failure, report, connector = facts.table.failure, facts.report, facts.connector
     stopped = failure is not None and failure.needs_person
     is_down = connector.working is Working.DOWN
-    held = facts.table.desired.held is not None
+    held = report.state is SloState.HELD
     is_missed = not held and (stopped or is_down or report.state is SloState.ERROR)
     broken = is_missed or facts.quarantined > 0 or facts.retained.lost > 0
     keeps = held or (report.state is SloState.OK and not connector.trouble)

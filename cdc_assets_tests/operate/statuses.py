@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.slo import SloWindow, evaluate_slo
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.desired import NOTHING, Desired, Wanted
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.connect import Connector, ConnectorPart
@@ -17,10 +18,14 @@ from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.completeness import Completeness
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure
+from cdc_assets.operate.slo import slo_report
 from cdc_assets.operate.status import Status, TableStatus
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets_tests.world import NOW, entry_of, write_config
 
+LATE = (1.0,) * 80 + (1_000.0,) * 20
+"""Of changes that miss the SLO."""
+PAUSED = Desired(paused=Wanted(NOW, "cdc-assets pause", "the warehouse is moved"))
 SLO_LATENCIES = [1.0] * 97 + [1_000.0] * 3
 
 
@@ -44,6 +49,7 @@ def table_status(
     connector: ConnectorView | None = None,
     latencies: tuple[float, ...] = tuple(SLO_LATENCIES),
     unread: int = 5,
+    desired: Desired = NOTHING,
     now: datetime = NOW,
 ) -> TableStatus:
     """A table with 97 of 100 changes in time, and records that came ten seconds ago."""
@@ -61,9 +67,9 @@ def table_status(
     )  # fmt: skip
     marks = Watermarks(OffsetVector.of({0: 90, 1: 0}), OffsetVector.of({0: 100 + unread, 1: 50}))
     oldest = now - timedelta(seconds=10) if unread else None
-    survey = TableSurvey(entry, state, marks, oldest, failure)
+    survey = TableSurvey(entry, state, marks, oldest, failure, desired=desired)
     target = config.sources["shop"].slo.target
-    report = evaluate_slo(target, window, 0, now)
+    report = slo_report(survey, target, 0, now)
     delivery = Delivery(now - timedelta(seconds=20), now - timedelta(seconds=13))
     complete = Completeness(delivery, now - timedelta(seconds=43))
     return TableStatus(survey, now, target, report, connector or view_of(connector_of()), complete)

@@ -16,6 +16,7 @@ from cdc_assets.changes.alerting import Kind
 from cdc_assets.changes.retention import Overtaking
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.desired import Desired, Wanted
 from cdc_assets.errors import UnreachableError
 from cdc_assets.operate.alerts import AlertBook, Told, findings, tell, unjudged
 from cdc_assets.operate.connectors import ConnectorView, Working
@@ -27,6 +28,8 @@ from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.sensors import watch_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.operate.statuses import (
+    LATE,
+    PAUSED,
     connector_of,
     renamed,
     status_of,
@@ -89,10 +92,38 @@ def test_a_log_that_is_about_to_lose_what_waits(well: TableStatus) -> None:
 
 
 def test_a_budget_that_burns(tmp_path: Path) -> None:
-    late = table_status(tmp_path, latencies=(1.0,) * 80 + (1000.0,) * 20)
+    late = table_status(tmp_path, latencies=LATE)
     (found,) = findings(numbers(late), CONFIG)
     assert (found.kind, found.member) == (Kind.BUDGET_BURNS, "public.orders")
     assert "80.00 % of changes in time, target 95 % within 5 min over 24 h" in found.words
+
+
+@pytest.mark.parametrize(
+    "held",
+    [PAUSED, Desired(reset=Wanted(NOW)), Desired(paused=Wanted(NOW), rebuild=Wanted(NOW))],
+    ids=["paused", "reset", "rebuilt while paused"],
+)
+def test_a_table_that_people_hold_burns_no_budget_but_may_lose_changes(
+    tmp_path: Path, held: Desired
+) -> None:
+    mine = table_status(tmp_path, latencies=LATE, desired=held, failure=FAILED)
+    near = Retained(Overtaking(NOW + timedelta(hours=3), "retention.ms", is_near=True))
+    found = kinds(numbers(replace(mine, retained=near), renamed(table_status(tmp_path), "items")))
+    assert found == [("lost_range_danger", "public.orders")]
+
+
+def test_an_alert_is_over_once_people_hold_the_table_and_comes_back_after(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    late = table_status(tmp_path, latencies=LATE)
+    paused = table_status(tmp_path, latencies=LATE, desired=PAUSED)
+    for minute, each in enumerate([late] * 5 + [paused] * 5 + [late] * 5):
+        tell(numbers(each, minutes=minute), CONFIG, book(tmp_path))
+    assert [(each["kind"], each["change"]) for each in receiver.received] == [
+        ("slo_budget_burning", "firing"),
+        ("slo_budget_burning", "resolved"),
+        ("slo_budget_burning", "firing"),
+    ]
 
 
 def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) -> None:

@@ -24,6 +24,8 @@ from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.numbers import Numbers, Remembered, SourceNumbers
 from cdc_assets.operate.slots import SourceSlots
 from cdc_assets_tests.operate.statuses import (
+    LATE,
+    PAUSED,
     connector_of,
     renamed,
     status_of,
@@ -88,6 +90,19 @@ def test_what_is_known_of_a_table_is_exposed_in_base_units(tmp_path: Path) -> No
     state = {**ORDERS, "cdc_assets_table_state": "FAILING"}
     assert value(text, "table_state", state) == 1
     assert value(text, "table_state", {**state, "cdc_assets_table_state": "REPLICATING"}) == 0
+
+
+@pytest.mark.unit
+def test_a_table_that_people_hold_has_no_slo_until_it_is_resumed(tmp_path: Path) -> None:
+    held = table_status(tmp_path, latencies=LATE, desired=PAUSED)
+    text = text_of(Numbers(status_of(held), (), 0.5))
+    assert value(text, "table_state", {**ORDERS, "cdc_assets_table_state": "PAUSED"}) == 1
+    assert value(text, "table_kafka_to_lake_lag_seconds", ORDERS) == 10
+    assert {name for name, _ in samples(text) if "_slo_" in name} == {
+        "cdc_assets_table_slo_target_ratio"
+    }
+    late = text_of(Numbers(status_of(table_status(tmp_path, latencies=LATE)), (), 0.5))
+    assert value(late, "table_slo_budget_left_ratio", ORDERS) == pytest.approx(-3)
 
 
 @pytest.mark.unit

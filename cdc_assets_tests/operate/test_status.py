@@ -19,6 +19,7 @@ from cdc_assets.operate.render import render_status
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import Status, read_status
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.operate.statuses import LATE, PAUSED, status_of, table_status
 from cdc_assets_tests.world import NOW, World, registry_of, write_config
 
 
@@ -62,9 +63,7 @@ def test_each_table_has_its_state(world: World) -> None:
     assert "cdc-assets resume --table shop.public.paused" in paused["condition"]["why"]
     assert paused["desired"]["paused"]["by"] == "cdc-assets pause"
     assert document["shop.public.late"]["desired"]["paused"] is None
-    shown = Console(record=True, width=200, file=io.StringIO())
-    render_status(status, shown)
-    text = shown.export_text()
+    text = shown(status)
     assert "shop.public.paused (2 changes wait): paused since 2026-03-04 12:30:00Z" in text
 
 
@@ -89,6 +88,22 @@ def test_the_json_document_says_all_there_is(world: World) -> None:
     assert table["last_error"]["message"] == "Spark is away"
     assert table["last_error"]["needs_person"] is False
     assert document["problems"] == []
+
+
+def shown(status: Status) -> str:
+    console = Console(record=True, width=250, file=io.StringIO())
+    render_status(status, console)
+    return console.export_text()
+
+
+@pytest.mark.unit
+def test_a_table_that_people_hold_is_not_said_to_miss_its_slo(tmp_path: Path) -> None:
+    late = table_status(tmp_path, latencies=LATE)
+    held = table_status(tmp_path, latencies=LATE, desired=PAUSED)
+    assert "80.00 % (error)" in shown(status_of(late))
+    assert "80.00 % (held)" in shown(status_of(held))
+    assert late.to_dict()["slo"]["state"] == "error"
+    assert held.to_dict()["slo"]["state"] == "held"
 
 
 @pytest.mark.unit
