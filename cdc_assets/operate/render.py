@@ -42,7 +42,7 @@ _RECORD_COLUMNS: Final = (
 
 
 def render_status(status: Status, console: Console | None = None) -> None:
-    """Prints a table of all tables, and below it those that fail or wait, with the reasons."""
+    """Prints a table of all tables, and below it why those are not up to date that are not."""
     out = console or _console()
     if status.tables:
         out.print(_table(status))
@@ -54,13 +54,16 @@ def render_status(status: Status, console: Console | None = None) -> None:
         out.print(_waiting(each))
     for each in status.held:
         out.print(_held(each))
+    for (condition, why), tables in reasons(status).items():
+        out.print(Text.assemble((f"{_some(tables)} ", _STYLES[condition]), why))
     for each in status.overtaken:
         out.print(_overtaken(each))
     for each in status.tables:
         if each.quarantined:
             out.print(_quarantined(each))
     for said, tables in troubles(status).items():
-        out.print(Text.assemble((f"{said} ", "bold red"), _waiting_for(tables)))
+        words = f"(waited for by {_some(tables)})"
+        out.print(Text.assemble((f"{said} ", "bold red"), words))
     for other in status.not_tables:
         out.print(Text(f"{other.topic} is no table: it holds {other.holds}"))
 
@@ -107,9 +110,24 @@ def troubles(status: Status) -> dict[str, list[str]]:
     return found
 
 
-def _waiting_for(tables: list[str]) -> str:
+def reasons(status: Status) -> dict[tuple[Condition, str], list[str]]:
+    """Returns why tables are in their states, each reason once, with all the tables that share it.
+
+    Leaves out those that are up to date, and those that fail, wait or are held, of which more is
+    printed.
+    """
+    more = {each.table for each in (*status.failing, *status.waiting, *status.held)}
+    found: dict[tuple[Condition, str], list[str]] = {}
+    for each in status.tables:
+        if each.condition is not Condition.REPLICATING and each.table not in more:
+            key = (each.condition, each.standing.why)
+            found.setdefault(key, []).append(str(each.table))
+    return found
+
+
+def _some(tables: list[str]) -> str:
     more = f" and {len(tables) - _NAMED:,} more" if len(tables) > _NAMED else ""
-    return f"(waited for by {', '.join(tables[:_NAMED])}{more})"
+    return f"{', '.join(tables[:_NAMED])}{more}"
 
 
 def _console() -> Console:

@@ -164,7 +164,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
         complete = completeness(services, seen.tables, deliveries)
         reports, kept, problems = _reports(services, seen)
         asked.result()
-    since = _since(services)
+    since = services.states.known()
     tables = tuple(
         TableStatus(
             each,
@@ -179,14 +179,6 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
         for each in seen.tables
     )
     return Status(seen.at, tables, (*seen.problems, *problems), others)
-
-
-def _since(services: Services) -> dict[TableName, Seen]:
-    """Returns the seen states; none if the place does not answer, as nothing depends on it here."""
-    try:
-        return services.states.load()
-    except TransientError:
-        return {}
 
 
 def _reports(

@@ -24,9 +24,16 @@ from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.retained import Retained, retained
 from cdc_assets.operate.schema_drift import Drift, drifts
+from cdc_assets.operate.seen_states import Seen
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
-from cdc_assets.operate.states import held_words, seconds_text, stopped_words
+from cdc_assets.operate.states import (
+    Standing,
+    held_words,
+    seconds_text,
+    standing_of,
+    stopped_words,
+)
 from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, table_key
@@ -120,6 +127,7 @@ def verdicts(
     services.connects.ask([each.entry for each in seen.tables])
     kept = retained(services, seen.tables, seen.at)
     complete = completeness(services, seen.tables, deliveries_of(services, seen.tables))
+    since = services.states.known()
     for each in seen.tables:
         entry = each.entry
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
@@ -128,7 +136,10 @@ def verdicts(
         yield offsets_verdict(key, each, history)
         connector, whole = services.connects.view(entry), complete[each.table]
         lost = kept.get(each.table, Retained())
-        facts = SloFacts(each, target, reports[each.table], seen.at, connector, whole, lost)
+        facts = SloFacts(
+            each, target, reports[each.table], seen.at, connector, whole, lost,
+            since.get(each.table),
+        )  # fmt: skip
         yield slo_verdict(key, facts)
         yield schema_verdict(key, each, differing.get(each.table, Drift()))
 
@@ -205,6 +216,12 @@ class SloFacts:
     connector: ConnectorView
     completeness: Completeness
     retained: Retained = field(default_factory=Retained)
+    seen: Seen | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """The table's state, its beginning, and the reason."""
+        return standing_of(self.table, self.now, self.target.within_seconds, self.seen)
 
     @property
     def quarantined(self) -> int:
@@ -238,6 +255,7 @@ def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
         reason=_reason(facts),
         notice=facts.retained.words(),
         metadata={
+            **_state_metadata(facts.standing),
             **_slo_metadata(facts.target, report),
             **_lag_metadata(facts),
             **_waiting_metadata(facts.table),
@@ -285,6 +303,15 @@ def _slo_words(facts: SloFacts) -> Iterator[str]:
     if facts.connector.trouble:
         yield facts.connector.trouble
     yield from _held_words(failure)
+
+
+def _state_metadata(standing: Standing) -> dict[str, Any]:
+    since = standing.since
+    return {
+        "state": standing.condition.value,
+        **({"state_since": dg.MetadataValue.timestamp(since)} if since else {}),
+        "state_why": standing.why,
+    }
 
 
 def _slo_metadata(target: SloTarget, report: SloReport) -> dict[str, Any]:

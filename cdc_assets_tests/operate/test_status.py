@@ -7,19 +7,20 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from cdc_assets.desired import Wanted, Wish
+from cdc_assets.desired import Desired, Wanted, Wish
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.render import render_status
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import Status, read_status
 from cdc_assets.registry import RegistryFile
-from cdc_assets_tests.operate.statuses import LATE, PAUSED, status_of, table_status
+from cdc_assets_tests.operate.statuses import LATE, PAUSED, renamed, status_of, table_status
 from cdc_assets_tests.world import NOW, World, registry_of, write_config
 
 
@@ -104,6 +105,33 @@ def test_a_table_that_people_hold_is_not_said_to_miss_its_slo(tmp_path: Path) ->
     assert "80.00 % (held)" in shown(status_of(held))
     assert late.to_dict()["slo"]["state"] == "error"
     assert held.to_dict()["slo"]["state"] == "held"
+
+
+@pytest.mark.unit
+def test_the_text_says_why_a_table_is_not_up_to_date(tmp_path: Path) -> None:
+    rebuilt = Desired(rebuild=Wanted(NOW, "cdc-assets rebuild", "types were wrong"))
+    late = table_status(tmp_path, "late")
+    late = replace(late, survey=replace(late.survey, oldest_unread=NOW - timedelta(hours=1)))
+    new = replace(late.survey, state=None)
+    text = shown(
+        status_of(
+            table_status(tmp_path, "well"),
+            late,
+            table_status(tmp_path, "rebuilt", desired=rebuilt),
+            table_status(tmp_path, "paused", desired=PAUSED),
+            *(renamed(replace(late, survey=new), f"new{n}") for n in range(7)),
+        )
+    )
+    _, *lines = (line.rstrip() for line in text.splitlines() if ".public." in line)
+    assert lines[10:] == [
+        "shop.public.paused (5 changes wait): paused since 2026-03-04 12:30:00Z by cdc-assets "
+        "pause: the warehouse is moved → cdc-assets resume --table shop.public.paused",
+        "shop.public.late the oldest of 5 unread records is older than 300 s",
+        "shop.public.rebuilt it is built anew since 2026-03-04 12:30:00Z by cdc-assets rebuild: "
+        "types were wrong → cdc-assets rebuild shop.public.rebuilt",
+        "shop.public.new0, shop.public.new1, shop.public.new2, shop.public.new3, "
+        "shop.public.new4 and 2 more nothing of it was merged yet",
+    ]
 
 
 @pytest.mark.unit

@@ -331,6 +331,36 @@ class TestReplicationSlo:
         assert slo.severity is dg.AssetCheckSeverity.ERROR
         assert "failing: no key" in (slo.description or "")
 
+    def test_a_check_has_the_state_since_when_and_why(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW - timedelta(minutes=6)] * 3)
+        loaded = world.discover()
+        (entry,) = loaded
+
+        def told() -> tuple[object, object, object]:
+            metadata = evaluations(tick(promise(world, loaded), instance))[
+                "replication_slo"
+            ].metadata
+            since = metadata.get("state_since")
+            words = (metadata["state"].value, metadata["state_why"].value)
+            return words[0], since and since.value, words[1]
+
+        world.publish(entry.target, {0: 0}, {0: 2})
+        late = (NOW - timedelta(minutes=1)).timestamp()
+        assert told() == ("LAGGING", late, "the oldest of 1 unread records is older than 300 s")
+        world.publish(entry.target, {0: 2}, {0: 3})
+        world.now += timedelta(minutes=1)
+        assert told() == ("REPLICATING", world.now.timestamp(), "all is merged")
+        begun = world.now
+        world.now += timedelta(minutes=1)
+        assert told() == ("REPLICATING", begun.timestamp(), "all is merged")
+        wanted = Wanted(NOW, "cdc-assets rebuild")
+        world.services.desired.put(entry.table, Wish.REBUILD, wanted)
+        state, since, why = told()
+        assert (state, since) == ("REBUILDING", NOW.timestamp())
+        assert "it is built anew since 2026-03-04 12:30:00Z by cdc-assets rebuild" in str(why)
+
     def test_a_paused_table_is_not_red_and_says_what_waits(
         self, world: World, instance: dg.DagsterInstance
     ) -> None:
