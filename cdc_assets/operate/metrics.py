@@ -1,4 +1,4 @@
-"""Serves ``cdc-assets metrics``: numbers for Prometheus and other readers of OpenMetrics."""
+"""Serves and prints ``cdc-assets metrics``: OpenMetrics, and the older text format."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
-from prometheus_client.exposition import start_http_server
-from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.exposition import generate_latest, start_http_server
 from prometheus_client.registry import CollectorRegistry
 
 from cdc_assets.config import load_config
@@ -35,7 +34,7 @@ GOOD_FOR_SECONDS: Final = 15.0
     metavar="HOST:PORT",
     help="Where to serve /metrics. There is no login: keep it within your network.",
 )
-@click.option("--once", is_flag=True, help="Print the numbers and end.")
+@click.option("--once", is_flag=True, help="Print the numbers in the text format and end.")
 @click.option(
     "--every",
     default=GOOD_FOR_SECONDS,
@@ -45,7 +44,10 @@ GOOD_FOR_SECONDS: Final = 15.0
     help="Look again after so long at the soonest, however often somebody asks.",
 )
 def metrics(listen: str, every: float, *, once: bool) -> None:
-    """Serves or prints numbers of all tables and sources in the OpenMetrics format.
+    """Serves or prints numbers of all tables and sources for Prometheus.
+
+    Serves OpenMetrics to clients that ask for it, and Prometheus' text format to others. Prints the
+    text format, which Pushgateway and textfile collectors read; they refuse OpenMetrics.
 
     Needs neither Spark nor Dagster, and changes nothing.
     """  # fmt: skip

@@ -14,6 +14,7 @@ import requests
 from click.testing import CliRunner
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.registry import CollectorRegistry
 
 from cdc_assets.cli import cli
@@ -23,6 +24,7 @@ from cdc_assets.operate.exposition import NumbersCollector
 from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.numbers import Numbers, Remembered, SourceNumbers
 from cdc_assets.operate.slots import SourceSlots
+from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.operate.statuses import (
     LATE,
     PAUSED,
@@ -33,7 +35,7 @@ from cdc_assets_tests.operate.statuses import (
     view_of,
 )
 from cdc_assets_tests.waiting import until
-from cdc_assets_tests.world import NOW, World, write_config
+from cdc_assets_tests.world import NOW, World, registry_of, write_config
 
 ORDERS = {"source": "shop", "schema": "public", "table": "orders"}
 
@@ -190,6 +192,36 @@ def test_an_address_that_is_none_is_bad_usage(
     assert isinstance(done.exception, ConfigError)
 
 
+def plain_value(text: str, name: str, labels: Mapping[str, str]) -> float | None:
+    """Returns a sample of the text format, of which nothing but that format may be there."""
+    lines = [line.split(" ") for line in text.splitlines() if line.startswith("#")]
+    assert {line[1] for line in lines} == {"HELP", "TYPE"}, "neither EOF nor UNIT"
+    types = {line[3] for line in lines if line[1] == "TYPE"}
+    assert types <= {"counter", "gauge", "histogram", "summary", "untyped"}
+    found = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in read_text(text)
+        for sample in family.samples
+    }
+    return found.get((f"cdc_assets_{name}", frozenset(labels.items())))
+
+
+@pytest.mark.unit
+@pytest.mark.usefixtures("impatient")
+def test_once_prints_the_text_format_that_gateways_and_collectors_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_config(tmp_path, kafka="127.0.0.1:1")
+    RegistryFile(config.registry).add(registry_of(config, "orders"))
+    monkeypatch.setenv("CDC_ASSETS_CONFIG", str(config.path))
+    done = CliRunner().invoke(cli, ["metrics", "--once"])
+    assert done.exit_code == 0, done.output
+    state = {**ORDERS, "cdc_assets_table_state": "UNKNOWN"}
+    assert plain_value(done.stdout, "table_state", state) == 1
+    assert plain_value(done.stdout, "table_slo_target_ratio", ORDERS) == 0.95
+    assert plain_value(done.stdout, "survey_success", {}) == 0
+
+
 @pytest.fixture
 def published(world: World) -> World:
     world.produce(world.topic("orders"), [NOW] * 3)
@@ -205,8 +237,8 @@ def test_once_prints_what_the_parser_reads(
     monkeypatch.setenv("CDC_ASSETS_CONFIG", str(published.config.path))
     done = CliRunner().invoke(cli, ["metrics", "--once"])
     assert done.exit_code == 0, done.output
-    assert value(done.stdout, "table_lag_records", ORDERS) == 1
-    assert value(done.stdout, "survey_success", {}) == 1
+    assert plain_value(done.stdout, "table_lag_records", ORDERS) == 1
+    assert plain_value(done.stdout, "survey_success", {}) == 1
 
 
 @pytest.fixture
@@ -237,4 +269,5 @@ def test_the_endpoint_serves_both_forms(served: str) -> None:
     assert "openmetrics-text" in found.headers["Content-Type"]
     assert value(found.text, "table_lag_records", ORDERS) == 1
     plain = requests.get(f"http://{served}/metrics", timeout=30)
-    assert "text/plain" in plain.headers["Content-Type"]
+    assert plain.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert plain_value(plain.text, "table_lag_records", ORDERS) == 1
