@@ -21,6 +21,7 @@ from cdc_assets.changes.slo import SloReport, SloState
 from cdc_assets.errors import CdcError
 from cdc_assets.log.connect import RESTARTING, RUNNING
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
+from cdc_assets.operate.source_lag import SourceLag
 from cdc_assets.operate.status import TableStatus, finite
 from cdc_assets.operate.survey import Condition
 
@@ -109,6 +110,29 @@ TABLE_GAUGES: Final = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class SourceGauge:
+    """One number of each source; ``of`` returns None if it is unknown."""
+
+    name: str
+    unit: str
+    help: str
+    of: Callable[[SourceLag], float | None]
+
+
+SOURCE_GAUGES: Final = (
+    SourceGauge("lag_records", "", "The highest `table_lag_records` of tables that nobody holds.",
+                lambda each: each.lag_records),
+    SourceGauge("kafka_to_lake_lag", "seconds", "The highest of tables that nobody holds.",
+                lambda each: each.lag_seconds),
+    SourceGauge("valid_through_timestamp", "seconds", "The lowest: everything committed at the "
+                "source before is in all tables.",
+                lambda each: each.valid_through and each.valid_through.timestamp()),
+    SourceGauge("valid_through_age", "seconds", "How far any table is behind its source, at most.",
+                lambda each: each.end_to_end_seconds),
+)  # fmt: skip
+
+
 class NumbersCollector(Collector):
     """A collector of the newest numbers' families.
 
@@ -148,6 +172,8 @@ def families(numbers: Numbers) -> Iterator[Metric]:
     yield _states(status.tables)
     for gauge in TABLE_GAUGES:
         yield _of_tables(gauge, status.tables)
+    for gauge in SOURCE_GAUGES:
+        yield _of_sources(gauge, status.sources)
     yield from _connectors(numbers.sources)
     yield from _slots(numbers.sources)
 
@@ -170,6 +196,15 @@ def _of_tables(gauge: TableGauge, tables: Sequence[TableStatus]) -> Metric:
         value = gauge.of(each)
         if value is not None:
             family.add_metric(_labels(each), float(value))
+    return family
+
+
+def _of_sources(gauge: SourceGauge, sources: Sequence[SourceLag]) -> Metric:
+    family = _labelled(f"source_{gauge.name}", gauge.unit, gauge.help, ("source",))
+    for each in sources:
+        value = gauge.of(each)
+        if value is not None:
+            family.add_metric((each.source,), float(value))
     return family
 
 

@@ -23,6 +23,7 @@ from cdc_assets.operate.retained import Retained, retained
 from cdc_assets.operate.seen_states import Seen
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
+from cdc_assets.operate.source_lag import SourceLag, source_lags
 from cdc_assets.operate.states import Standing, standing_of
 from cdc_assets.operate.survey import Condition, Survey, TableSurvey, survey
 from cdc_assets.registry import OtherTopic, TableEntry
@@ -116,6 +117,11 @@ class Status:
     not_tables: tuple[OtherTopic, ...] = ()
 
     @property
+    def sources(self) -> tuple[SourceLag, ...]:
+        """How far the tables of each source are behind."""
+        return source_lags(self.tables)
+
+    @property
     def waiting(self) -> tuple[TableStatus, ...]:
         """The tables in state WAITING."""
         return tuple(each for each in self.tables if each.condition is Condition.WAITING)
@@ -139,6 +145,7 @@ class Status:
         """Returns the document that ``--json`` prints."""
         document = {
             "at": self.at.isoformat(),
+            "sources": [each.to_dict() for each in self.sources],
             "tables": [each.to_dict() for each in self.tables],
             "not_tables": [_other_dict(each) for each in self.not_tables],
             "problems": [str(problem) for problem in self.problems],

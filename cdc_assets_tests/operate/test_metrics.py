@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,11 +22,14 @@ from prometheus_client.registry import CollectorRegistry
 
 from cdc_assets.cli import cli
 from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.desired import Desired, Wanted
 from cdc_assets.errors import ConfigError, UnreachableError
+from cdc_assets.operate.completeness import Completeness
 from cdc_assets.operate.exposition import NumbersCollector
 from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.numbers import Numbers, Remembered, SourceNumbers
 from cdc_assets.operate.slots import SourceSlots
+from cdc_assets.operate.status import TableStatus
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.operate.statuses import (
     LATE,
@@ -107,6 +113,71 @@ def test_a_table_that_people_hold_has_no_slo_until_it_is_resumed(tmp_path: Path)
     assert value(late, "table_slo_budget_left_ratio", ORDERS) == pytest.approx(-3)
 
 
+def of_sources(*tables: TableStatus) -> dict[str, float]:
+    """The numbers of the one source of these tables."""
+    text = text_of(Numbers(status_of(*tables), (), 0.5))
+    return {
+        name.removeprefix("cdc_assets_source_"): found
+        for (name, labels), found in samples(text).items()
+        if labels == frozenset({("source", "shop")})
+    }
+
+
+def behind(table: TableStatus, seconds: float) -> TableStatus:
+    """The table, so far behind both Kafka and its source."""
+    at = NOW - timedelta(seconds=seconds)
+    complete = replace(table.completeness, delivery=None, valid_through=at)
+    return replace(table, survey=replace(table.survey, oldest_unread=at), completeness=complete)
+
+
+@pytest.mark.unit
+def test_a_source_is_as_far_behind_as_the_last_of_its_tables(tmp_path: Path) -> None:
+    near, far = (table_status(tmp_path, name) for name in ("near", "far"))
+    near, far = behind(near, 20), behind(far, 900)
+    assert of_sources(near, far) == {
+        "lag_records": 5,
+        "kafka_to_lake_lag_seconds": 900,
+        "valid_through_timestamp_seconds": NOW.timestamp() - 900,
+        "valid_through_age_seconds": 900,
+    }
+    other = replace(far.survey.entry, table=replace(far.table, source="other"))
+    away = replace(far, survey=replace(far.survey, entry=other))
+    assert of_sources(near, away)["kafka_to_lake_lag_seconds"] == 20
+
+
+@pytest.mark.unit
+def test_what_people_hold_is_incomplete_but_no_lag_and_what_they_drop_is_neither(
+    tmp_path: Path,
+) -> None:
+    near = behind(table_status(tmp_path, "near"), 20)
+    paused = behind(table_status(tmp_path, "paused", desired=PAUSED), 900)
+    dropped = table_status(tmp_path, "dropped", desired=Desired(dropped=Wanted(NOW)))
+    found = of_sources(near, paused, behind(dropped, 9_000))
+    assert found["kafka_to_lake_lag_seconds"] == 20
+    assert found["valid_through_age_seconds"] == 900
+
+
+@pytest.mark.unit
+def test_a_source_is_valid_through_no_time_unless_all_its_tables_are(tmp_path: Path) -> None:
+    near = behind(table_status(tmp_path, "near"), 20)
+    unproven = replace(table_status(tmp_path, "unproven"), completeness=Completeness())
+    assert of_sources(near, unproven) == {"lag_records": 5, "kafka_to_lake_lag_seconds": 20}
+    unasked = replace(unproven.survey, marks=None, oldest_unread=None)
+    silent = replace(unproven, survey=unasked)
+    assert of_sources(silent) == {}
+    (said,) = json.loads(status_of(near, unproven).to_json())["sources"]
+    assert said == {
+        "source": "shop",
+        "tables": 2,
+        "lag": {
+            "changes": 5,
+            "kafka_to_lake_seconds": 20,
+            "end_to_end_seconds": None,
+            "valid_through": None,
+        },
+    }
+
+
 @pytest.mark.unit
 def test_connectors_and_slots_are_exposed_of_their_source(tmp_path: Path) -> None:
     broken = connector_of("RUNNING", "RUNNING", "FAILED", "SOMETHING")
@@ -127,8 +198,6 @@ def test_connectors_and_slots_are_exposed_of_their_source(tmp_path: Path) -> Non
 
 @pytest.mark.unit
 def test_what_is_unknown_has_no_sample(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     table = table_status(tmp_path)
     blind = replace(table, slo=None, survey=replace(table.survey, marks=None, state=None))
     text = text_of(Numbers(status_of(blind), (), 0.5))
