@@ -26,11 +26,20 @@ STEERING: Final = "steering"
 Steer = Callable[[Services, Sequence[TableEntry], Order, steering.Say], Steered]
 
 
-class Tables(dg.Config):
-    """The selected tables."""
+class Named(dg.Config):
+    """Tables that are selected by name, or by their source."""
 
     tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
     source: str | None = Field(default=None, description="all of a source, or those of it")
+
+    def choice(self) -> Choice:
+        """Returns the selection of tables."""
+        return Choice(self.source, tuple(self.tables))
+
+
+class Tables(Named):
+    """The selected tables, which may be all."""
+
     every: bool = Field(default=False, description="all tables, where neither is given")
 
     def choice(self) -> Choice:
@@ -38,15 +47,23 @@ class Tables(dg.Config):
         return Choice(self.source, tuple(self.tables), self.every)
 
 
-class Steering(Tables):
-    """The selected tables, and the reason."""
+class Reasoned(dg.Config):
+    """The reason, and whether to do it."""
 
     why: str = Field(default="", description="kept with it, and shown wherever it is")
     dry_run: bool = Field(default=False, description="only say what would be done")
 
 
-class Dropped(Steering):
-    """The selected tables, the reason, and whether to drop them from the lake, too."""
+class Steering(Tables, Reasoned):
+    """The selected tables, and the reason."""
+
+
+class Removal(Named, Reasoned):
+    """The named tables, and the reason. Nothing is ever removed of all tables at once."""
+
+
+class Dropped(Removal):
+    """The named tables, the reason, and whether to drop them from the lake, too."""
 
     lake: bool = Field(default=False, description="also take them out of the lake")
 
@@ -102,7 +119,7 @@ def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     about = "Forget what the lake has of tables, and merge all of their logs again."
 
     @dg.op(name=named(config, "reset"))
-    def reset(context: dg.OpExecutionContext, config: Steering) -> None:
+    def reset(context: dg.OpExecutionContext, config: Removal) -> None:
         _remove(context, replication, "reset", config)
 
     tags = mode_tags(config, STEERING)
@@ -115,7 +132,7 @@ def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
 
 def _remove(
-    context: dg.OpExecutionContext, config: ReplicationConfig, command: str, wish: Steering
+    context: dg.OpExecutionContext, config: ReplicationConfig, command: str, wish: Removal
 ) -> None:
     order = Order(f"{context.job_name} {context.run_id}", wish.why, wish.dry_run)
     runs = Runs(config, context.instance, context.run_id, context.log.info)

@@ -13,6 +13,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.desired import DesiredBook
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.orchestration.failed import reason
 from cdc_assets_tests.world import registry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -86,4 +87,17 @@ def test_a_dry_run_does_nothing(ui: Ui) -> None:
 @pytest.mark.parametrize("chosen", [{}, {"tables": ["nothing"]}], ids=["none", "unknown"])
 def test_a_run_that_names_no_table_fails(ui: Ui, chosen: dict[str, Any]) -> None:
     assert not ui.launch("pause_tables", **chosen).success
+    assert ui.desired.load() == {}
+
+
+@pytest.mark.parametrize(
+    ("job", "more"), [("drop_tables", {"lake": True}), ("drop_tables", {}), ("reset_tables", {})],
+    ids=["dropped from the lake", "dropped", "reset"],
+)  # fmt: skip
+def test_what_removes_is_never_meant_for_all(ui: Ui, job: str, more: dict[str, Any]) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match="every"):
+        ui.launch(job, every=True, **more)
+    done = ui.launch(job, **more)
+    assert not done.success
+    assert "which tables?" in reason(done)
     assert ui.desired.load() == {}
