@@ -18,6 +18,7 @@ from cdc_assets.config import ReplicationConfig, load_config
 from cdc_assets.config.load import DEFAULT_FILE
 from cdc_assets.config.starter import Starter
 from cdc_assets.orchestration import mounted_definitions
+from cdc_assets.orchestration.keys import REPLICATED
 from cdc_assets.orchestration.translator import TableProps, Translator
 from cdc_assets.registry import Registry, RegistryFile
 
@@ -59,8 +60,17 @@ def when_changed() -> dg.AutomationCondition[Any]:
     all of them) nor for runs of the table to end: these stay for minutes, and readers see their
     publishes at once. A change while the asset runs, or after its run was requested and before it
     began, triggers another run. An asset with the tables' hours runs for each hour that changed.
+
+    A replicated table has changed when a run has materialized it, which each publish does, and
+    once more the run's end. Events without a run change nothing: those that close hours, idle ones
+    too, and those that say that a table is paused. Of any other dependency each update counts.
     """
-    updated = dg.AutomationCondition.any_deps_updated()
+    ours = dg.AssetSelection.tag(*REPLICATED)
+    any_run = dg.AutomationCondition.any_new_update_has_run_tags()  # requires no tag, but a run
+    last_run = dg.AutomationCondition.executed_with_tags()  # if the event log was empty before
+    by_a_run = dg.AutomationCondition.newly_updated() & (any_run | last_run)
+    any_updated = dg.AutomationCondition.any_deps_updated()
+    updated = any_updated.ignore(ours) | any_updated.replace("newly_updated", by_a_run).allow(ours)
     handled = dg.AutomationCondition.newly_requested() & ~updated
     in_progress = dg.AutomationCondition.in_progress()
     return (updated.since(handled) & ~in_progress).with_label("when_changed")

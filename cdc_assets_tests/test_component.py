@@ -12,7 +12,10 @@ from dagster.components.testing import create_defs_folder_sandbox
 import cdc_assets
 from cdc_assets.config import load_config
 from cdc_assets.errors import TerminalError
+from cdc_assets.log.hours import hour_of
+from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration.keys import maintenance_key, table_key
+from cdc_assets.orchestration.partitions import HOURS
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.world import registry_of, write_config
 
@@ -139,19 +142,41 @@ def _downstream() -> dg.AssetsDefinition:
     return report
 
 
+KEY = dg.AssetKey(["shop", "public", "orders"])
+OTHER = dg.AssetKey("rates")
+
+
+class Untagged(cdc_assets.Translator):
+    def get_asset_spec(self, props: cdc_assets.TableProps) -> dg.AssetSpec:
+        return props.spec.replace_attributes(tags={}, kinds=set())
+
+
+def write_event(instance: dg.DagsterInstance, kind: str, hour: str) -> None:
+    match kind:
+        case "merged":
+
+            @dg.asset(key=KEY, partitions_def=HOURS)
+            def merged() -> None: ...
+
+            assert dg.materialize([merged], instance=instance, partition_key=hour).success
+        case "closed" | "held":
+            partition = hour if kind == "closed" else None
+            instance.report_runless_asset_event(dg.AssetMaterialization(KEY, partition=partition))
+        case _:
+            instance.report_runless_asset_event(dg.AssetMaterialization(OTHER))
+
+
 def evaluated(
-    downstream: dg.AssetsDefinition, tmp_path: Path, hours: Sequence[str]
+    downstream: dg.AssetsDefinition, tmp_path: Path, *ticks: Sequence[str]
 ) -> Sequence[int]:
-    """How often a downstream asset is asked for: at first, and after each change."""
-    made = cdc_assets.build_definitions(write(tmp_path, "orders"))
-    defs = dg.Definitions.merge(made, dg.Definitions(assets=[downstream]))
-    key = dg.AssetKey(["shop", "public", "orders"])
+    """How often a downstream asset is asked for: at first, and after each tick's events."""
+    made = cdc_assets.build_definitions(write(tmp_path, "orders"), translator=Untagged())
+    defs = dg.Definitions.merge(made, dg.Definitions(assets=[downstream, dg.AssetSpec(OTHER)]))
     asked, cursor = list[int](), None
     with dg.DagsterInstance.ephemeral() as instance:
-        for hour in ("", *hours):
-            if hour:
-                event = dg.AssetMaterialization(key, partition=None if hour == "held" else hour)
-                instance.report_runless_asset_event(event)
+        for events in ([], *ticks):
+            for event in events:
+                write_event(instance, event, hour_of(utc_now()).key)
             result = dg.evaluate_automation_conditions(defs, instance=instance, cursor=cursor)
             cursor = result.cursor
             asked.append(result.get_num_requested(downstream.key))
@@ -162,34 +187,36 @@ def evaluated(
 def test_a_downstream_asset_is_asked_for_when_its_table_has_changed(
     tmp_path: Path, *, hourly: bool
 ) -> None:
-    from cdc_assets.log.hours import hour_of
-    from cdc_assets.operate.services import utc_now
-    from cdc_assets.orchestration.partitions import HOURS
-
-    hour = hour_of(utc_now()).key
-
     @dg.asset(
-        deps=[["shop", "public", "orders"]], partitions_def=HOURS if hourly else None,
+        deps=[KEY], partitions_def=HOURS if hourly else None,
         automation_condition=cdc_assets.when_changed(),
     )  # fmt: skip
     def report() -> None: ...
 
-    assert evaluated(report, tmp_path, [hour, hour]) == [0, 1, 1]
-    # What says that a table is paused has no partition, and changes nothing.
-    assert evaluated(report, tmp_path, [hour, "held", "held", hour]) == [0, 1, 0, 0, 1]
+    assert evaluated(report, tmp_path, ["merged"], ["merged"]) == [0, 1, 1]
+    # What says that a table is paused, or closes an hour, idle or not, changes nothing.
+    still = [["held"], ["held"], ["closed"], ["closed", "held"]]
+    assert evaluated(report, tmp_path, *still) == [0, 0, 0, 0, 0]
+    assert evaluated(report, tmp_path, ["merged"], *still, ["merged"]) == [0, 1, 0, 0, 0, 0, 1]
+    for both in (["merged", "closed"], ["closed", "merged"]):
+        assert evaluated(report, tmp_path, ["held"], both, []) == [0, 0, 1, 0]
+
+
+def test_each_update_counts_of_what_is_no_replicated_table(tmp_path: Path) -> None:
+    @dg.asset(deps=[KEY, OTHER], automation_condition=cdc_assets.when_changed())
+    def report() -> None: ...
+
+    ticks = [["other"], ["closed"], ["merged"], ["closed", "other"]]
+    assert evaluated(report, tmp_path, *ticks) == [0, 1, 0, 1, 1]
 
 
 def test_eager_works_for_an_asset_that_depends_on_the_last_hour(tmp_path: Path) -> None:
-    from cdc_assets.log.hours import hour_of
-    from cdc_assets.operate.services import utc_now
-
-    hour = hour_of(utc_now()).key
-    dep = dg.AssetDep(["shop", "public", "orders"], partition_mapping=dg.LastPartitionMapping())
+    dep = dg.AssetDep(KEY, partition_mapping=dg.LastPartitionMapping())
 
     @dg.asset(deps=[dep], automation_condition=dg.AutomationCondition.eager())
     def report() -> None: ...
 
-    assert evaluated(report, tmp_path, [hour]) == [0, 1]
+    assert evaluated(report, tmp_path, ["merged"]) == [0, 1]
 
 
 def test_the_translated_key_is_the_same_for_a_table_that_is_found_later(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
 from cdc_assets.orchestration.keys import (
+    REPLICATED,
     TAG_TOPIC,
     default_key,
     op_name,
@@ -36,7 +37,8 @@ event."""
 def table_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
     """Returns a table's asset spec: everything that Dagster shows before its first run."""
     mount = mount_of(config)
-    return mount.spec_of(config, entry) if mount else default_spec(config, entry)
+    spec = mount.spec_of(config, entry) if mount else default_spec(config, entry)
+    return spec.merge_attributes(tags=dict([REPLICATED]))
 
 
 def default_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:

@@ -63,6 +63,9 @@ MAINTENANCE: Final = "maintenance"
 HOUSEKEEPING: Final = "housekeeping"
 VERIFY: Final = "verify"
 
+REPLICATED: Final = ("cdc/replicated", "true")
+"""The tag of each replicated table's asset, by which `when_changed` knows it."""
+
 TAG_BACKLOG: Final = "cdc/backlog"
 """On runs that merge a backlog: they may not take all the slots."""
 
