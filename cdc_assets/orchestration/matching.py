@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
-from cdc_assets.changes.mode import Mode
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.comparable import NOT_COMPARED, is_comparable, rests
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.states import held_words
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import ERROR, WARN, Verdict
 from cdc_assets.orchestration.failing import message_of
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from cdc_assets.merge.verifying.report import Report
     from cdc_assets.orchestration.resources import ReplicationSpark
 
-NOT_COMPARED: Final = "not compared: "
 COLUMNS_NAMED: Final = 50
 SAY_SECONDS: Final = 10.0
 
@@ -53,12 +51,6 @@ def comparable(config: ReplicationConfig, registry: Registry) -> dict[str, tuple
         if is_comparable(config, entry):
             found.setdefault(entry.table.source, []).append(entry)
     return {source: tuple(entries) for source, entries in found.items()}
-
-
-def is_comparable(config: ReplicationConfig, entry: TableEntry) -> bool:
-    """Returns whether a table's source has a configured database, and the table mirrors it."""
-    source = config.source(entry.table.source)
-    return source.database is not None and source.mode_of(entry.table) is Mode.MIRROR
 
 
 def check_of(config: ReplicationConfig, entry: TableEntry) -> dg.AssetCheckKey:
@@ -175,8 +167,8 @@ def compared(
     """
     key = table_key(services.config, entry)
     try:
-        if rests := _rests(services, entry):
-            return Verdict(key, CHECK_MATCHES, True, WARN, f"{NOT_COMPARED}{rests}",
+        if why := rests(services, entry):
+            return Verdict(key, CHECK_MATCHES, True, WARN, f"{NOT_COMPARED}{why}",
                            {"compared": False})  # fmt: skip
         if failing := _fails(services, entry):
             return _unknown(key, failing)
@@ -199,17 +191,6 @@ def _report(
     from cdc_assets.merge.verifying.verification import Verification
 
     return Verification(config, spark.session, run_id, say=say, merges=merges).of(entry)
-
-
-def _rests(services: Services, entry: TableEntry) -> str:
-    """Says why there is nothing to compare, where that is no problem; empty if there is."""
-    if words := held_words(entry.table, services.desired.of(entry.table)):
-        return words
-    if entry.dropped is not None:
-        return "the source no longer has the table"
-    if services.lake.state(entry.target, entry.shard_value) is None:
-        return "nothing of it was merged yet"
-    return ""
 
 
 def _fails(services: Services, entry: TableEntry) -> str:

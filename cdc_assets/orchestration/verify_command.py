@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from cdc_assets.operate.comparable import NOT_COMPARED
 from cdc_assets.operate.steering import Choice
 from cdc_assets.orchestration.verifying import Wish, run_verify
 from cdc_assets.registry import TableEntry
@@ -34,7 +35,8 @@ def verify(
     Compares checksums of key ranges on both sides, and rows where these differ. Waits for changes
     that are under way, so something has to merge meanwhile: the daemon, or cdc-assets replicate.
     Prints the keys that differ and names of columns, never another value. Exits with 1 if a table
-    differs, failed, or could not be judged completely.
+    differs, failed, or could not be judged completely. Tables with nothing to compare are named
+    with the reason, and are no failure unless --table names them.
     """
     from cdc_assets.config import load_config
 
@@ -52,6 +54,8 @@ def verify(
     outcome = run_verify(load_config(), wish, f"verify-{uuid.uuid4()}", say, told)
     if as_json:
         print(outcome.to_json())
+    for name, why in [] if as_json else outcome.not_compared.items():
+        out.print(f"{name}: {NOT_COMPARED}{why}", highlight=False, markup=False, soft_wrap=True)
     for name, message in outcome.failed.items():
         click.echo(f"failed: {name}: {message}", err=True)
     if repair and dry_run and (count := outcome.to_put_right):

@@ -8,9 +8,10 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.comparable import NOT_COMPARED
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import mode_tags, named, table_key
-from cdc_assets.orchestration.matching import is_comparable, verdict_of
+from cdc_assets.orchestration.matching import verdict_of
 from cdc_assets.orchestration.steering import Tables
 from cdc_assets.orchestration.verifying import Wish, run_verify
 from cdc_assets.registry import Registry, TableEntry
@@ -44,6 +45,8 @@ def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
         wish = Wish(config.choice(), repair=config.repair)
         outcome = run_verify(replication, wish, context.run_id, say, told)
+        for table, why in outcome.not_compared.items():
+            context.log.info(f"{table}: {NOT_COMPARED}{why}")
         bad = {
             each.table: "; ".join(each.words(keys=False))
             for each in outcome.reports
@@ -72,14 +75,7 @@ def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 def _show(
     context: dg.OpExecutionContext, config: ReplicationConfig, entry: TableEntry, report: "Report"
 ) -> None:
-    """Reports in the run's log and on the table's page, as its check if it has one.
-
-    Names no key.
-    """
-    key, words = table_key(config, entry), "; ".join(report.words(keys=False))
-    context.log.info(f"{entry.table}: {words}")
-    if is_comparable(config, entry):
-        evaluation = verdict_of(key, report).evaluation()
-        context.instance.report_runless_asset_event(evaluation)
-    else:
-        context.log_event(dg.AssetObservation(key, description=f"compared: {words}"))
+    """Reports in the run's log and as the table's check. Names no key."""
+    context.log.info(f"{entry.table}: {'; '.join(report.words(keys=False))}")
+    evaluation = verdict_of(table_key(config, entry), report).evaluation()
+    context.instance.report_runless_asset_event(evaluation)

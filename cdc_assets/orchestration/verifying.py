@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
+from cdc_assets.operate.comparable import is_repairable, rests
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice, chosen
 from cdc_assets.orchestration.failing import message_of
@@ -26,10 +27,19 @@ Say = Callable[[TableEntry, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The tables to compare, and whether to repair differences."""
+    """The tables to compare, and whether to repair differences.
+
+    Of tables that are not named, those with nothing to compare are left out with the reason, and
+    histories are compared without repair.
+    """
 
     choice: Choice
     repair: bool = False
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the tables are named one by one."""
+        return bool(self.choice.tables)
 
 
 @dataclass
@@ -38,10 +48,12 @@ class Outcome:
 
     Attributes:
         reports: the reports on the compared tables.
-        failed: the tables that were not compared, with the reason.
+        not_compared: the tables with nothing to compare, with the reason; that is no failure.
+        failed: the tables that could not be compared, with the reason.
     """
 
     reports: list[Report] = field(default_factory=list["Report"])
+    not_compared: dict[TableName, str] = field(default_factory=dict[TableName, str])
     failed: dict[TableName, str] = field(default_factory=dict[TableName, str])
 
     @property
@@ -58,8 +70,12 @@ class Outcome:
 
     def to_json(self) -> str:
         """Returns the document that ``--json`` prints."""
-        failed = {str(table): message for table, message in self.failed.items()}
-        return json.dumps({"tables": [each.to_dict() for each in self.reports], "failed": failed})
+        document = {
+            "tables": [each.to_dict() for each in self.reports],
+            "not_compared": {str(table): why for table, why in self.not_compared.items()},
+            "failed": {str(table): message for table, message in self.failed.items()},
+        }
+        return json.dumps(document)
 
 
 def run_verify(
@@ -87,7 +103,11 @@ def run_verify(
         for entry in _selected(services, wish.choice):
             heard = partial(say, entry)
             try:
-                report = verified(config, spark.session, entry, run_id, heard, repair=wish.repair)
+                if not wish.is_named and (why := rests(services, entry)):
+                    outcome.not_compared[entry.table] = why
+                    continue
+                repair = wish.repair and (wish.is_named or is_repairable(config, entry))
+                report = verified(config, spark.session, entry, run_id, heard, repair=repair)
             except Exception as error:
                 outcome.failed[entry.table] = message_of(error)
                 spark.forget()  # the session may be what failed; the next table gets a new one

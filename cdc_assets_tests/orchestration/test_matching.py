@@ -147,10 +147,11 @@ def shop(folder: Path, **more: object) -> ReplicationConfig:
     return write(folder / "replication.yaml", document)
 
 
-def test_mirrors_of_a_database_have_it_and_no_others(tmp_path: Path) -> None:
+def test_what_holds_the_rows_of_a_database_has_it_and_no_other(tmp_path: Path) -> None:
     assert checked(shop(tmp_path), "a", "b") == {"a", "b"}
-    changelog = {"tables": {"public.a": {"mode": "changelog"}}}
-    assert checked(shop(tmp_path, **changelog), "a", "b") == {"b"}
+    modes = {"a": {"mode": "changelog"}, "b": {"mode": "history"}, "c": {"deletes": "soft"}}
+    tables = {"tables": {f"public.{name}": said for name, said in modes.items()}}
+    assert checked(shop(tmp_path, **tables), "a", "b", "c", "d") == {"b", "c", "d"}
     assert checked(shop(tmp_path, database=None), "a", "b") == set()
 
 

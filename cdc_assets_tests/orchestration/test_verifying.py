@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.desired import DesiredBook, Wanted, Wish
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.verifying.judging import Difference, Kind
 from cdc_assets.merge.verifying.report import Report
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.orchestration.verifying import Outcome
+from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.command import run_command
-from cdc_assets_tests.configuration import platform, source, write
-from cdc_assets_tests.world import entry_of, write_config
+from cdc_assets_tests.configuration import NOWHERE, database_of, platform, source, write
+from cdc_assets_tests.world import NOW, entry_of, registry_of, write_config
 
 pytestmark = pytest.mark.unit
 
@@ -43,6 +45,41 @@ def test_a_changelog_is_not_compared_with_rows(tmp_path: Path) -> None:
 
 def _no_session() -> Any:
     pytest.fail("a session was asked for")
+
+
+def test_what_has_nothing_to_compare_is_named_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_DSN", f"postgresql://me@{NOWHERE}/shop")
+    (tmp_path / "lake").mkdir()
+    shop = {**source("shop", **database_of("SHOP_DSN")),
+            "tables": {"public.log": {"mode": "changelog"}}}  # fmt: skip
+    alone = {**source("alone"), "topics": {"include": ["alone\\..*"]}}
+    document = platform(sources={"shop": shop, "alone": alone}, registry=".cdc/registry.json")
+    config = write(tmp_path / "replication.yaml", document)
+    it, paused = TableName("alone", "public", "it"), TableName("shop", "public", "paused")
+    entry = TableEntry(it, "alone.public.it", config.sources["alone"].lake_name(it), NOW)
+    known = registry_of(config, "log", "new", "paused").with_entries([entry])
+    RegistryFile(config.registry).add(known)
+    wish = Wanted(NOW, "cdc-assets pause", "moving house")
+    DesiredBook.beside(config.registry).put(paused, Wish.PAUSED, wish)
+
+    done = run_command(tmp_path, "verify", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"tables": [], "failed": {}, "not_compared": {
+        "alone.public.it": "no database is named that could be asked: sources.alone.database",
+        "shop.public.log": "a changelog holds the source's changes, not its rows",
+        "shop.public.new": "nothing of it was merged yet",
+        "shop.public.paused": f"paused {wish.words()} → "
+        "cdc-assets resume --table shop.public.paused",
+    }}  # fmt: skip
+    done = run_command(tmp_path, "verify", "--source", "shop")
+    assert done.returncode == 0
+    assert "shop.public.log: not compared: a changelog holds" in done.stdout
+    assert "alone" not in done.stdout
+    done = run_command(tmp_path, "verify", "--table", "log")
+    assert done.returncode == 1
+    assert "failed: shop.public.log: " in done.stderr
 
 
 def test_an_unknown_source_is_named(tmp_path: Path) -> None:
