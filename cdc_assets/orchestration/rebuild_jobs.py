@@ -47,7 +47,7 @@ def rebuild_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
 
         wish = Wish(**{name: said for name, said in config.model_dump().items() if name != "table"})
         try:
-            outcome = run_rebuild(replication, config.table, wish, say)
+            outcome = run_rebuild(replication, config.table, wish, say, context.instance)
         except CdcError as error:
             what = f"{config.table}: {message_of(error)}"
             raise dg.Failure(what, allow_retries=False) from None

@@ -22,6 +22,8 @@ from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
+    import dagster as dg
+
     from cdc_assets.merge.rebuild import Rebuild, Standing
     from cdc_assets.merge.resnapshot.beside import ReadBeside
 
@@ -86,7 +88,13 @@ class Outcome:
         return json.dumps({**asdict(self), "table": str(self.table)}, indent=2)
 
 
-def run_rebuild(config: ReplicationConfig, table: str, wish: Wish, say: Say) -> Outcome:
+def run_rebuild(
+    config: ReplicationConfig,
+    table: str,
+    wish: Wish,
+    say: Say,
+    instance: dg.DagsterInstance | None = None,
+) -> Outcome:
     """Does it, or goes on with what was begun, and says what it does.
 
     Args:
@@ -94,6 +102,7 @@ def run_rebuild(config: ReplicationConfig, table: str, wish: Wish, say: Say) -> 
         table: [source.][schema.]table.
         wish: what is asked for.
         say: told of progress.
+        instance: told how the table compares with its source; None for that of $DAGSTER_HOME.
 
     Raises:
         CdcError: if the table is not there, or cannot be built; the old one stays as it is.
@@ -118,7 +127,7 @@ def run_rebuild(config: ReplicationConfig, table: str, wish: Wish, say: Say) -> 
         if outcome.is_done and not (wish.dry_run or wish.abandon or wish.forget):
             services.failures.clear(entry.table)
             if wish.verify:
-                outcome.equal = matches_after_rebuild(services, entry, spark, told)
+                outcome.equal = matches_after_rebuild(services, entry, spark, told, instance)
                 outcome.is_done = outcome.equal is not False
     finally:
         spark.forget()
