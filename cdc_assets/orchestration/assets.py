@@ -86,7 +86,7 @@ def table_asset(
         context: dg.AssetExecutionContext,
     ) -> Iterator[Event]:
         session = getattr(context.resources, spark)
-        with liveness.at_work(context, config, session):
+        with liveness.at_work(context, config, is_whole_run=session.is_side_by_side):
             yield from TableRun(context, config, entry, session, on_batch).events()
 
     return merge

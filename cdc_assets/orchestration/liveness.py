@@ -19,7 +19,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -27,21 +26,22 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.orchestration.heartbeat import Listener, beating
 from cdc_assets.orchestration.keys import TAG_PROCESS, UNFINISHED
 
-if TYPE_CHECKING:
-    from cdc_assets.orchestration.resources import ReplicationSpark
+Context = dg.OpExecutionContext | dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
 _held: dict[str, int] = {}
 _holding = threading.Lock()
 
 
 @contextmanager
-def at_work(
-    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
-    config: ReplicationConfig,
-    spark: ReplicationSpark,
-) -> Iterator[None]:
-    """Marks a run as alive while one of its steps works here."""
-    if spark.is_side_by_side:  # then this process is the whole run
+def at_work(context: Context, config: ReplicationConfig, *, is_whole_run: bool) -> Iterator[None]:
+    """Marks a run as alive while one of its steps works here.
+
+    Args:
+        context: the step's.
+        config: the replication's configuration.
+        is_whole_run: whether all steps of the run work in this process.
+    """
+    if is_whole_run:
         hold(config.home, context.run.run_id)
     with beating(context.instance, context.run.run_id):
         yield

@@ -91,7 +91,8 @@ def maintenance_asset(
         required_resource_keys={spark},
     )
     def maintain(context: dg.AssetExecutionContext, config: Wish) -> dg.MaterializeResult[Any]:
-        with liveness.at_work(context, replication, getattr(context.resources, spark)):
+        is_whole_run = getattr(context.resources, spark).is_side_by_side
+        with liveness.at_work(context, replication, is_whole_run=is_whole_run):
             return _maintained(context, config)
 
     def _maintained(context: dg.AssetExecutionContext, wish: Wish) -> dg.MaterializeResult[Any]:

@@ -93,7 +93,7 @@ def _checks_of(
         chosen = {key.asset_key for key in context.selected_asset_check_keys}
         mine = [each for each in entries if table_key(config, each) in chosen]
         session = getattr(context.resources, spark)
-        with liveness.at_work(context, config, session):
+        with liveness.at_work(context, config, is_whole_run=session.is_side_by_side):
             yield from _Comparing(context, config, session).results(mine)
 
     return compare

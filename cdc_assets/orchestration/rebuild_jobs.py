@@ -11,9 +11,9 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.failing import message_of
-from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.rebuilding import Outcome, Wish, run_rebuild
 from cdc_assets.registry import Registry
 
@@ -38,10 +38,7 @@ def rebuild_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that builds a table anew, as `cdc-assets rebuild` does."""
     replication = config
 
-    @dg.op(name=named(config, "build_anew"))
     def build_anew(context: dg.OpExecutionContext, config: RebuildWish) -> None:
-        liveness.hold(replication.home, context.run_id)
-
         def say(words: str) -> None:
             context.log.info(f"{config.table}: {words}")
 
@@ -53,20 +50,12 @@ def rebuild_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
             raise dg.Failure(what, allow_retries=False) from None
         _show(context, replication, outcome)
 
-    @dg.job(
-        name=named(config, "rebuild_table"),
-        tags=mode_tags(config, REBUILD),
-        executor_def=dg.in_process_executor,  # the lock is the whole run's
-        description=(
-            "Builds a table anew beside the old one and swaps it in at once: from its log, or from "
-            "the rows of its live source (`from_source`). `dry_run` says what would be done. May "
-            "be cancelled and started again: it goes on where it was."
-        ),
+    about = (
+        "Builds a table anew beside the old one and swaps it in at once: from its log, or from "
+        "the rows of its live source (`from_source`). `dry_run` says what would be done. May "
+        "be cancelled and started again: it goes on where it was."
     )
-    def rebuild_table() -> None:
-        build_anew()
-
-    return rebuild_table
+    return people_job(config, "rebuild_table", build_anew, mode=REBUILD, about=about)
 
 
 def _show(context: dg.OpExecutionContext, config: ReplicationConfig, outcome: Outcome) -> None:

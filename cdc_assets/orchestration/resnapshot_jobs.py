@@ -10,8 +10,8 @@ from pydantic import Field
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.resnapshotting import (
     Action,
     Outcome,
@@ -46,10 +46,7 @@ def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that reads tables again, as `cdc-assets resnapshot` does."""
     replication = config
 
-    @dg.op(name=named(config, "read_again"))
     def read_again(context: dg.OpExecutionContext, config: ResnapshotWish) -> None:
-        liveness.hold(replication.home, context.run_id)
-
         def say(entry: TableEntry, words: str) -> None:
             context.log.info(f"{entry.table}: {words}")
 
@@ -63,22 +60,14 @@ def resnapshot_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         outcome = run_resnapshot(replication, wish, context.run_id, say)
         _show(context, replication, outcome)
 
-    @dg.job(
-        name=named(config, "resnapshot_tables"),
-        tags=mode_tags(config, RESNAPSHOT),
-        executor_def=dg.in_process_executor,  # the lock is the whole run's
-        description=(
-            "Reads tables again from their live source, and puts right what the lake has of them. "
-            "Newer changes win; rows that the source no longer has are removed. `via: signal` has "
-            "their connector read them, which goes on whatever becomes of the run; `do` pauses, "
-            "resumes or stops that. `dry_run` says what would be done. May be cancelled and "
-            "started again: it goes on where it was."
-        ),
+    about = (
+        "Reads tables again from their live source, and puts right what the lake has of them. "
+        "Newer changes win; rows that the source no longer has are removed. `via: signal` has "
+        "their connector read them, which goes on whatever becomes of the run; `do` pauses, "
+        "resumes or stops that. `dry_run` says what would be done. May be cancelled and "
+        "started again: it goes on where it was."
     )
-    def resnapshot_tables() -> None:
-        read_again()
-
-    return resnapshot_tables
+    return people_job(config, "resnapshot_tables", read_again, mode=RESNAPSHOT, about=about)
 
 
 def _show(context: dg.OpExecutionContext, config: ReplicationConfig, outcome: Outcome) -> None:

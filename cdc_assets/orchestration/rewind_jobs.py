@@ -14,9 +14,9 @@ from cdc_assets.operate.discovery import find_table, replicated
 from cdc_assets.operate.history import read_history
 from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.failing import message_of
-from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.rewinding import Rewinding, hand_over, rewound
 from cdc_assets.orchestration.rewound import SHOWN, history_table, observations
 from cdc_assets.registry import Registry, TableEntry
@@ -56,9 +56,7 @@ def rewind_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that rewinds a table as `cdc-assets rewind` does."""
     replication = config
 
-    @dg.op(name=named(config, "take_back"))
     def take_back(context: dg.OpExecutionContext, config: RewindWish) -> None:
-        liveness.hold(replication.home, context.run_id)
         services = Services(replication)
         with _failing(config.table):
             goal = _goal(config)
@@ -69,28 +67,18 @@ def rewind_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
                     context.log_event(each)
                 hand_over(replication, context.instance, done.plan.tables)
 
-    @dg.job(
-        name=named(config, REWIND),
-        tags=mode_tags(config, REWIND),
-        executor_def=dg.in_process_executor,  # the lock is the whole run's
-        description=(
-            "Takes a table back to an earlier publish: rows and offsets together. It goes on from "
-            "there by itself. `dry_run` says what would be done."
-        ),
+    about = (
+        "Takes a table back to an earlier publish: rows and offsets together. It goes on from "
+        "there by itself. `dry_run` says what would be done."
     )
-    def rewind() -> None:
-        take_back()
-
-    return rewind
+    return people_job(config, REWIND, take_back, mode=REWIND, about=about)
 
 
 def history_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that shows publishes on the assets as `cdc-assets history` prints them."""
     replication = config
 
-    @dg.op(name=named(config, "show_history"))
     def show_history(context: dg.OpExecutionContext, config: HistoryWish) -> None:
-        liveness.hold(replication.home, context.run_id)
         services, failed = Services(replication), list[str]()
         for entry in _wanted(services, config.table):
             try:
@@ -106,16 +94,8 @@ def history_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         if failed:
             raise dg.Failure("; ".join(failed), allow_retries=False)
 
-    @dg.job(
-        name=named(config, HISTORY),
-        tags=mode_tags(config, HISTORY),
-        executor_def=dg.in_process_executor,
-        description="Shows a table's publishes on its asset, and to which of them it can go back.",
-    )
-    def history() -> None:
-        show_history()
-
-    return history
+    about = "Shows a table's publishes on its asset, and to which of them it can go back."
+    return people_job(config, HISTORY, show_history, mode=HISTORY, about=about)
 
 
 def _wanted(services: Services, table: str) -> Sequence[TableEntry]:

@@ -16,7 +16,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate import steering
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice, Done, Order, Steered, chosen
-from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.removing import Runs, run_removal
 from cdc_assets.registry import Registry, TableEntry
 
@@ -70,47 +71,39 @@ class Dropped(Removal):
 
 def pause_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that does what `cdc-assets pause` does."""
-    return _job(config, "pause", steering.pause, "Merge nothing into tables.")
+    replication, about = config, "Merge nothing into tables."
+
+    def pause(context: dg.OpExecutionContext, config: Steering) -> None:
+        _steer(context, replication, steering.pause, config)
+
+    return people_job(config, "pause_tables", pause, mode=STEERING, about=about)
 
 
 def resume_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that does what `cdc-assets resume` does."""
-    return _job(config, "resume", steering.resume, "Go on with paused or stopped tables.")
+    replication, about = config, "Go on with paused or stopped tables."
+
+    def resume(context: dg.OpExecutionContext, config: Steering) -> None:
+        _steer(context, replication, steering.resume, config)
+
+    return people_job(config, "resume_tables", resume, mode=STEERING, about=about)
 
 
-def _job(config: ReplicationConfig, name: str, steer: Steer, about: str) -> dg.JobDefinition:
-    replication, job = config, named(config, f"{name}_tables")
-
-    @dg.op(name=named(config, name))
-    def steer_tables(context: dg.OpExecutionContext, config: Steering) -> None:
-        services = Services(replication)
-        order = Order(f"{job} {context.run_id}", config.why, config.dry_run)
-        told = teller(context, replication)
-        done = steer(services, chosen(services, config.choice()), order, told)
-        require_done(done)
-
-    @dg.job(name=job, description=about, tags=mode_tags(config, STEERING))
-    def steering_job() -> None:
-        steer_tables()
-
-    return steering_job
+def _steer(
+    context: dg.OpExecutionContext, config: ReplicationConfig, steer: Steer, wish: Steering
+) -> None:
+    services, order = Services(config), _order(context, wish)
+    require_done(steer(services, chosen(services, wish.choice()), order, teller(context, config)))
 
 
 def drop_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that does what `cdc-assets drop` does."""
     replication, about = config, "End the replication of tables."
 
-    @dg.op(name=named(config, "drop"))
     def drop(context: dg.OpExecutionContext, config: Dropped) -> None:
         _remove(context, replication, "drop --lake" if config.lake else "drop", config)
 
-    tags = mode_tags(config, STEERING)
-
-    @dg.job(name=named(config, "drop_tables"), description=about, tags=tags)
-    def drop_tables() -> None:
-        drop()
-
-    return drop_tables
+    return people_job(config, "drop_tables", drop, mode=STEERING, about=about)
 
 
 def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
@@ -118,26 +111,23 @@ def reset_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     replication = config
     about = "Forget what the lake has of tables, and merge all of their logs again."
 
-    @dg.op(name=named(config, "reset"))
     def reset(context: dg.OpExecutionContext, config: Removal) -> None:
         _remove(context, replication, "reset", config)
 
-    tags = mode_tags(config, STEERING)
-
-    @dg.job(name=named(config, "reset_tables"), description=about, tags=tags)
-    def reset_tables() -> None:
-        reset()
-
-    return reset_tables
+    return people_job(config, "reset_tables", reset, mode=STEERING, about=about)
 
 
 def _remove(
     context: dg.OpExecutionContext, config: ReplicationConfig, command: str, wish: Removal
 ) -> None:
-    order = Order(f"{context.job_name} {context.run_id}", wish.why, wish.dry_run)
+    order = _order(context, wish)
     runs = Runs(config, context.instance, context.run_id, context.log.info)
     done = run_removal(config, command, wish.choice(), order, runs, teller(context, config))
     require_done(done)
+
+
+def _order(context: dg.OpExecutionContext, wish: Reasoned) -> Order:
+    return Order(f"{context.job_name} {context.run_id}", wish.why, wish.dry_run)
 
 
 def teller(context: dg.OpExecutionContext, config: ReplicationConfig) -> steering.Say:

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.comparable import NOT_COMPARED
-from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.keys import mode_tags, named, table_key
+from cdc_assets.orchestration.keys import table_key
 from cdc_assets.orchestration.matching import verdict_of
+from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.steering import Tables
 from cdc_assets.orchestration.verifying import Wish, run_verify
 from cdc_assets.registry import Registry, TableEntry
@@ -33,10 +33,7 @@ def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that compares tables with their source as `cdc-assets verify` does."""
     replication = config
 
-    @dg.op(name=named(config, "compare_with_source"))
     def compare_with_source(context: dg.OpExecutionContext, config: VerifyWish) -> None:
-        liveness.hold(replication.home, context.run_id)
-
         def say(entry: TableEntry, words: str) -> None:
             context.log.info(f"{entry.table}: {words}")
 
@@ -56,20 +53,12 @@ def verify_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
             words = (f"{table}: {why}" for table, why in {**outcome.failed, **bad}.items())
             raise dg.Failure("\n".join(words), allow_retries=False)
 
-    @dg.job(
-        name=named(config, "verify_tables"),
-        tags=mode_tags(config, REPAIR),
-        executor_def=dg.in_process_executor,  # the lock is the whole run's
-        description=(
-            "Compares tables with their live source while both change, and with `repair` puts "
-            "right what differs. The check `matches_source` says what was found. May be cancelled "
-            "and started again."
-        ),
+    about = (
+        "Compares tables with their live source while both change, and with `repair` puts "
+        "right what differs. The check `matches_source` says what was found. May be cancelled "
+        "and started again."
     )
-    def verify_tables() -> None:
-        compare_with_source()
-
-    return verify_tables
+    return people_job(config, "verify_tables", compare_with_source, mode=REPAIR, about=about)
 
 
 def _show(

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.execution.plan.objects import StepSuccessData
 
-from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration import build_definitions, liveness
 from cdc_assets.orchestration.heartbeat import LOOKS, SILENT_SECONDS, Listener, beating
 from cdc_assets.orchestration.keys import TAG_ALIVE
 from cdc_assets_tests.orchestration.test_housekeeping import started_run
 from cdc_assets_tests.waiting import until
+from cdc_assets_tests.world import registry_of, write_config
 
 pytestmark = pytest.mark.unit
 
@@ -112,6 +114,35 @@ def test_a_run_is_heard_of_while_any_of_its_steps_is_at_work(instance: dg.Dagste
         with beating(instance, run.run_id, every=0.01):
             first = until(beat, "a beat")
         until(lambda: beat() != first, "another one, as one step is left", every_seconds=0.01)
+
+
+NO_TABLE = {"table": "no such table"}
+PEOPLE: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "pause_tables": ("pause", {}), "resume_tables": ("resume", {}), "drop_tables": ("drop", {}),
+    "reset_tables": ("reset", {}), "rewind": ("take_back", NO_TABLE),
+    "history": ("show_history", NO_TABLE), "rebuild_table": ("build_anew", NO_TABLE),
+    "resnapshot_tables": ("read_again", {}), "verify_tables": ("compare_with_source", {}),
+}  # fmt: skip
+"""The jobs that people start: the op of each, and a wish that ends soon."""
+
+
+def test_each_run_of_people_is_heard_of_and_holds_its_lock_as_others_do(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    def beat(run_id: str) -> str | None:
+        run = instance.get_run_by_id(run_id)
+        return run.tags.get(TAG_ALIVE) if run else None
+
+    config = write_config(tmp_path)
+    definitions = build_definitions(config, registry_of(config, "orders"))
+    jobs = {each for each in definitions.get_repository_def().job_names if each[0] != "_"}
+    assert jobs == {*PEOPLE, "housekeeping", "verify_shop"}
+    for name, (op, wish) in PEOPLE.items():
+        run = definitions.resolve_job_def(name).execute_in_process(
+            {"ops": {op: {"config": wish}}}, instance=instance, raise_on_error=False
+        )
+        until(partial(beat, run.run_id), f"{name} is heard of")
+        assert (config.home / "run" / "dagster" / f"{run.run_id}.lock").exists(), name
 
 
 def test_where_no_file_can_be_written_a_run_goes_on(tmp_path: Path) -> None:

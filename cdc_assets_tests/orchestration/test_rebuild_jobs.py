@@ -39,9 +39,9 @@ def launch(
     ids=["unknown", "not_there"],
 )
 def test_what_cannot_be_built_is_named(
-    config: ReplicationConfig, instance_in_memory: dg.DagsterInstance, table: str, why: str
+    config: ReplicationConfig, instance: dg.DagsterInstance, table: str, why: str
 ) -> None:
-    done = launch(config, instance_in_memory, table=table, from_source=True)
+    done = launch(config, instance, table=table, from_source=True)
     assert not done.success
     (failure,) = (e for e in done.all_events if e.event_type is dg.DagsterEventType.STEP_FAILURE)
     error = failure.step_failure_data.error

@@ -42,18 +42,18 @@ def launch(
 
 
 def test_a_paused_table_is_not_waited_for(
-    config: ReplicationConfig, instance_in_memory: dg.DagsterInstance
+    config: ReplicationConfig, instance: dg.DagsterInstance
 ) -> None:
-    done = launch(config, instance_in_memory, tables=["orders"])
+    done = launch(config, instance, tables=["orders"])
     assert not done.success
     assert "shop.public.orders" in reason(done)
     assert "paused since 2026-03-04 12:00:00Z by somebody" in reason(done)
 
 
 def test_nothing_chosen_reads_nothing(
-    config: ReplicationConfig, instance_in_memory: dg.DagsterInstance
+    config: ReplicationConfig, instance: dg.DagsterInstance
 ) -> None:
-    done = launch(config, instance_in_memory)
+    done = launch(config, instance)
     assert not done.success
     assert "which tables?" in reason(done)
 
@@ -71,9 +71,9 @@ def test_the_command_says_the_same_and_exits_with_1_or_2(config: ReplicationConf
 
 @pytest.mark.parametrize("wish", [{"via": "signal"}, {"do": "stop"}], ids=["asked", "stopped"])
 def test_a_connector_that_is_not_known_cannot_be_signalled(
-    config: ReplicationConfig, instance_in_memory: dg.DagsterInstance, wish: dict[str, str]
+    config: ReplicationConfig, instance: dg.DagsterInstance, wish: dict[str, str]
 ) -> None:
-    done = launch(config, instance_in_memory, tables=["items"], **wish)
+    done = launch(config, instance, tables=["items"], **wish)
     assert not done.success
     assert "nothing tells which connector writes its topic" in reason(done)
     assert "sources.shop.connect.url" in reason(done)

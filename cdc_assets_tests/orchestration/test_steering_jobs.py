@@ -45,8 +45,8 @@ def told(result: dg.ExecuteInProcessResult) -> dict[str, str | None]:
 
 
 @pytest.fixture
-def ui(tmp_path: Path, instance_in_memory: dg.DagsterInstance) -> Ui:
-    return Ui(write_config(tmp_path), instance_in_memory)
+def ui(tmp_path: Path, instance: dg.DagsterInstance) -> Ui:
+    return Ui(write_config(tmp_path), instance)
 
 
 def test_tables_are_paused_and_resumed_and_their_pages_say_so(ui: Ui) -> None:

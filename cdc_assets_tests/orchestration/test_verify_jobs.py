@@ -34,17 +34,17 @@ def launch(
 
 
 def test_nothing_chosen_compares_nothing(
-    config: ReplicationConfig, instance_in_memory: dg.DagsterInstance
+    config: ReplicationConfig, instance: dg.DagsterInstance
 ) -> None:
-    done = launch(config, instance_in_memory)
+    done = launch(config, instance)
     assert not done.success
     assert "which tables?" in reason(done)
 
 
 def test_each_table_that_cannot_be_compared_is_named_with_the_reason(
-    config: ReplicationConfig, instance_in_memory: dg.DagsterInstance
+    config: ReplicationConfig, instance: dg.DagsterInstance
 ) -> None:
-    done = launch(config, instance_in_memory, tables=["items", "orders"], repair=True)
+    done = launch(config, instance, tables=["items", "orders"], repair=True)
     assert not done.success
     said = reason(done)
     assert "shop.public.items: " in said
@@ -53,10 +53,10 @@ def test_each_table_that_cannot_be_compared_is_named_with_the_reason(
 
 def test_of_all_tables_those_with_nothing_to_compare_are_no_failure(
     config: ReplicationConfig,
-    instance_in_memory: dg.DagsterInstance,
+    instance: dg.DagsterInstance,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert launch(config, instance_in_memory, every=True, repair=True).success
+    assert launch(config, instance, every=True, repair=True).success
     said = capfd.readouterr().err
     for table in ("items", "orders"):
         assert f"shop.public.{table}: not compared: nothing of it was merged yet" in said
