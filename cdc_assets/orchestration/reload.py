@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import dagster as dg
@@ -13,6 +16,8 @@ WEBSERVER_VARIABLE: Final = "CDC_ASSETS_WEBSERVER"
 DEFAULT_WEBSERVER: Final = "http://127.0.0.1:3000"
 DEFAULT_LOCATION: Final = "cdc_assets"
 TIMEOUT_SECONDS: Final = 60
+SETTLE_SECONDS: Final = 150.0
+"""A daemon with a code server of its own notices a reload within a minute."""
 
 MUTATION: Final = """
 mutation Reload($location: String!) {
@@ -26,6 +31,49 @@ mutation Reload($location: String!) {
   }
 }
 """  # noqa: E501
+
+
+@dataclass
+class Reloads:
+    """The reloads that loaded definitions have asked for. One that took effect has replaced them.
+
+    A code server started by ``dagster api grpc`` answers a reload like any other, and does nothing.
+    If the same tables are still missing after `SETTLE_SECONDS`, that is said instead.
+
+    Attributes:
+        clock: monotonic, in seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _missing: frozenset[str] = frozenset()
+    _at: float = 0.0
+    _said: str = ""
+
+    def ask(self, context: dg.SensorEvaluationContext, changed: Sequence[str]) -> str:
+        """Asks for a reload, unless the last one may still take effect; says what became of it.
+
+        Args:
+            context: the sensor's.
+            changed: what the definitions lack, or have too much.
+        """
+        names, missing = ", ".join(changed), frozenset(changed)
+        is_same = bool(self._said) and missing == self._missing
+        if is_same and self.clock() - self._at < SETTLE_SECONDS:
+            return self._said
+        context.log.info(f"The tables have changed, loading the definitions again: {names}")
+        try:
+            reload_location(location_of(context))
+        except TransientError as problem:  # the found tables must be written all the same
+            return f"Waiting to load {names}: {problem}"
+        self._missing, self._at = missing, self.clock()
+        self._said = f"Loaded the definitions again for {names}."
+        if is_same:
+            self._said = (
+                f"Not loaded: {names}, though the webserver has loaded the definitions again. "
+                "Restart the code server, and start it by `dagster code-server start` "
+                "instead of `dagster api grpc`, which never reloads."
+            )
+        return self._said
 
 
 def location_of(context: dg.SensorEvaluationContext) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import TransientError
 from cdc_assets.operate.discovery import discover, not_tables, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import named, table_key, topic_key
-from cdc_assets.orchestration.reload import location_of, reload_location
+from cdc_assets.orchestration.reload import Reloads
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry, TableEntry
 
@@ -27,10 +25,11 @@ def discover_sensor(
     """Returns the sensor that adds new topics' tables to the registry and reloads definitions.
 
     Reloading depends on what these definitions lack, not on what this tick found: a reload
-    that failed (the webserver was not up yet) is tried again at the next tick.
+    that failed (the webserver was not up yet) is tried again at the next tick, and one that had no
+    effect after a while.
     """
     services = Services(config, clock)
-    entries = replicated(config, loaded)
+    entries, reloads = replicated(config, loaded), Reloads()
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -42,7 +41,7 @@ def discover_sensor(
         gone = loaded.tables & {entry.table for entry in entries} - found.registry.tables
         events = [_observation(services, entry) for entry in found.added]
         changed = [*(str(entry.table) for entry in missing), *(f"without {each}" for each in gone)]
-        said = _try_reload(context, changed) if changed else _nothing_new(loaded)
+        said = reloads.ask(context, changed) if changed else _nothing_new(loaded)
         refusals = "".join(f" Not added: {error}" for error in found.refused)
         return dg.SensorResult(
             asset_events=events, skip_reason=said + refusals + _set_aside(config, found.registry)
@@ -64,16 +63,6 @@ def _nothing_new(loaded: Registry) -> str:
 def _set_aside(config: ReplicationConfig, registry: Registry) -> str:
     others = [f"{each.topic} ({each.holds})" for each in not_tables(config, registry)]
     return f" Not tables: {', '.join(others)}." if others else ""
-
-
-def _try_reload(context: dg.SensorEvaluationContext, changed: Sequence[str]) -> str:
-    names = ", ".join(changed)
-    context.log.info(f"The tables have changed, loading the definitions again: {names}")
-    try:
-        reload_location(location_of(context))
-    except TransientError as problem:  # the found tables must be written all the same
-        return f"Waiting to load {names}: {problem}"
-    return f"Loaded the definitions again for {names}."
 
 
 def _observation(services: Services, entry: TableEntry) -> dg.AssetObservation:
