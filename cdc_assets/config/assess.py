@@ -9,21 +9,22 @@ from pydantic import Field, field_validator
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
 
 FINDINGS: Final = frozenset({
-    "binlog_off", "binlog_retention", "binlog_rows", "binlog_row_metadata", "by_partition",
+    "binlog_off", "binlog_retention", "binlog_row_metadata", "binlog_rows", "by_partition",
     "catalog", "changes_skipped", "clock", "columns_left_out", "compacted", "connect",
     "connector_missing", "connector_state", "connector_user", "conversion_failures",
-    "converter_differs", "database", "decimals_as_double", "deletes_dropped", "errors_tolerated",
-    "gtid", "heartbeat", "history_without_key", "kafka", "log_begins_late", "modes_differ",
-    "no_row_identity", "no_transactions", "nulls_replaced", "nulls_unseen",
-    "placeholder_differs", "publication_autocreate",
-    "publication_missing", "publication_operations", "records_without_key", "refused_column",
-    "refused_table", "registry", "remembered_deletes", "retention", "retention_bytes",
-    "row_filter", "schema_changes_off", "server_id", "signals_unanswered", "slot_dropped",
-    "slot_holds_wal", "slot_idle", "slot_lost", "slot_missing", "snapshot_mode", "spark",
-    "stored_as_text", "table_gone", "table_not_published", "times_cut", "topic_missing",
-    "topic_settings", "transformations", "truncates_skipped", "types_guessed", "unlogged",
-    "unpublished_column", "unsigned_as_long", "values_not_convertible", "values_out_of_range",
-    "wal_level", "warehouse", "years_moved",
+    "converter_differs", "database", "decimals_as_double", "deletes_dropped", "dirty_snapshot",
+    "errors_tolerated", "events_skipped", "gtid", "heartbeat", "history_without_key", "kafka",
+    "lobs_left_out", "log_begins_late", "modes_differ", "no_row_identity", "no_transactions",
+    "nulls_replaced", "nulls_unseen", "partial_updates", "placeholder_differs",
+    "publication_autocreate", "publication_missing", "publication_operations",
+    "records_without_key", "refused_column", "refused_table", "registry", "remembered_deletes",
+    "retention", "retention_bytes", "row_filter", "schema_changes_off", "server_id",
+    "signals_unanswered", "slot_dropped", "slot_holds_wal", "slot_idle", "slot_lost",
+    "slot_missing", "snapshot_mode", "spark", "stored_as_text", "table_gone",
+    "table_not_published", "times_cut", "topic_missing", "topic_settings",
+    "transactions_dropped", "transformations", "truncates_skipped", "types_guessed",
+    "unlogged", "unpublished_column", "unsigned_as_long", "updates_looked_up",
+    "values_not_convertible", "values_out_of_range", "wal_level", "warehouse", "years_moved",
 })  # fmt: skip
 """The names of all findings."""
 

@@ -95,6 +95,14 @@ class Connector:
         return f"connector {self.name} and its {len(self.tasks)} task(s) are {RUNNING}"
 
 
+def prefix_of(settings: Document) -> str:
+    """Returns the first part of the names of a connector's topics; empty if none is configured.
+
+    Connectors made of Debezium 1, as YugabyteDB's, name it ``database.server.name``.
+    """
+    return str(settings.get("topic.prefix") or settings.get("database.server.name") or "")
+
+
 def connect_of(config: ReplicationConfig, source: str) -> ConnectConfig | None:
     """Returns the source's Kafka Connect: the configured one, or a local stack's in use."""
     configured = config.source(source).connect
@@ -233,8 +241,8 @@ def _connectors(found: Document) -> Iterator[Connector]:
         config = about.get("info", {}).get("config", {})
         status = about.get("status", {})
         tasks = tuple(_part(each, each.get("id")) for each in status.get("tasks", ()))
-        prefix, slot = str(config.get("topic.prefix", "")), str(config.get("slot.name", ""))
-        yield Connector(name, prefix, slot, _part(status.get("connector", {}), None), tasks)
+        own, slot = _part(status.get("connector", {}), None), str(config.get("slot.name", ""))
+        yield Connector(name, prefix_of(config), slot, own, tasks)
 
 
 def _part(found: Document, task: int | None) -> ConnectorPart:

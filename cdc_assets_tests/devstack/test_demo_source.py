@@ -9,7 +9,8 @@ from cdc_assets.config import load_config
 from cdc_assets.devstack.demo_source import Server, demo_source
 from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.devstack.stack import LocalStack
-from cdc_assets.operate.assess.connector import Connector, Expected, judge_connector
+from cdc_assets.operate.assess.connector import Connector, Expected
+from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.finding import Place
 
 pytestmark = pytest.mark.unit

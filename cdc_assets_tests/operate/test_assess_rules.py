@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -22,12 +24,8 @@ from cdc_assets.databases.postgres.server import Published, Server
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import RawRecord, Watermarks
-from cdc_assets.operate.assess.connector import (
-    Connector,
-    Expected,
-    configured_as,
-    judge_connector,
-)
+from cdc_assets.operate.assess.connector import Connector, Expected, configured_as
+from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import (
     Clock,
     judge_binlog,
@@ -84,6 +82,25 @@ FIELDS = {"transforms.flat.add.fields": "op,source.ts_ms,source.lsn"}
 BARE = {"value.converter.schemas.enable": "false"}
 
 
+PAGES = Path(__file__).parents[2] / "docs" / "sources"
+FORMATS = {"yugabytedb": "yugabyte-debezium"}
+DOCUMENTED = ("postgresql", "mysql", "sqlserver", "oracle", "mongodb", "yugabytedb")
+
+
+def documented(page: str) -> dict[str, str]:
+    """The connector's settings on a page of docs/sources."""
+    text = (PAGES / f"{page}.md").read_text()
+    return json.loads(text.partition("```json\n")[2].partition("```")[0])
+
+
+def of_page(page: str, changed: Mapping[str, str]) -> dict[str, Verdict]:
+    """The findings on a connector that a page documents, with some settings changed."""
+    connector = Connector("shop", "", {**documented(page), **changed})
+    form = FORMATS.get(page, "debezium-json")
+    expected = Expected(SOURCE, form, ConnectorConfig(), has_database=False)
+    return verdicts(judge_connector(connector, expected))
+
+
 def said(
     settings: Mapping[str, str], bad: str = "", *, database: bool = True, form: str = "json",
     modes: ConnectorConfig | None = None,
@@ -102,6 +119,84 @@ def verdicts(found: Iterable[Finding]) -> dict[str, Verdict]:
     assert {each.name for each in named} <= FINDINGS
     assert all(each.verdict is Verdict.NO for each in named if each.stops)
     return {each.name: each.verdict for each in named}
+
+
+@pytest.mark.parametrize("page", DOCUMENTED)
+def test_the_settings_on_a_page_have_no_finding(page: str) -> None:
+    assert of_page(page, {}) == {}
+
+
+EVERY = {
+    "event.processing.failure.handling.mode=warn": ("events_skipped", "NO"),
+    "event.processing.failure.handling.mode=skip": ("events_skipped", "NO"),
+    "skipped.operations=d": ("changes_skipped", "NO"),
+    "skipped.operations=d,u": ("changes_skipped", "NO"),
+    "snapshot.mode=never": ("snapshot_mode", "PARTIAL"),
+    "errors.tolerance=all": ("errors_tolerated", "NO"),
+    "signal.enabled.channels=kafka": ("signals_unanswered", "PARTIAL"),
+}
+LOSING = {
+    "mysql": {
+        "inconsistent.schema.handling.mode=warn": ("events_skipped", "NO"),
+        "unavailable.value.placeholder=…": None,
+        "skipped.operations=t": ("truncates_skipped", "PARTIAL"),
+    },
+    "sqlserver": {
+        "unavailable.value.placeholder=…": ("placeholder_differs", "NO"),
+        "event.converting.failure.handling.mode=warn": ("conversion_failures", "PARTIAL"),
+        "snapshot.isolation.mode=read_uncommitted": ("dirty_snapshot", "NO"),
+        "snapshot.isolation.mode=exclusive": None,
+        "decimal.handling.mode=double": ("decimals_as_double", "PARTIAL"),
+        "time.precision.mode=connect": ("times_cut", "PARTIAL"),
+        "skipped.operations=t": None,
+    },
+    "oracle": {
+        "unavailable.value.placeholder=…": ("placeholder_differs", "NO"),
+        "event.converting.failure.handling.mode=skip": ("conversion_failures", "PARTIAL"),
+        "lob.enabled=false": ("lobs_left_out", "PARTIAL"),
+        "log.mining.transaction.retention.ms=3600000": ("transactions_dropped", "NO"),
+        "log.mining.transaction.retention.ms=0": None,
+        "skipped.operations=t": ("truncates_skipped", "PARTIAL"),
+    },
+    "mongodb": {
+        "event.converting.failure.handling.mode=warn": None,
+        "capture.mode=change_streams": ("partial_updates", "PARTIAL"),
+        "capture.mode.full.update.type=lookup": ("updates_looked_up", "PARTIAL"),
+        "field.renames=a.b.c:d": ("columns_left_out", "PARTIAL"),
+    },
+    "yugabytedb": {
+        "ignore.exceptions=true": ("events_skipped", "NO"),
+        "decimal.handling.mode=double": ("decimals_as_double", "PARTIAL"),
+        "value.converter=io.confluent.connect.avro.AvroConverter": ("converter_differs", "NO"),
+    },
+}
+"""What settings of each page's connector are found to lose; None: nothing."""
+
+
+@pytest.mark.parametrize(
+    ("page", "setting", "found"),
+    [
+        *((page, setting, found) for page in DOCUMENTED for setting, found in EVERY.items()),
+        *(
+            (page, setting, found)
+            for page, each in LOSING.items()
+            for setting, found in each.items()
+        ),
+    ],
+)
+def test_what_a_setting_loses_is_named_for_each_connector_that_has_it(
+    page: str, setting: str, found: tuple[str, str] | None
+) -> None:
+    name, _, value = setting.partition("=")
+    assert of_page(page, {name: value}) == ({found[0]: Verdict(found[1])} if found else {})
+
+
+def test_yugabyte_s_connector_loses_digits_unless_told_not_to() -> None:
+    settings = documented("yugabytedb")
+    del settings["decimal.handling.mode"]
+    connector = Connector("shop", "", settings)
+    expected = Expected(SOURCE, FORMATS["yugabytedb"], ConnectorConfig(), has_database=False)
+    assert verdicts(judge_connector(connector, expected)) == {"decimals_as_double": Verdict.PARTIAL}
 
 
 @pytest.mark.parametrize("settings", [POSTGRES, MARIADB], ids=["postgres", "mariadb"])

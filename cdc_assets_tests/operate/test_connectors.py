@@ -204,3 +204,19 @@ def test_an_assessment_is_told_settings_and_no_secret(tmp_path: Path, serve: Ser
     (mine,) = found.found
     assert (mine.name, mine.bad) == ("shop", "task 0 is FAILED (DataException)")
     assert mine.settings == {"topic.prefix": "shop"}
+
+
+def test_a_connector_of_debezium_1_is_found_by_its_server_name(
+    tmp_path: Path, serve: Serve
+) -> None:
+    config = write_config(tmp_path)
+    yugabyte = connector("RUNNING", "RUNNING")
+    yugabyte["info"] = {"config": {"database.server.name": "shop"}}
+    connect = ConnectConfig.model_validate({"url": serve({"grpc": yugabyte})})
+    changed = {"connect": connect, "format": "yugabyte-debezium"}
+    shop = config.sources["shop"].model_copy(update=changed)
+    config = config.model_copy(update={"sources": {"shop": shop}})
+
+    found = Gathered(Services(config), "shop", [entry_of("orders", config)]).connectors
+    assert found is not None
+    assert [each.name for each in found.found] == ["grpc"]

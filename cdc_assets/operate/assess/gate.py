@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 
 from cdc_assets.databases.postgres.server import Server
 from cdc_assets.errors import CdcError, TerminalError
-from cdc_assets.operate.assess.connector import Expected, judge_connector
+from cdc_assets.operate.assess.connector import Expected
+from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import judge_postgres
 from cdc_assets.operate.assess.finding import Finding, Place, accepted, ordered
 from cdc_assets.operate.assess.gather import Gathered, read_log

@@ -95,6 +95,11 @@ class Gathered:
         return self.services.config.source(self.name)
 
     @property
+    def is_debezium(self) -> bool:
+        """Whether Debezium, or a connector made of it, writes its records."""
+        return "debezium" in self.source.format.split("-")
+
+    @property
     def connect(self) -> ConnectConfig | None:
         """The Kafka Connect to ask about its connector; None if none is configured."""
         return connect_of(self.services.config, self.name)
@@ -107,7 +112,7 @@ class Gathered:
             UnreachableError: if Kafka Connect does not answer.
         """
         connect = self.connect
-        if connect is None or not self.source.format.startswith("debezium-"):
+        if connect is None or not self.is_debezium:
             return None
         rest, clock = ConnectRest(reveal(connect.url)), self.services.clock
         if rest.shown not in self.answers:
@@ -261,7 +266,7 @@ class Gathered:
             settings=log.settings.get(entry.topic),
             target=slo_target(self.services, entry.table),
             keys=tuple(each.key is not None for each in records),
-            expects_keys=self.source.format.startswith("debezium-") and bool(key),
+            expects_keys=self.is_debezium and bool(key),
             is_new=state is None or state.published is None,
             accepts_lost_start=self.source.lost_start == "accept",
             begin=begin_of(state) or dropped,

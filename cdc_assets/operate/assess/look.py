@@ -14,7 +14,8 @@ from cdc_assets.databases.postgres import jdbc as postgres
 from cdc_assets.databases.postgres.server import Odd, Role, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
-from cdc_assets.operate.assess.connector import Expected, judge_connector
+from cdc_assets.operate.assess.connector import Expected
+from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import (
     Clock,
     judge_binlog,

@@ -1,0 +1,173 @@
+"""Tables the settings that lose something by their value alone, for each kind of connector.
+
+``docs/sources/`` explains each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from cdc_assets.operate.assess.connector import Connector, Kind
+from cdc_assets.operate.assess.finding import Finding, Place, Verdict
+
+_ANY: Final[frozenset[Kind | None]] = frozenset({None, *get_args(Kind)})
+_BINLOG: Final[frozenset[Kind | None]] = frozenset({"mysql", "mariadb"})
+_POSTGRES: Final[frozenset[Kind | None]] = frozenset({"postgres"})
+_SQLSERVER: Final[frozenset[Kind | None]] = frozenset({"sqlserver"})
+_ORACLE: Final[frozenset[Kind | None]] = frozenset({"oracle"})
+_MONGODB: Final[frozenset[Kind | None]] = frozenset({"mongodb"})
+_YUGABYTE: Final[frozenset[Kind | None]] = frozenset({"yugabyte"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lossy:
+    """A setting, some of whose values lose something.
+
+    Attributes:
+        name: the name of the finding.
+        setting: the setting's name.
+        usual: its value where it is absent.
+        loses: tells whether a value, in lower case, loses something.
+        impact: what is lost.
+        remedy: the action to take.
+        of: the kinds of connectors that have the setting; None among them stands for any other.
+        stops: whether rows are wrong, or missing, unnoticed: the verdict is NO.
+    """
+
+    name: str
+    setting: str
+    usual: str
+    loses: Callable[[str], bool]
+    impact: str
+    remedy: str
+    of: frozenset[Kind | None] = _ANY
+    stops: bool = False
+
+    def value(self, connector: Connector) -> str:
+        """Returns a connector's value, in lower case."""
+        return connector.get(self.setting, self.usual).strip().lower()
+
+    def finding(self, at: Place, problem: str) -> Finding:
+        """Returns the finding on a connector that has such a value."""
+        verdict = Verdict.NO if self.stops else Verdict.PARTIAL
+        return Finding(self.name, at, verdict, problem, self.impact, self.remedy, self.stops)
+
+
+def _is(*values: str) -> Callable[[str], bool]:
+    return lambda value: value in values
+
+
+def _is_not(good: str) -> Callable[[str], bool]:
+    return lambda value: value != good
+
+
+_SKIPS: Final = _is("warn", "skip", "ignore")
+_UNSEEN: Final = "and nobody downstream can tell"
+_DIGITS: Final = (
+    "decimals lose digits: those of more than 15 are refused where database: tells their type, "
+    f"and stored as they arrive elsewhere, {_UNSEEN}"
+)
+
+LOSSY: Final = (
+    Lossy(
+        "errors_tolerated", "errors.tolerance", "none", _is("all"),
+        f"records that cannot be transformed or converted are left out, {_UNSEEN}",
+        "set errors.tolerance=none", stops=True,
+    ),
+    Lossy(
+        "events_skipped", "event.processing.failure.handling.mode", "fail", _SKIPS,
+        f"a change that Debezium cannot process is left out, {_UNSEEN}",
+        "set event.processing.failure.handling.mode=fail", stops=True,
+    ),
+    Lossy(
+        "events_skipped", "inconsistent.schema.handling.mode", "fail", _SKIPS,
+        f"changes of a table that the connector's schema history lacks are left out, {_UNSEEN}",
+        "set inconsistent.schema.handling.mode=fail", _BINLOG, stops=True,
+    ),
+    Lossy(
+        "events_skipped", "ignore.exceptions", "false", _is("true"),
+        f"changes that cannot be read are left out, {_UNSEEN}",
+        "set ignore.exceptions=false", _YUGABYTE, stops=True,
+    ),
+    Lossy(
+        "conversion_failures", "event.converting.failure.handling.mode", "warn", _is_not("fail"),
+        f"a value that Debezium cannot convert becomes NULL, {_UNSEEN}",
+        "set event.converting.failure.handling.mode=fail", _ANY - _MONGODB - _YUGABYTE,
+    ),
+    Lossy(
+        "snapshot_mode", "snapshot.mode", "initial",
+        _is("never", "no_data", "schema_only", "recovery"),
+        "rows from before the connector's start arrive only once they change",
+        "set snapshot.mode=initial, or ask for an incremental snapshot of each table",
+    ),
+    Lossy(
+        "decimals_as_double", "decimal.handling.mode", "precise", _is("double"), _DIGITS,
+        "set decimal.handling.mode=precise, or string", _ANY - _YUGABYTE,
+    ),
+    Lossy(
+        "decimals_as_double", "decimal.handling.mode", "double", _is("double"), _DIGITS,
+        "set decimal.handling.mode=string", _YUGABYTE,
+    ),
+    Lossy(
+        "times_cut", "time.precision.mode", "", _is("connect", "isostring"),
+        "times lose microseconds, or arrive as text: columns that lose something are refused where "
+        f"database: tells their type, and stored as they arrive elsewhere, {_UNSEEN}",
+        "leave time.precision.mode at its default",
+    ),
+    Lossy(
+        "slot_dropped", "slot.drop.on.stop", "false", _is("true"),
+        f"what changes while it is stopped is lost, {_UNSEEN}",
+        "set slot.drop.on.stop=false", _POSTGRES, stops=True,
+    ),
+    Lossy(
+        "publication_autocreate", "publication.autocreate.mode", "", _is("filtered"),
+        "tables that are created later are not captured",
+        "make a publication FOR ALL TABLES and set the mode to disabled, or to all_tables",
+        _POSTGRES,
+    ),
+    Lossy(
+        "heartbeat", "heartbeat.interval.ms", "0", _is("0"),
+        "while its tables rest, its slot holds back the WAL of all others",
+        "set heartbeat.interval.ms=5000", _POSTGRES,
+    ),
+    Lossy(
+        "years_moved", "enable.time.adjuster", "true", _is("true"),
+        "dates of the years 0 to 99 arrive as 1970 to 2069",
+        "set enable.time.adjuster=false", _BINLOG,
+    ),
+    Lossy(
+        "schema_changes_off", "include.schema.changes", "true", _is("false"),
+        "renamed columns are not followed, and tables that are made anew are not noticed",
+        "set include.schema.changes=true", _BINLOG,
+    ),
+    Lossy(
+        "dirty_snapshot", "snapshot.isolation.mode", "repeatable_read", _is("read_uncommitted"),
+        f"a snapshot has rows of transactions that are rolled back, {_UNSEEN}",
+        "set snapshot.isolation.mode=snapshot, and take a new snapshot", _SQLSERVER, stops=True,
+    ),
+    Lossy(
+        "transactions_dropped", "log.mining.transaction.retention.ms", "0", _is_not("0"),
+        f"changes of a transaction that lasts longer are lost, {_UNSEEN}",
+        "set log.mining.transaction.retention.ms=0", _ORACLE, stops=True,
+    ),
+    Lossy(
+        "lobs_left_out", "lob.enabled", "false", _is_not("true"),
+        "columns of CLOB, NCLOB, BLOB and XMLTYPE are empty in rows that are inserted later, "
+        f"{_UNSEEN}",
+        "set lob.enabled=true; accept this if no table has such columns, or column.exclude.list "
+        "leaves them out", _ORACLE,
+    ),
+    Lossy(
+        "partial_updates", "capture.mode", "change_streams_update_full",
+        _is("change_streams", "change_streams_with_pre_image"),
+        "an update holds only what changes in the document, and is refused",
+        "set capture.mode=change_streams_update_full", _MONGODB,
+    ),
+    Lossy(
+        "updates_looked_up", "capture.mode.full.update.type", "lookup", _is("lookup"),
+        "an update may hold a later state of the document, and is refused if the document is gone",
+        "set capture.mode.full.update.type=post_image (MongoDB 6.0)", _MONGODB,
+    ),
+)  # fmt: skip
