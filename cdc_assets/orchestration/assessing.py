@@ -61,16 +61,16 @@ def verdicts(
         table = entry.table
         mine = (*found.of_source(table.source), *found.of_table(table))
         verdict = worst(mine)
-        words = [_words(each) for each in mine]
-        description = "; ".join(str(each) for each in mine[:LISTED]) or "it can be replicated"
+        left_out = "; ".join(each.text for each in found.notes_on(table))
+        said = "; ".join(str(each) for each in mine[:LISTED]) or "nothing is in the way"
         yield checks.Verdict(
             asset=table_key(config, entry),
             check=CHECK_ASSESSED,
             passed=verdict is Verdict.YES,
             severity=checks.ERROR if verdict is Verdict.NO else checks.WARN,
-            description=description,
+            description=f"{said} (not judged: {left_out})" if left_out else said,
             reason=" ".join(f"{each.verdict} {each.at} {each.name}" for each in mine),
-            metadata=_metadata(verdict, mine, words),
+            metadata=_metadata(verdict, mine, left_out),
         )
 
 
@@ -79,9 +79,14 @@ def look_now(services: Services, entries: Sequence[TableEntry]) -> Assessment:
     return assess(services, sorted({each.table.source for each in entries}), entries, Depth())
 
 
-def _metadata(verdict: Verdict, found: Sequence[Finding], words: Sequence[str]) -> dict[str, Any]:
-    listed = dg.MetadataValue.md("\n".join(words[:LISTED]) or "nothing")
-    return {"verdict": verdict.value, "findings": len(found), "found": listed}
+def _metadata(verdict: Verdict, found: Sequence[Finding], left_out: str) -> dict[str, Any]:
+    listed = dg.MetadataValue.md("\n".join(map(_words, found[:LISTED])) or "nothing")
+    return {
+        "verdict": verdict.value,
+        "findings": len(found),
+        "found": listed,
+        "not judged": left_out or "nothing",
+    }
 
 
 def _words(each: Finding) -> str:

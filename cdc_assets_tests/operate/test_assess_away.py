@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.assess import SourceAssessConfig
 from cdc_assets.errors import ConfigError
 from cdc_assets.lake import Lake
+from cdc_assets.operate.assess.finding import Assessment, Note, Verdict
 from cdc_assets.operate.assess.gate import require_assessed
 from cdc_assets.operate.assess.look import Depth, assess
 from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.assessing import verdicts
 from cdc_assets.orchestration.keys import CHECK_ASSESSED
 from cdc_assets.orchestration.sensors import assess_sensor
 from cdc_assets_tests.command import run_command
@@ -24,6 +28,7 @@ pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("impatient")]
 
 PASSWORD = "hunter2"
 AWAY = {"kafka", "database", "spark"}
+UNSEEN = {"connector_unseen"}
 
 
 @pytest.fixture
@@ -41,8 +46,10 @@ def test_parts_that_are_away_are_named_with_their_address(
     document = json.loads(done.stdout)
     found = {each["name"]: each for each in document["findings"]}
 
-    assert set(found) == AWAY
-    assert all(each["verdict"] == "NO" and NOWHERE in each["problem"] for each in found.values())
+    assert set(found) == AWAY | UNSEEN
+    assert all(
+        found[each]["verdict"] == "NO" and NOWHERE in found[each]["problem"] for each in AWAY
+    )
     assert not any(each["stops_first_batch"] for each in found.values())
     assert done.returncode == 1
     assert "failed: shop: NO" in done.stderr
@@ -58,6 +65,37 @@ def test_a_source_that_is_not_configured_is_bad_usage(
 
 def test_parts_that_are_away_stop_no_first_batch(config: ReplicationConfig) -> None:
     require_assessed(Services(config), entry_of("orders", config))
+
+
+def test_a_part_that_nobody_can_ask_is_partial_until_it_is_accepted(
+    config: ReplicationConfig,
+) -> None:
+    entry = entry_of("orders", config)
+
+    def found(*accept: str) -> dict[str, Verdict]:
+        said = {"assess": SourceAssessConfig(accept=accept), "database": None}
+        shop = config.sources["shop"].model_copy(update=said)
+        services = Services(config.model_copy(update={"sources": {"shop": shop}}))
+        findings = assess(services, ["shop"], [entry], Depth()).findings
+        assert not any(each.stops for each in findings)
+        return {each.name: each.verdict for each in findings if each.name != "kafka"}
+
+    unseen = {"connector_unseen": Verdict.PARTIAL, "tables_unseen": Verdict.PARTIAL}
+    assert found() == unseen
+    assert found(*unseen) == {}
+
+
+def test_a_table_is_told_what_nobody_looked_at(config: ReplicationConfig) -> None:
+    entries = [entry_of("items", config), entry_of("orders", config)]
+    notes = (Note("Spark was not asked"), Note("half of it", entries[0].table))
+    at, tables = datetime(2026, 1, 1, tzinfo=UTC), tuple(each.table for each in entries)
+    found = Assessment(at, ("shop",), tables, (), notes)
+    items, orders = verdicts(config, entries, found)
+    assert items.passed
+    assert (
+        items.description == "nothing is in the way (not judged: Spark was not asked; half of it)"
+    )
+    assert orders.metadata["not judged"] == "Spark was not asked"
 
 
 def test_a_warehouse_that_cannot_be_written_is_a_finding(

@@ -573,8 +573,8 @@ NEEDED = Needed(avro=True, driver="a.Driver", jar="a:driver")
 )  # fmt: skip
 def test_what_a_spark_server_lacks_is_named(changed: dict[str, object]) -> None:
     assert [*judge_spark(SOURCE, SPARK, NEEDED)] == []
-    (found,) = judge_spark(SOURCE, replace(SPARK, **changed), NEEDED)
-    assert (found.name, found.verdict) == ("spark", Verdict.NO)
+    found = verdicts(judge_spark(SOURCE, replace(SPARK, **changed), NEEDED))
+    assert found == {"spark": Verdict.NO}
 
 
 @pytest.mark.parametrize(
@@ -585,8 +585,8 @@ def test_what_a_spark_server_lacks_is_named(changed: dict[str, object]) -> None:
 def test_what_a_spark_server_could_do_better_is_named(
     changed: dict[str, object], name: str
 ) -> None:
-    (found,) = judge_spark(SOURCE, replace(SPARK, **changed), NEEDED)
-    assert (found.name, found.verdict) == (name, Verdict.PARTIAL)
+    found = verdicts(judge_spark(SOURCE, replace(SPARK, **changed), NEEDED))
+    assert found == {name: Verdict.PARTIAL}
 
 
 def test_avro_is_needed_for_avro_only() -> None:

@@ -88,6 +88,22 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """A part that was not looked at, or not completely, by the assessment's own choice.
+
+    Attributes:
+        text: the part.
+        table: the table that it concerns; None for all of them.
+    """
+
+    text: str
+    table: TableName | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.table is None else f"{self.table}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Assessment:
     """All findings on some sources and tables.
 
@@ -96,14 +112,14 @@ class Assessment:
         sources: the assessed sources.
         tables: the assessed tables.
         findings: the findings, sorted by place.
-        notes: the parts that were not assessed, or not completely.
+        notes: the parts that its depth left out.
     """
 
     at: datetime
     sources: tuple[str, ...]
     tables: tuple[TableName, ...]
     findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def of_source(self, source: str) -> tuple[Finding, ...]:
         """Returns the findings on a source as a whole."""
@@ -112,6 +128,10 @@ class Assessment:
     def of_table(self, table: TableName) -> tuple[Finding, ...]:
         """Returns the findings on a table and its columns, without those on its source."""
         return tuple(f for f in self.findings if f.at.table == table)
+
+    def notes_on(self, table: TableName) -> tuple[Note, ...]:
+        """Returns the notes that concern a table."""
+        return tuple(each for each in self.notes if each.table in (None, table))
 
     def lines(self) -> Iterator[tuple[Place, Verdict]]:
         """Yields each source and table with its verdict; columns only if they have findings."""
@@ -145,7 +165,7 @@ class Assessment:
             "at": self.at.isoformat(),
             "places": places,
             "findings": [each.to_dict() for each in self.findings],
-            "notes": list(self.notes),
+            "notes": [str(each) for each in self.notes],
         }
         return json.dumps(document, indent=1)
 

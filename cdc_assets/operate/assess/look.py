@@ -25,6 +25,7 @@ from cdc_assets.operate.assess.database import (
 from cdc_assets.operate.assess.finding import (
     Assessment,
     Finding,
+    Note,
     Place,
     accepted,
     no,
@@ -72,6 +73,16 @@ class Depth:
     session: Session | None = None
     say: Say = lambda _: None
 
+    @property
+    def left_out(self) -> Iterator[Note]:
+        """The parts that it does not look at."""
+        if self.session is None:
+            yield Note("Spark was not asked")
+        if not self.values:
+            yield Note("rows were not searched for values that cannot arrive")
+        if not self.warehouse:
+            yield Note("no file was written to the warehouse")
+
 
 @dataclass
 class _Look:
@@ -80,7 +91,7 @@ class _Look:
     services: Services
     depth: Depth
     findings: list[Finding] = field(default_factory=list[Finding])
-    notes: list[str] = field(default_factory=list[str])
+    notes: list[Note] = field(default_factory=list[Note])
 
     def add(self, found: Iterator[Finding]) -> None:
         self.findings += found
@@ -93,7 +104,7 @@ def assess(
 
     A part that does not answer is a finding, and whatever needs it is not judged.
     """
-    look, at = _Look(services, depth), services.clock()
+    look, at = _Look(services, depth, notes=[*depth.left_out]), services.clock()
     by_source: dict[str, list[TableEntry]] = defaultdict(list)
     for entry in entries:
         by_source[entry.table.source].append(entry)
@@ -150,7 +161,6 @@ def _states(
 
 def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | None:
     if look.depth.session is None:
-        look.notes.append("Spark was not asked")
         return None
     look.depth.say("Spark")
     try:
@@ -198,7 +208,7 @@ def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
         look.findings.append(away("connect", at, error, impact))
         return None
     if found is None:
-        look.notes.append(f"{known.name}: no Kafka Connect is configured (connect.url)")
+        look.findings.append(_unseen_connector(at, known))
         return None
     if not found.found:
         look.findings.append(
@@ -215,11 +225,29 @@ def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
     return found
 
 
+def _unseen_connector(at: Place, known: Gathered) -> Finding:
+    problem, remedy = "nothing can be asked how its records are written", ""
+    if known.is_debezium:
+        problem, remedy = "no Kafka Connect is configured (connect.url)", "configure it; if none "
+        remedy += "can be asked, "
+    return yes_but(
+        "connector_unseen", at, problem, "state and settings of what writes them are not known",
+        f"{remedy}check the settings that docs/sources names, and accept this",
+    )  # fmt: skip
+
+
 def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | None) -> Clock | None:
     """Judges the database's server and its tables; returns its clock, if it answers."""
     database = known.source.database
     if database is None:
-        look.notes.append(f"{known.name}: no database: is configured; its tables are not judged")
+        look.findings.append(
+            yes_but(
+                "tables_unseen", at, "no database: is configured",
+                "keys, columns and the database's settings are known from records only",
+                "configure database:; where it cannot be PostgreSQL, MySQL or MariaDB, check what "
+                "docs/sources says of it, and accept this",
+            )
+        )  # fmt: skip
         return None
     try:
         server, clock = known.server(database)
@@ -236,7 +264,7 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
             values = odd.get(entry.at_source)
             place = Place(known.name, entry.table)
             look.add(judge_table(place, known.table(entry, values, server)))
-            _note(look, entry, values)
+            _searched(look, place, values)
     except CdcError as error:
         impact = "types, keys and what is published of its tables are not known"
         look.findings.append(away("database", at, error, impact))
@@ -256,18 +284,23 @@ def _users(
             )  # fmt: skip
 
 
-def _note(look: _Look, entry: TableEntry, odd: Odd | None) -> None:
-    """Notes a table whose values were not searched, or not completely."""
-    if not look.depth.values:
-        return
-    database = look.services.config.source(entry.table.source).database
-    if database is None or database.kind != "postgres":
+def _searched(look: _Look, at: Place, odd: Odd | None) -> None:
+    """Tells of a table whose values were not searched, or not completely."""
+    config = look.services.config
+    database = config.source(at.source).database
+    if not look.depth.values or database is None or database.kind != "postgres":
         return
     if odd is None:
-        look.notes.append(f"{entry.table}: its values were not searched: no right, or no time")
+        look.findings.append(
+            yes_but(
+                "values_unseen", at, "its values were not searched: no right, or no time",
+                "whether all of them can arrive is not known",
+                "grant SELECT on it to the user of database.dsn, or lower assess.rows",
+            )
+        )  # fmt: skip
     elif odd.is_sample:
-        rows = look.services.config.assess.rows
-        look.notes.append(f"{entry.table}: {rows:,} of its rows were searched for odd values")
+        rows = config.assess.rows
+        look.notes.append(Note(f"{rows:,} of its rows were searched for odd values", at.table))
 
 
 def _registry(look: _Look, at: Place, known: Gathered) -> None:
