@@ -363,7 +363,11 @@ class TableRun:
         if before.published is None and before.lag_changes:
             from cdc_assets.operate.assess.gate import require_assessed
 
-            require_assessed(self.services, self.entry)
+            for unsearched in require_assessed(self.services, self.entry):
+                self.context.log.warning(
+                    f"{self.entry.table}: {unsearched}, for which its connector sends NULL: set "
+                    "event.converting.failure.handling.mode=fail"
+                )
 
     def _follow(self) -> Generator[Event, None, bool]:
         """Continues the rows of a table that was renamed to this one's name, if there is one.

@@ -20,8 +20,11 @@ from cdc_assets.databases.mysql.catalog import BinlogSettings
 from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
 from cdc_assets.databases.mysql.server import Server as BinlogServer
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.databases.postgres.server import Published, Server
+from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.catalog import ReplicaIdentity
+from cdc_assets.databases.postgres.server import Odd, Published, Server
 from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import RawRecord, Watermarks
 from cdc_assets.operate.assess.connector import Connector, Expected, configured_as
@@ -46,6 +49,7 @@ from cdc_assets.operate.assess.finding import (
 from cdc_assets.operate.assess.parts import EXTENSIONS, Needed, SparkFacts, judge_spark
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
+from cdc_assets.schema.modes import ConnectorModes
 
 pytestmark = pytest.mark.unit
 
@@ -434,6 +438,37 @@ def test_a_column_whose_null_becomes_its_default_is_named() -> None:
     unseen = Connector("shop", "", unnamed(whole), Encoding.JSON_WITH_SCHEMA)
     (found,) = judge_table(TABLE, Table(table, connector=unseen))
     assert (found.name, found.verdict, found.stops) == ("nulls_unseen", Verdict.PARTIAL, False)
+
+
+WARN = {"event.converting.failure.handling.mode": "warn"}
+TEXT = {"decimal.handling.mode": "string"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "excluded", "name", "stops"),
+    [
+        (POSTGRES, (), "values_not_convertible", False),
+        ({**POSTGRES, **WARN}, (), "values_not_convertible", True),
+        (None, (), "values_not_convertible", False),
+        ({**POSTGRES, **WARN, **TEXT}, (), "values_out_of_range", False),
+        ({**POSTGRES, **WARN}, ("price",), None, False),
+    ],
+    ids=["stops at them", "sends NULL", "unknown connector", "sends text", "excluded"],
+)
+def test_a_value_that_would_become_null_stops_a_first_batch(
+    settings: dict[str, str] | None, excluded: tuple[str, ...], name: str | None, *, stops: bool
+) -> None:
+    key = PostgresColumn("id", "int8", "bigint", not_null=True)
+    column = PostgresColumn("price", "numeric", "numeric(12,2)", modifier=((12 << 16) | 2) + 4)
+    found = PostgresTable((key, column), ("id",), ReplicaIdentity.DEFAULT, "")
+    overrides = TableOverrides(columns={each: {"exclude": True} for each in excluded})
+    connector = Connector("shop", "", settings) if settings is not None else None
+    facts = Table(
+        found, found.described(ConnectorModes()), overrides=overrides, connector=connector,
+        odd=Odd(("price",)),
+    )  # fmt: skip
+    named = [(each.name, each.stops) for each in judge_table(TABLE, facts) if each.at.column]
+    assert named == ([(name, stops)] if name else [])
 
 
 @pytest.mark.parametrize(

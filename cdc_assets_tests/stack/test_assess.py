@@ -250,11 +250,37 @@ def test_what_a_source_accepts_is_no_finding(
         require_assessed(services, entry)
     assert "assess.accept: [" in str(caught.value)
 
-    names = str(caught.value).partition("accept: [")[2].partition("]")[0].split(", ")
-    bad = assessed.source("assessed_bad")
-    accepting = bad.model_copy(update={"assess": bad.assess.model_copy(update={"accept": names})})
-    config = assessed.model_copy(update={"sources": {"assessed_bad": accepting}})
-    require_assessed(Services(config), entry)
+    assert require_assessed(Services(accepting(assessed, names_in(caught.value))), entry) == ()
+
+
+def test_a_value_that_becomes_null_stops_its_table_as_far_as_it_is_searched(
+    assessed: ReplicationConfig,
+) -> None:
+    entry = next(e for e in Services(assessed).registry.load() if e.table.name == "not_numbers")
+    with pytest.raises(TerminalError, match="NaN or infinity: it arrives as NULL") as caught:
+        require_assessed(Services(assessed), entry)
+
+    config = accepting(assessed, names_in(caught.value) - {"values_not_convertible"})
+    with pytest.raises(TerminalError, match="NaN or infinity: it arrives as NULL"):
+        require_assessed(Services(config), entry)
+    one_row = config.assess.model_copy(update={"rows": 1})
+    (unsearched,) = require_assessed(Services(config.model_copy(update={"assess": one_row})), entry)
+    assert unsearched == "only 1 rows were searched for NaN and infinity"
+    config = accepting(assessed, names_in(caught.value))
+    assert require_assessed(Services(config), entry) == ()
+
+
+def names_in(error: TerminalError) -> set[str]:
+    """The findings that an error says can be accepted."""
+    return {*str(error).partition("accept: [")[2].partition("]")[0].split(", ")}
+
+
+def accepting(config: ReplicationConfig, names: set[str]) -> ReplicationConfig:
+    """The configuration, whose bad source accepts some findings."""
+    bad = config.source("assessed_bad")
+    accept = bad.assess.model_copy(update={"accept": tuple(names)})
+    changed = bad.model_copy(update={"assess": accept})
+    return config.model_copy(update={"sources": {"assessed_bad": changed}})
 
 
 def test_a_good_table_may_begin(assessed: ReplicationConfig) -> None:

@@ -104,6 +104,16 @@ class Connector:
         return self.is_on("value.converter.replace.null.with.default", default=True)
 
     @property
+    def sends_decimals(self) -> bool:
+        """Whether it sends decimals as such, in which NaN and infinity have no form."""
+        return self.get("decimal.handling.mode", "precise") == "precise"
+
+    @property
+    def stops_at_values(self) -> bool:
+        """Whether it stops at a value that it cannot convert; otherwise it sends NULL."""
+        return self.get("event.converting.failure.handling.mode", "warn") == "fail"
+
+    @property
     def writes_json(self) -> bool:
         """Whether Connect's own JSON converter writes the values."""
         return self.get("value.converter") == JSON

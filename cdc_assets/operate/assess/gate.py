@@ -2,21 +2,27 @@
 
 Asks only the database, Kafka and Kafka Connect. A part that does not answer is no reason to refuse:
 a table that can be merged without it is merged. Cases that planning itself refuses are left to it.
+
+Values are searched where the connector would send NULL in their place: among the first rows that
+the database gives (``assess.rows``), and for seconds. What a search leaves out is told: no bounded
+one shows that a large table has no such value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final, TypeVar
 
-from cdc_assets.databases.postgres.server import Server
+from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.server import Odd, Server
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.operate.assess.connector import Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import judge_postgres
 from cdc_assets.operate.assess.finding import Finding, Place, accepted, ordered
 from cdc_assets.operate.assess.gather import Gathered, read_log
-from cdc_assets.operate.assess.tables import judge_table
+from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import judge_topic
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -30,17 +36,22 @@ BY_PLANNING: Final = frozenset({
 """Findings that a batch's planning refuses with messages of its own."""
 
 
-def require_assessed(services: Services, entry: TableEntry) -> None:
+def require_assessed(services: Services, entry: TableEntry) -> tuple[str, ...]:
     """Refuses the first batch of a table whose rows would be wrong unnoticed.
+
+    Returns:
+        What was not searched, in words.
 
     Raises:
         TerminalError: with the findings and their remedies.
     """
-    source = entry.table.source
-    found = accepted(_findings(services, entry), services.config.source(source).assess.accept)
+    source, unsearched = entry.table.source, list[str]()
+    found = accepted(
+        _findings(services, entry, unsearched), services.config.source(source).assess.accept
+    )
     stopping = [each for each in ordered(found) if each.stops and each.name not in BY_PLANNING]
     if not stopping:
-        return
+        return tuple(unsearched)
     what = "; ".join(f"{each.problem}: {each.impact}" for each in stopping)
     names = ", ".join(dict.fromkeys(each.name for each in stopping))
     remedy = "; ".join(dict.fromkeys(each.remedy for each in stopping))
@@ -52,7 +63,7 @@ def require_assessed(services: Services, entry: TableEntry) -> None:
     raise TerminalError(msg, where=where, remedy=f"{remedy} ({accept})")
 
 
-def _findings(services: Services, entry: TableEntry) -> Iterator[Finding]:
+def _findings(services: Services, entry: TableEntry, unsearched: list[str]) -> Iterator[Finding]:
     known = Gathered(services, entry.table.source, [entry])
     of_source, of_table = Place(known.name), Place(known.name, entry.table)
     log = _unless_away(lambda: read_log(services, [entry.topic], with_records=False))
@@ -72,7 +83,25 @@ def _findings(services: Services, entry: TableEntry) -> Iterator[Finding]:
         yield from judge_postgres(of_source, server, found, database.publication)
     table = _unless_away(lambda: known.table(entry, None, server))
     if table is not None:
-        yield from judge_table(of_table, table)
+        odd = _odd(known, entry, table, unsearched)
+        yield from judge_table(of_table, replace(table, odd=odd))
+
+
+def _odd(known: Gathered, entry: TableEntry, table: Table, unsearched: list[str]) -> Odd | None:
+    """Searches a table's values if the connector sends NULL for some, and nobody accepts that."""
+    source, connector, found = known.source, table.connector, table.found
+    if source.database is None or not isinstance(found, PostgresTable) or connector is None:
+        return None
+    is_loud = connector.stops_at_values or not connector.sends_decimals
+    if is_loud or "values_not_convertible" in source.assess.accept:
+        return None
+    rows, database = known.services.config.assess.rows, source.database
+    odd = (_unless_away(lambda: known.odd(database, rows)) or {}).get(entry.at_source)
+    if odd is None:
+        unsearched.append("no value was searched for NaN and infinity: no right, or no time")
+    elif odd.is_sample:
+        unsearched.append(f"only {rows:,} rows were searched for NaN and infinity")
+    return odd
 
 
 def _unless_away(ask: Callable[[], T]) -> T | None:

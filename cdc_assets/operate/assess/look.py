@@ -263,8 +263,10 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
         for entry in known.entries:
             values = odd.get(entry.at_source)
             place = Place(known.name, entry.table)
-            look.add(judge_table(place, known.table(entry, values, server)))
-            _searched(look, place, values)
+            table = known.table(entry, values, server)
+            look.add(judge_table(place, table))
+            if table.found is not None:
+                _searched(look, place, values)
     except CdcError as error:
         impact = "types, keys and what is published of its tables are not known"
         look.findings.append(away("database", at, error, impact))

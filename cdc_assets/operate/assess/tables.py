@@ -17,7 +17,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.types import Column, Primitive, UnmappedColumn
+from cdc_assets.schema.types import Column, Decimal, Primitive, UnmappedColumn
 
 _SENDS: Final = "PostgreSQL sends no change of it"
 
@@ -73,7 +73,7 @@ def judge_table(at: Place, table: Table) -> Iterator[Finding]:
     yield from _transactions(at, found, table)
     yield from _told(at, found, table)
     yield from _columns(at, found, table)
-    yield from _values(at, table)
+    yield from _values(at, found, table)
 
 
 def _published(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding]:
@@ -244,25 +244,42 @@ def _replaced(place: Place, connector: Connector) -> Finding:
     return yes_but("nulls_replaced", place, problem, impact, remedy)
 
 
-def _values(at: Place, table: Table) -> Iterator[Finding]:
-    odd = table.odd
+def _values(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
+    odd, connector = table.odd, table.connector
     if odd is None:
         return
-    mode = "warn"
-    if table.connector is not None:
-        mode = table.connector.get("event.converting.failure.handling.mode", mode)
-    for name in odd.not_numbers:
-        impact = "the connector stops at it" if mode == "fail" else "it arrives as NULL, unnoticed"
-        yield no(
-            "values_not_convertible", _column(at, name), "it has NaN or infinity", impact,
-            "store such values otherwise at the source, or set decimal.handling.mode=string",
-        )  # fmt: skip
-    for name in odd.out_of_range:
+    skipped = {*found.unpublished(table.publication), *table.overrides.excluded}
+    not_numbers = [each for each in odd.not_numbers if each not in skipped]
+    if connector is None or connector.sends_decimals:
+        yield from (_not_number(_column(at, name), connector) for name in not_numbers)
+    else:
+        known = table.described.columns if table.described is not None else ()
+        decimals = {c.name for c in known if isinstance(c, Column) and isinstance(c.type, Decimal)}
+        for name in (each for each in not_numbers if each in decimals):
+            yield _out_of_range(_column(at, name), "it has NaN or infinity", table)
+    for name in (each for each in odd.out_of_range if each not in skipped):
         problem = "it has infinity, or a year before 1 or after 9999"
-        impact = "no table of Iceberg can hold it for every reader: its records are refused"
-        remedy = "store such values otherwise at the source, or set bad_records: quarantine"
-        make = no if table.rejects_stop else yes_but
-        yield make("values_out_of_range", _column(at, name), problem, impact, remedy)
+        yield _out_of_range(_column(at, name), problem, table)
+
+
+def _not_number(place: Place, connector: Connector | None) -> Finding:
+    impact = "it arrives as NULL, unnoticed"
+    if connector is None:
+        impact = f"unless the connector stops at it, {impact}"
+    elif connector.stops_at_values:
+        impact = "the connector stops at it"
+    return no(
+        "values_not_convertible", place, "it has NaN or infinity", impact,
+        "store such values otherwise at the source, or set decimal.handling.mode=string",
+        stops=connector is not None and not connector.stops_at_values,
+    )  # fmt: skip
+
+
+def _out_of_range(place: Place, problem: str, table: Table) -> Finding:
+    impact = "no table of Iceberg can hold it for every reader: its records are refused"
+    remedy = "store such values otherwise at the source, or set bad_records: quarantine"
+    make = no if table.rejects_stop else yes_but
+    return make("values_out_of_range", place, problem, impact, remedy)
 
 
 def _column(at: Place, name: str) -> Place:
