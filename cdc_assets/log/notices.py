@@ -91,6 +91,7 @@ class TableSnapshot:
         first: the last key of its first chunk, if it is a number.
         is_whole: whether it was followed from its beginning on.
         is_late: whether a chunk was reported after it was paused.
+        heard: number of notices about it, also of those that only tell of tables ahead of it.
     """
 
     connector: str
@@ -105,6 +106,7 @@ class TableSnapshot:
     first: int | None = None
     is_whole: bool = False
     is_late: bool = False
+    heard: int = 0
 
     @property
     def is_under_way(self) -> bool:
@@ -129,7 +131,8 @@ class TableSnapshot:
         """Returns the state after one more notice."""
         if not self.concerns(notice):
             return self
-        now = replace(self, waiting=tuple(c for c in notice.collections if c != self.collection))
+        waiting = tuple(c for c in notice.collections if c != self.collection)
+        now = replace(self, waiting=waiting, heard=self.heard + 1)
         match notice.kind:
             case Kind.STARTED:
                 return TableSnapshot(
@@ -139,6 +142,7 @@ class TableSnapshot:
                     now.waiting,
                     begun_ms=notice.at_ms,
                     is_whole=True,
+                    heard=now.heard,
                 )
             case Kind.IN_PROGRESS:
                 is_late = self.phase is Phase.PAUSED and not self.is_late

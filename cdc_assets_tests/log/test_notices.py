@@ -115,6 +115,14 @@ def test_how_far_it_is(notices: tuple[Notice, ...], phase: Phase, status: str) -
     assert (found.phase, found.status) == (phase, status)
 
 
+def test_each_notice_of_tables_ahead_of_it_is_heard() -> None:
+    ahead = notice("IN_PROGRESS", ITEMS, ORDERS, current_collection_in_progress=ITEMS)
+    behind = after(notice("STARTED", ITEMS, ORDERS), ahead)
+    assert after(ahead, of=behind) != behind
+    assert (behind.heard, after(ahead, ahead, of=behind).heard) == (2, 4)
+    assert after(chunk("1", of=ITEMS), of=behind) == behind
+
+
 def test_what_is_older_than_its_beginning_is_of_another_one() -> None:
     late = replace(notice("ABORTED", ORDERS), at_ms=4)
     assert after(STARTED, late).phase is Phase.RUNNING

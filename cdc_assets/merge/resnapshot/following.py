@@ -133,7 +133,7 @@ def followed(
                 said = words
                 say(words)
             now = time.monotonic()
-            if snapshot != before or snapshot.phase is Phase.PAUSED:
+            if snapshot.heard != before.heard or snapshot.phase is Phase.PAUSED:
                 told = now
             if now - looked >= _STATE_SECONDS:
                 looked, was = now, connector
