@@ -25,6 +25,28 @@ class Range:
     bounds: tuple[Key, ...] = ()
 
 
+def edges(within: Sequence[Range]) -> tuple[tuple[Key, ...], int]:
+    """Returns the keys at which ranges begin and end, for a table that is read as a whole.
+
+    Args:
+        within: ascending, none overlaps another.
+
+    Returns:
+        The keys, ascending, and the number, 0 or 1, of the first bucket between them that is in a
+        range: from there on every second one is.
+    """
+    found: list[Key] = []
+    for each in within:
+        if each.start is not None:
+            if found and found[-1] == each.start:
+                found.pop()
+            else:
+                found.append(each.start)
+        if each.end is not None:
+            found.append(each.end)
+    return tuple(found), int(within[0].start is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Rows of some keys at one moment.
@@ -85,6 +107,15 @@ class SourceRows(Protocol):
         """Whether the database finds a range of keys without reading the whole table."""
         ...
 
+    @property
+    def finds_keys(self) -> bool:
+        """Whether the database finds single keys without reading the whole table."""
+        ...
+
+    def estimate(self) -> int:
+        """Returns about how many rows there are, by the database's statistics."""
+        ...
+
     def place(self) -> str:
         """Returns the end of its log: whatever was read before lies before it."""
         ...
@@ -94,7 +125,7 @@ class SourceRows(Protocol):
         ...
 
     def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
-        """Returns key and digest of each row of some ranges."""
+        """Returns key and digest of each row of some ranges: ascending, none overlaps another."""
         ...
 
     def is_past(self, position: str) -> bool:

@@ -73,6 +73,43 @@ def test_doubles_are_written_by_their_bits(dsn: str, cursor: pymysql.cursors.Cur
     rows.close()
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "varchar(40) COLLATE utf8mb4_unicode_ci",
+        "varchar(40) CHARACTER SET latin1",
+        "char(40)",
+    ],
+)
+def test_an_index_finds_rows_by_texts_and_one_reading_those_of_many_ranges(
+    dsn: str, cursor: pymysql.cursors.Cursor, kind: str
+) -> None:
+    cursor.execute(f"CREATE OR REPLACE TABLE codes (code {kind} PRIMARY KEY, n int)")
+    cursor.execute("INSERT INTO codes SELECT concat(lpad(hex(seq), 8, '0'),"
+                   " '-0a00-4000-8000-000000000000'), seq FROM seq_1_to_5000")  # fmt: skip
+    rows = opened(dsn, "codes")
+    assert (rows.is_ordered, rows.finds_keys) == (False, True)
+    codes = [f"{n:08X}-0a00-4000-8000-000000000000" for n in range(1, 5_001)]
+    same, other = codes[2_745], codes[2_746]
+    asked = [(same,), (other.lower(),), (same + " ",), ("none of them, and longer than any is",)]
+    cursor.execute("SET GLOBAL userstat = 1")
+    cursor.execute("FLUSH TABLE_STATISTICS")
+    try:
+        found = rows.found(asked)
+        cursor.execute("SELECT ROWS_READ FROM information_schema.TABLE_STATISTICS"
+                       f" WHERE TABLE_SCHEMA = '{NAME}' AND TABLE_NAME = 'codes'")  # fmt: skip
+        (count,) = cursor.fetchone() or (0,)
+    finally:
+        cursor.execute("SET GLOBAL userstat = 0")
+    assert found.rows == {(same,): (same, "2746")}
+    assert 0 < count <= 10, f"{count} rows were read"
+    a, b, c = ((codes[n],) for n in (1_000, 2_000, 4_000))
+    within = [Range(None, a), Range(b, c), Range(c, None)]
+    read = sorted(key for (key,), _ in rows.digests(within))
+    assert read == [*codes[:1_000], *codes[2_000:]]
+    rows.close()
+
+
 def test_what_is_committed_and_not_seen_yet_is_waited_for(
     dsn: str, cursor: pymysql.cursors.Cursor
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from cdc_assets.databases.postgres.rows import PostgresRows
 from cdc_assets.databases.reading import DIGEST, KEY, TOLD, TableReading
-from cdc_assets.databases.rows import Access
+from cdc_assets.databases.rows import Access, Range
 from cdc_assets.schema.comparing import Key
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 
@@ -129,6 +130,48 @@ def test_an_empty_table_is_one_wave_without_rows(dsn: str) -> None:
         assert wave.end is None
         assert [ran(dsn, part) for part in wave.parts] == [[]]
     source.close()
+
+
+CODES = 5_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "finds"),
+    [
+        ("text", True),
+        ("varchar(40)", True),
+        ("char(40)", True),
+        ('text COLLATE "C"', True),
+        ("varchar COLLATE ucs_basic", True),
+        ("name", False),
+    ],
+)
+def test_an_index_finds_rows_by_texts_and_one_reading_those_of_many_ranges(
+    dsn: str, kind: str, finds: bool
+) -> None:
+    with psycopg.connect(dsn) as connection:
+        made = f"SELECT 'Key ' || n, n FROM generate_series(1, {CODES}) AS n"
+        connection.execute(f"CREATE TABLE codes (code {kind} PRIMARY KEY, n int)".encode())
+        connection.execute(f"INSERT INTO codes {made}".encode())
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE codes")
+    text, number = (Primitive.STRING, Wire.STRING), (Primitive.INT, Wire.INT)
+    columns = schema(("code", *text), ("n", *number), key=("code",))
+    with closing(rows_of(dsn, "codes", columns)) as rows:
+        assert (rows.is_ordered, rows.finds_keys, rows.estimate()) == (False, finds, CODES)
+        asked = [(each,) for each in ("Key 7", "key 7", "KEY 8", "Key 9 ", "Key 9", "none")]
+        mine = {("Key 7",), ("Key 9",)}
+        found = rows.found(asked)
+        assert found.rows == {key: (*key, key[0][-1]) for key in mine}
+        assert found.told.keys() == mine
+        with psycopg.connect(dsn) as connection:
+            statement, given = rows.of_keys(asked)
+            plan = str(connection.execute(f"EXPLAIN {statement}".encode(), given).fetchall())
+        assert ("codes_pkey" in plan, "Seq Scan on codes" in plan) == (finds, not finds), plan
+        within = [Range(None, ("Key 2",)), Range(("Key 3",), ("Key 4",)), Range(("Key 9",), None)]
+        listed = sorted(f"Key {n}" for n in range(1, CODES + 1))
+        wanted = [k for k in listed if k < "Key 2" or "Key 3" <= k < "Key 4" or k >= "Key 9"]
+        assert sorted(key for (key,), _ in rows.digests(within)) == wanted
 
 
 def test_no_secret_is_shown(dsn: str) -> None:

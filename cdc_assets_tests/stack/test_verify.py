@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import Row, SparkSession
 
 from cdc_assets.config import ReplicationConfig
@@ -17,6 +18,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.verifying.judging import Kind
 from cdc_assets.merge.verifying.report import Report
 from cdc_assets.orchestration import verifying
+from cdc_assets_tests.bench.relay import Left, relayed
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import Corruption, beside, corrupt, merging
@@ -37,6 +39,7 @@ from cdc_assets_tests.stack.replicated import (
     replicated,
 )
 from cdc_assets_tests.toy.profiles import in_soak, is_soak
+from cdc_assets_tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -50,6 +53,12 @@ LEDGER = (
     "CREATE TABLE ledger (id int PRIMARY KEY, n int NOT NULL, note text)",
     f"INSERT INTO ledger SELECT n, n, 'row ' || n FROM generate_series(0, {ROWS - 1}) AS n",
 )
+CODES = (
+    "CREATE TABLE codes (code varchar(36) PRIMARY KEY, n int NOT NULL)",
+    f"INSERT INTO codes SELECT md5(n::text), n FROM generate_series(1, {ROWS}) AS n",
+    "VACUUM ANALYZE codes",
+)
+READER = "verify-reader"
 NOT_COMPARED = frozenset({
     "a_timetz", "an_interval", "a_point", "a_multirange", "a_lsn", "a_box", "a_line", "a_segment",
     "a_path", "a_polygon", "a_circle", "a_query", "a_jsonpath", "a_vector", "a_half", "a_sparse",
@@ -101,10 +110,15 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
     beside: SparkSession,
 ) -> None:
     name, count = "verifyload", 400 if is_soak() else 24
-    dsn = new_database(stack, name, *LEDGER)
+    dsn = new_database(stack, name, *LEDGER, *CODES[:2])
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(CODES[2].encode())
     with replicated(stack, stack_config, name, dsn, verify=VERIFY) as database:
         database.wait_until_delivered()
         database.replicate()
+        with relaying(name, dsn) as left:
+            require_little_read(database, spark, left)
+            require_few_scans(database, spark, dsn)
         quiet = random.Random(7).sample(range(4, ROWS, 4), count)
         with writing(dsn), merging(database, beside, "ledger"):
             untouched = verified(database, spark, "ledger")
@@ -128,6 +142,49 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
         require_equal_after_deaths(database, spark, dsn)
         for kind in Kind:
             assert any(each.kind is kind for each in done), f"no row was made {kind}"
+
+
+@contextmanager
+def relaying(name: str, dsn: str) -> Iterator[Left]:
+    """Have the source read through a relay that counts what leaves it, by a named reader."""
+    server = conninfo_to_dict(dsn)
+    with (
+        relayed(str(server["host"]), int(str(server["port"]))) as (port, left),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        through = make_conninfo(dsn, port=port, application_name=READER)
+        patch.setenv(f"{name.upper()}_DSN", through)
+        yield left
+
+
+def require_little_read(database: Replicated, spark: Session, left: Left) -> None:
+    """Of a table that is equal at most a twentieth of its rows leaves the source."""
+    for table in ("ledger", "codes"):
+        before = left.rows
+        report = verified(database, spark, table)
+        assert (report.is_proven, report.rows) == (True, ROWS), report.words()
+        assert 0 < left.rows - before <= ROWS // 20, f"{left.rows - before} rows of {table}"
+
+
+def require_few_scans(database: Replicated, spark: Session, dsn: str) -> None:
+    """Of a table whose key no index has in order: once for checksums, for rows, and for keys."""
+    lake = sql.table(database.config.lake.catalog.name, database.entry("codes").target)
+    spark().sql(f"UPDATE {lake} SET n = -n WHERE n % 97 = 0")
+    before = scans(dsn)
+    report = verified(database, spark, "codes", repair=True)
+    assert report.kinds == {Kind.DIFFERENT: ROWS // 97}, report.words()
+    assert report.repaired == ROWS // 97
+    assert 2 <= scans(dsn) - before <= 3
+    assert database.differences("codes") == []
+
+
+def scans(dsn: str) -> int:
+    """How often the table was read as a whole, once all of the reader's statistics are in."""
+    reader = f"SELECT 1 FROM pg_stat_activity WHERE application_name = '{READER}'"
+    read = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'codes'"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        until(lambda: connection.execute(reader.encode()).fetchone() is None, "the reader has left")
+        return int((connection.execute(read.encode()).fetchone() or (0,))[0])
 
 
 KEYS = (

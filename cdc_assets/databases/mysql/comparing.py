@@ -36,6 +36,9 @@ _FORMS: Final[Mapping[Primitive, Mapping[Form, frozenset[str]]]] = {
 }
 """By the lake's type: forms, and the types of the source that they are of."""
 
+_UNFOUND: Final = frozenset({"enum", "set", "uuid"})
+"""Texts without a collation of their own."""
+
 _WIRES_OF_DIGESTS: Final = {Wire.STRING: _TEXTS, Wire.INT: _NUMBERS, Wire.LONG: _NUMBERS}
 _LONG_BITS: Final = 63
 _DATE: Final = re.compile(r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
@@ -256,6 +259,11 @@ def is_indexed(source: MysqlColumn) -> bool:
     return parse_column_type(source.type_text).name not in _TEXTS
 
 
+def finds_keys(source: MysqlColumn) -> bool:
+    """Returns whether an index on the column finds rows by `equal`."""
+    return parse_column_type(source.type_text).name not in _UNFOUND
+
+
 def of_text(source: MysqlColumn, compared: Compared) -> str:
     """Returns SQL that makes of canonical text, ``{}``, what `ordered` has."""
     parsed = parse_column_type(source.type_text)
@@ -279,7 +287,7 @@ def equal(source: MysqlColumn, compared: Compared, value: str, texts: tuple[str,
     parsed = parse_column_type(source.type_text)
     if compared.form is not Form.TEXT:
         return f"{value} = {_value(parsed, compared.form)}"
-    if parsed.name in {"enum", "set", "uuid"} or not (charset and collation):
+    if parsed.name in _UNFOUND or not (charset and collation):
         return f"{ordered(source, value)} = {of_text(source, compared)}"
     return f"{value} = CONVERT({{}} USING {charset}) COLLATE {collation}"
 

@@ -22,7 +22,7 @@ from cdc_assets.databases.mysql.catalog import (
     translated,
     without_cryptography,
 )
-from cdc_assets.databases.mysql.comparing import form_of, is_indexed, may_be_key
+from cdc_assets.databases.mysql.comparing import finds_keys, form_of, is_indexed, may_be_key
 from cdc_assets.databases.mysql.dsn import parse_dsn
 from cdc_assets.databases.mysql.places import Place, has_delivered, is_same_log, place_of
 from cdc_assets.databases.mysql.statements import Given, Statements, texts_of
@@ -79,10 +79,11 @@ class MysqlRows:
         comparison: Comparison,
         statements: Statements,
         *,
-        is_ordered: bool,
+        finds_keys: bool,
     ) -> None:
         self.comparison = comparison
-        self.is_ordered = is_ordered
+        self.is_ordered = statements.is_ordered
+        self.finds_keys = finds_keys
         self._connection = connection
         self._access = access
         self._address = parse_dsn(access.dsn).address
@@ -110,10 +111,11 @@ class MysqlRows:
         with _failing(access):
             charsets = _charsets(connection, access)
         texts = texts_of(comparison, sources, charsets, table.facts)
-        statements = Statements(access.table, comparison, texts)
-        first = comparison.key[0].name if comparison.key else ""
-        is_ordered = bool(first) and is_indexed(sources[first])
-        rows = cls(connection, access, comparison, statements, is_ordered=is_ordered)
+        first = sources[comparison.key[0].name] if comparison.key else None
+        is_ordered = first is not None and is_indexed(first)
+        statements = Statements(access.table, comparison, texts, is_ordered)
+        finds = first is not None and finds_keys(first)
+        rows = cls(connection, access, comparison, statements, finds_keys=finds)
         rows._require_days()
         return rows
 
@@ -161,10 +163,11 @@ class MysqlRows:
         asked = frozenset(keys)
         found: dict[Key, tuple[str | None, ...]] = {}
         tells: dict[Key, tuple[str | None, ...]] = {}
+        each = KEYS_IN_STATEMENT if self.finds_keys else max(len(keys), 1)
         with self._snapshot():
-            for n in range(0, len(keys), KEYS_IN_STATEMENT):
+            for n in range(0, len(keys), each):
                 given: Given = {}
-                statement = self._statements.found(keys[n : n + KEYS_IN_STATEMENT], given)
+                statement = self._statements.found(keys[n : n + each], given)
                 for row in self._asked(statement, given):
                     key = tuple(row[:width])
                     if key in asked:  # an equality of a collation finds others, too
@@ -255,7 +258,7 @@ class MysqlRows:
             return cursor.mogrify(statement, given)
 
     def estimate(self) -> int:
-        """Returns about how many rows there are, by the server's statistics."""
+        """See `SourceRows`."""
         schema, name = self._access.table
         rows = self._asked(_ESTIMATE, {"schema": schema, "name": name})
         return int(rows[0][0] or 0) if rows else 0

@@ -21,8 +21,8 @@ from cdc_assets.databases.mysql.comparing import (
 )
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD
-from cdc_assets.databases.rows import Range
-from cdc_assets.schema.comparing import BucketTree, Comparison, Form, Key
+from cdc_assets.databases.rows import Range, edges
+from cdc_assets.schema.comparing import BucketTree, Comparison, Form, Key, tree
 
 Given = dict[str, str]
 """By name; statements add to it what they need."""
@@ -88,11 +88,13 @@ class Statements:
         table: schema and name.
         comparison: what is compared.
         texts: SQL of its columns.
+        is_ordered: whether an index has the order of the keys.
     """
 
     table: tuple[str, str]
     comparison: Comparison
     texts: Texts
+    is_ordered: bool
 
     def sums(self, bucket: str, condition: str) -> str:
         """Returns count, checksum and number of rows that cannot be digested, by bucket."""
@@ -102,10 +104,9 @@ class Statements:
 
     def digests(self, within: Sequence[Range], given: Given) -> str:
         """Returns key and digest of each row of some ranges."""
-        conditions = [f"({self.within(each, given)})" for each in within]
+        condition = self._among(within, given)
         return (
-            f"SELECT {', '.join(self._key)}, {self.digest} FROM {self._name} AS t"  # noqa: S608 - quoted names
-            f" WHERE {' OR '.join(conditions)}"
+            f"SELECT {', '.join(self._key)}, {self.digest} FROM {self._name} AS t WHERE {condition}"  # noqa: S608 - quoted names
         )
 
     def found(self, keys: Sequence[Key], given: Given) -> str:
@@ -174,6 +175,13 @@ class Statements:
     @property
     def _name(self) -> str:
         return ".".join(quote(part) for part in self.table)
+
+    def _among(self, within: Sequence[Range], given: Given) -> str:
+        """Returns whether a row is in one of some ranges."""
+        if not self.is_ordered:  # each row is looked at: by a tree, not range by range
+            bounds, inside = edges(within)
+            return f"({self.bucket(tree(bounds), given)}) %% 2 = {inside}"
+        return " OR ".join(f"({self.within(each, given)})" for each in within)
 
     def _before(self, bound: Key, given: Given) -> str:
         """Compares column by column: for a comparison of rows no index is used."""

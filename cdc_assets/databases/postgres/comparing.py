@@ -34,6 +34,7 @@ _FORMS: Final[dict[Primitive, dict[Form, frozenset[str]]]] = {
 """By the lake's type: forms, and the source's types that have them."""
 
 _ORDERED_TEXTS: Final = frozenset({"text", "varchar", "uuid", "citext", "name"})
+_FOUND_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 _WIRES_OF_DIGESTS: Final = {Wire.STRING: _TEXTS, Wire.INT: _INTEGERS, Wire.LONG: _INTEGERS}
 _LONG_BITS: Final = 64
 
@@ -248,6 +249,31 @@ def is_indexed(source: PostgresColumn) -> bool:
     """Returns whether an index on the column follows that order, whatever its collation is."""
     is_text = source.type_name in {"text", "varchar", "bpchar", "citext", "name", "oid"}
     return not is_text and source.kind != ENUM
+
+
+def finds_keys(source: PostgresColumn) -> bool:
+    """Returns whether an index on the column finds rows by `equal`."""
+    return is_indexed(source) or source.type_name in _FOUND_TEXTS
+
+
+def equal(source: PostgresColumn, form: Form, value: str, text: str) -> str:
+    """Returns SQL by which an index finds the rows of a key's text; it may find others, too.
+
+    Args:
+        source: the column.
+        form: of its values.
+        value: SQL for it.
+        text: likewise for the canonical text.
+    """
+    # By the column's own collation, which the index has. The same text is equal by any collation;
+    # by one that is not deterministic others are, too.
+    match source.type_name:
+        case "text" | "varchar":
+            return f"{value} = {text}::text"
+        case "bpchar":
+            return f"{value} = {text}::text::bpchar"
+        case _:
+            return f"{ordered(source, value)} = {of_text(source, form, text)}"
 
 
 def of_text(source: PostgresColumn, form: Form, text: str) -> str:

@@ -17,6 +17,8 @@ from cdc_assets.databases.postgres.catalog import (
 )
 from cdc_assets.databases.postgres.comparing import (
     canonical,
+    equal,
+    finds_keys,
     form_of,
     framed,
     is_indexed,
@@ -35,7 +37,7 @@ from cdc_assets.databases.reading import (
     TableReading,
     of_varying_length,
 )
-from cdc_assets.databases.rows import Access, Delivery, Found, Range, paired
+from cdc_assets.databases.rows import Access, Delivery, Found, Range, edges, paired
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import (
     BucketTree,
@@ -73,13 +75,14 @@ WHERE slot_type = 'logical' AND database = current_database()
 class _Texts:
     """SQL for each column, by the lake's names.
 
-    ``in_order`` has the key's.
+    ``in_order`` and what follows have the key's; of ``equal`` each is formatted with a text.
     """
 
     canonical: Mapping[str, str]
     told: Mapping[str, str]
     in_order: tuple[str, ...]
     from_text: tuple[str, ...]
+    equal: tuple[str, ...]
 
 
 class PostgresRows:
@@ -126,6 +129,11 @@ class PostgresRows:
         """See `SourceRows`."""
         return bool(self._key) and is_indexed(self._key[0])
 
+    @property
+    def finds_keys(self) -> bool:
+        """See `SourceRows`."""
+        return bool(self._key) and finds_keys(self._key[0])
+
     def place(self) -> str:
         """See `SourceRows`."""
         return str(self._asked(_PLACE, [])[0][0])
@@ -141,15 +149,10 @@ class PostgresRows:
     def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
         """See `SourceRows`; through a cursor, so that the server sends some rows at a time."""
         keys = ", ".join(self._texts.canonical[each.name] for each in self.comparison.key)
-        conditions: list[str] = []
         given: list[str] = []
-        for each in within:
-            condition, more = self._within(each.start, each.end)
-            conditions.append(f"({condition})")
-            given += more
         statement = (
             f"SELECT {keys}, md5({self._row}) FROM {self._table} AS t"  # noqa: S608 - quoted names
-            f" WHERE {' OR '.join(conditions)}"
+            f" WHERE {self._among(within, given)}"
         )
         try:
             with self._connection.transaction(), self._connection.cursor("cdc_assets") as cursor:
@@ -177,22 +180,8 @@ class PostgresRows:
     def found(self, keys: Sequence[Key]) -> Found:
         """See `SourceRows`: one transaction, whose snapshot is older than the place."""
         names = [each.name for each in self.comparison.columns]
-        columns = [self._texts.canonical[n] for n in names] + [self._texts.told[n] for n in names]
-        own = [self._texts.canonical[each.name] for each in self.comparison.key]
-        places = range(len(self.comparison.key))
-        made = (self._texts.from_text[n].replace("{}", f"k.k{n}") for n in places)
-        same = " AND ".join(
-            f"{mine} = {theirs}" for mine, theirs in zip(self._texts.in_order, made, strict=True)
-        )
-        wanted = ", ".join("%s::text[]" for _ in places)
-        aliases = ", ".join(f"k{n}" for n in places)
-        statement = (
-            f"SELECT {', '.join([*own, *columns])} FROM unnest({wanted}) AS k ({aliases})"  # noqa: S608 - quoted names
-            f" JOIN {self._table} AS t ON {same}"
-        )
-        given = [[key[n] for key in keys] for n in places]
-        until, rows = self._asked_at_once(statement, given)
-        width, asked = len(own), frozenset(keys)
+        until, rows = self._asked_at_once(*self.of_keys(keys))
+        width, asked = len(self.comparison.key), frozenset(keys)
         found: dict[Key, tuple[str | None, ...]] = {}
         tells: dict[Key, tuple[str | None, ...]] = {}
         for row in rows:
@@ -225,6 +214,27 @@ class PostgresRows:
     def close(self) -> None:
         """See `SourceRows`."""
         self._connection.close()
+
+    def estimate(self) -> int:
+        """See `SourceRows`: the planner's."""
+        rows = self._asked(f"EXPLAIN (FORMAT JSON) SELECT FROM {self._table}", [])
+        plan: list[dict[str, Any]] = rows[0][0]
+        return int(plan[0]["Plan"]["Plan Rows"])
+
+    def of_keys(self, keys: Sequence[Key]) -> tuple[str, list[list[str]]]:
+        """Returns a statement for the rows of keys, and of equal ones; its values."""
+        names = [each.name for each in self.comparison.columns]
+        columns = [self._texts.canonical[each.name] for each in self.comparison.key]
+        columns += [self._texts.canonical[n] for n in names] + [self._texts.told[n] for n in names]
+        places = range(len(self.comparison.key))
+        same = " AND ".join(self._texts.equal[n].replace("{}", f"k.k{n}") for n in places)
+        wanted = ", ".join("%s::text[]" for _ in places)
+        aliases = ", ".join(f"k{n}" for n in places)
+        statement = (
+            f"SELECT {', '.join(columns)} FROM unnest({wanted}) AS k ({aliases})"  # noqa: S608 - quoted names
+            f" JOIN {self._table} AS t ON {same}"
+        )
+        return statement, [[key[n] for key in keys] for n in places]
 
     # ── to be read in waves ──────────────────────────────────────────────────────────────
 
@@ -262,10 +272,6 @@ class PostgresRows:
         statement = f"SELECT {', '.join(columns)} FROM {self._table} AS t WHERE {condition}"  # noqa: S608 - quoted names
         return statement, given
 
-    def estimate(self) -> str:
-        """Returns a statement that has the planner say how many rows there are, and reads none."""
-        return f"EXPLAIN (FORMAT JSON) SELECT FROM {self._table}"
-
     # ── parts of statements ──────────────────────────────────────────────────────────────
 
     @property
@@ -292,6 +298,18 @@ class PostgresRows:
         condition = self._compares("<")
         below, above = self._bucket(of.below, given), self._bucket(of.above, given)
         return f"CASE WHEN {condition} THEN {below} ELSE {above} END"
+
+    def _among(self, within: Sequence[Range], given: list[str]) -> str:
+        """Returns whether a row is in one of some ranges."""
+        if not self.is_ordered:  # each row is looked at: by a tree, not range by range
+            bounds, inside = edges(within)
+            return f"({self._bucket(tree(bounds), given)}) %% 2 = {inside}"
+        conditions: list[str] = []
+        for each in within:
+            condition, more = self._within(each.start, each.end)
+            conditions.append(f"({condition})")
+            given += more
+        return " OR ".join(conditions)
 
     def _within(self, start: Key | None, end: Key | None) -> tuple[str, list[str]]:
         conditions: list[str] = []
@@ -384,4 +402,5 @@ def _texts(comparison: Comparison, sources: Mapping[str, PostgresColumn]) -> _Te
         {c.name: told(sources[c.name], c, places[c.name]) for c in comparison.columns},
         tuple(ordered(sources[c.name], places[c.name]) for c in comparison.key),
         tuple(of_text(sources[c.name], c.form, "{}") for c in comparison.key),
+        tuple(equal(sources[c.name], c.form, places[c.name], "{}") for c in comparison.key),
     )

@@ -7,7 +7,7 @@ The two sides are read at different moments. Whether a key in doubt really diffe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc_assets.databases.rows import Range, SourceRows
@@ -18,6 +18,9 @@ from cdc_assets.schema.comparing import Key, Sum
 MOST_BUCKETS: Final = 20_000
 UNORDERED_BUCKETS: Final = 2_000
 """Buckets in one statement, where the database reads the whole table for each statement."""
+
+UNORDERED_CHUNKS: Final = 10
+"""Chunks whose rows are read by one statement there; the lake's are in memory meanwhile."""
 
 Say = Callable[[str], None]
 
@@ -39,6 +42,20 @@ class Sizes:
     chunk_rows: int
     most_keys: int
 
+    def summed(self, *, is_ordered: bool) -> int:
+        """Returns the number of buckets of which one statement reads checksums."""
+        return self._per_chunk if is_ordered else UNORDERED_BUCKETS
+
+    def read(self, *, is_ordered: bool) -> int:
+        """Returns the number of buckets of which one statement reads rows."""
+        if is_ordered:
+            return self._per_chunk
+        return min(UNORDERED_BUCKETS, UNORDERED_CHUNKS * self._per_chunk)
+
+    @property
+    def _per_chunk(self) -> int:
+        return max(1, self.chunk_rows // self.bucket_rows)
+
 
 def doubts(
     source: SourceRows, head: Callable[[], LakeRows], sizes: Sizes, pace: Pace, say: Say
@@ -54,31 +71,34 @@ def doubts(
     """
     lake = head()
     with pace.step("lake: checksums"):
-        bounds = _thinned(lake.bounds(sizes.bucket_rows))
+        bounds, every = _thinned(lake.bounds(sizes.bucket_rows))
         there = lake.sums(bounds)
+    sizes = replace(sizes, bucket_rows=sizes.bucket_rows * every)
+    whole, is_ordered = sum(each.count for each in there.values()), source.is_ordered
     here = dict[int, Sum]()
-    per_chunk = max(1, sizes.chunk_rows // sizes.bucket_rows)
-    for chunk in _chunks(len(bounds) + 1, per_chunk if source.is_ordered else UNORDERED_BUCKETS):
+    for chunk in _chunks(len(bounds) + 1, sizes.summed(is_ordered=is_ordered)):
         within, begun = _range(bounds, chunk), pace.clock()
         with pace.step("source: checksums"):
             sums = source.sums(within)
         here |= {chunk.start + n: each for n, each in sums.items()}
         count = sum(each.count for each in sums.values())
         say(f"{chunk.stop} of {len(bounds) + 1} ranges compared")
-        pace.rest(count, begun)
+        pace.rest(count if is_ordered else max(whole, count), begun)
     differing = sorted(n for n in here.keys() | there.keys() if here.get(n) != there.get(n))
     rows = sum(each.count for each in here.values())
     found: list[Key] = []
     if differing:
         say(f"{len(differing)} of {len(bounds) + 1} ranges differ at a first look")
-    for n in range(0, len(differing), per_chunk):
-        some = differing[n : n + per_chunk]
+    at_once = sizes.read(is_ordered=is_ordered)
+    for n in range(0, len(differing), at_once):
+        some, begun = differing[n : n + at_once], pace.clock()
         with pace.step("source and lake: rows"):
             for key in _differing(source, head(), bounds, some):
                 if len(found) == sizes.most_keys:
                     return Doubts(tuple(found), True, rows)
                 found.append(key)
-        pace.rest(sum(here.get(each, Sum()).count for each in some), pace.clock())
+        count = sum(here.get(each, Sum()).count for each in some)
+        pace.rest(count if is_ordered else rows, begun)
     return Doubts(tuple(found), False, rows)
 
 
@@ -93,8 +113,10 @@ def _differing(
     yield from there
 
 
-def _thinned(bounds: Sequence[Key]) -> tuple[Key, ...]:
-    return tuple(bounds[:: len(bounds) // MOST_BUCKETS + 1])
+def _thinned(bounds: Sequence[Key]) -> tuple[tuple[Key, ...], int]:
+    """Returns every so manieth bound, not too many, and every how manieth it is."""
+    each = len(bounds) // MOST_BUCKETS + 1
+    return tuple(bounds[::each]), each
 
 
 def _chunks(buckets: int, each: int) -> Iterator[range]:

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.mode import Mode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
-from cdc_assets.databases.rows import Access, SourceRows, rows_of
+from cdc_assets.databases.rows import Access, Found, SourceRows, rows_of
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.log.connect import connector_of
 from cdc_assets.merge.attempt import Attempts, Connections
@@ -255,9 +255,7 @@ class _Table:
                 why = self._of.waits.settled(self._entry, self._source, position)
             if why:
                 return Settled(tuple(wanted), len(left), why)
-            with self._pace.step("source: keys"):
-                found = [self._source.found(some) for some in _some(left)]
-                self._until = found[-1].until
+            found = [self._found(some) for some in _some(left)]
             with self._pace.step("wait for the lake"):
                 why = self._of.waits.caught_up(self._entry, self._source, found[-1].until)
             if why:
@@ -273,6 +271,16 @@ class _Table:
                 break
             self._of.say(f"{len(left)} keys changed meanwhile: looking again")
         return Settled(tuple(wanted), len(left), _CHANGING if left else "")
+
+    def _found(self, keys: Sequence[Key]) -> Found:
+        begun = self._pace.clock()
+        with self._pace.step("source: keys"):
+            found = self._source.found(keys)
+            self._until = found.until
+        if self._pace.rows_per_second is not None:
+            read = len(keys) if self._source.finds_keys else self._source.estimate()
+            self._pace.rest(read, begun)
+        return found
 
     def _looks(self, plan: BatchPlan, keys: Sequence[Key]) -> list[Look]:
         rows = self._of.rows_at(plan, self._source.comparison)
