@@ -13,6 +13,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mysql.catalog import BinlogSettings, CatalogTable, read_tables
 from cdc_assets.databases.mysql.dsn import Dsn, Tls, TlsMode, parse_dsn
+from cdc_assets.databases.mysql.jdbc import reader_options
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.existing import implied
@@ -220,6 +221,17 @@ def test_any_dsn_is_read_or_refused(dsn):
         assert parse_dsn(dsn).host
     except ConfigError:
         pass
+
+
+@pytest.mark.unit
+def test_a_certificate_of_the_user_is_refused_where_executors_would_need_its_key():
+    dsn = f"mysql://u:{SECRET}@h/db?ssl-mode=required&ssl-cert=/me.pem&ssl-key=/me.key"
+    with pytest.raises(ConfigError) as caught:
+        reader_options(parse_dsn(dsn), "table=t", is_encrypted=True)
+    assert "keystore file" in caught.value.what
+    assert "by a password" in caught.value.remedy
+    assert "--via signal" in caught.value.remedy
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.unit

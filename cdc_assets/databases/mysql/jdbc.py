@@ -31,12 +31,20 @@ def reader_options(server: Dsn, where: str, *, is_encrypted: bool) -> Mapping[st
         is_encrypted: whether that connection is; where the DSN leaves it open, readers' are, too.
 
     Raises:
-        ConfigError: if its user has to show a certificate, which the driver takes from a file that
-            each of Spark's executors would need; or if the authority's cannot be read.
+        ConfigError: if its user shows a certificate, which the driver (3.5) takes with its key from
+            a keystore at a path or URL only; or if the authority's cannot be read.
     """
     if server.tls.cert:
-        what = "the database asks for a certificate of its user, which Spark's readers cannot show"
-        remedy = "name a user in database.dsn who logs in by a password"
+        what = (
+            "database.dsn names a certificate of its user (ssl-cert), which Spark's readers cannot "
+            "show: MariaDB's driver takes it and its key from a keystore file alone, which each "
+            "executor would need, and not as text like the authority's"
+        )
+        remedy = (
+            "name a user in database.dsn who logs in by a password (REQUIRE SSL, not REQUIRE X509) "
+            "and leave out ssl-cert and ssl-key, or have the connector read: resnapshot --via "
+            "signal, rebuild --from-snapshot"
+        )
         raise ConfigError(what, where=where, remedy=remedy)
     host = f"[{server.host}]" if ":" in server.host else server.host
     return {
