@@ -91,7 +91,7 @@ def require_put_right(
 
 def kill(process: subprocess.Popen[bytes], once: Callable[[], bool]) -> None:
     """Kills a command once something of it can be seen, before it ends."""
-    until(once, within_seconds=120)
+    until(once, within_seconds=300)
     assert process.poll() is None, "it was done before it was killed"
     process.send_signal(signal.SIGKILL)
     process.wait()
