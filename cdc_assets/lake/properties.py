@@ -51,7 +51,7 @@ class Published:
         topic, topic_id, cluster_id: the log that the offsets belong to.
         attempt: unique per try; if it is found in ``main``'s ancestry, the try succeeded.
         run: the Dagster run, for people.
-        kind: ``tail`` or ``replay``.
+        kind: a `PublishKind`, or one that only a newer version knows.
         published_at: when the commit was written, aware.
         carried: the state that the next batch needs.
         counts: records, inserted, updated, deleted and others, of this publish.

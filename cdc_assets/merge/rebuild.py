@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
@@ -269,7 +270,7 @@ class Rebuild:
             start=old.offsets if old else new.offsets,
             attempt=attempt,
             run=self._run_id,
-            kind="rebuild",
+            kind=PublishKind.REBUILD,
             published_at=self._clock(),
             carried=replace(new.carried, side=side, generation=generation, beside=None),
             slo=old.slo if old else new.slo,

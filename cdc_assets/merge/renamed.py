@@ -28,6 +28,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.numbering import Numbering
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.changes.restarts import Restarts
 from cdc_assets.config import ReplicationConfig
@@ -253,7 +254,7 @@ class Renames:
             cluster_id=identity.cluster_id,
             attempt=attempt,
             run=run_id,
-            kind="rename",
+            kind=PublishKind.RENAME,
             published_at=self._clock(),
             carried=_in_another_topic(before.carried, layout_of(state.properties).scheme),
             counts={},

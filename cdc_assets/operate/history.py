@@ -15,8 +15,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.taken_back import TakenBack, taken_back
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
     from cdc_assets.lake.side import SideState
     from cdc_assets.log.values import TopicIdentity, Watermarks
     from cdc_assets.operate.services import Services
-
-REPLAY = "replay"
-"""The kind of a publish that merges records before the committed offsets."""
 
 
 class Standing(StrEnum):
@@ -50,6 +49,7 @@ class PublishLine:
         standing: its relation to the table's present state.
         why: the obstacle to a rewind; empty if there is none.
         tag: the tag of the rewind that replaced it; empty if it is in ``main``'s ancestry.
+        loses: what a rewind to it takes back that merging the log again does not restore.
     """
 
     snapshot: int
@@ -58,6 +58,13 @@ class PublishLine:
     standing: Standing
     why: str = ""
     tag: str = ""
+    loses: tuple[TakenBack, ...] = ()
+
+    def words(self) -> str:
+        """Says whether the table can be rewound to it, and what that takes back."""
+        lost = ", ".join(each.what for each in self.loses)
+        takes_back = f"takes back {lost}" if lost else ""
+        return ": ".join(filter(None, (self.standing.value, self.why or takes_back)))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the publish for ``--json``."""
@@ -74,6 +81,7 @@ class PublishLine:
             "counts": dict(said.counts),
             "standing": self.standing.value,
             "why": self.why,
+            "loses": [each.to_dict() for each in self.loses],
             "replaced_by_rewind": self.tag,
         }
 
@@ -171,7 +179,7 @@ class Facts:
     def _left_quarantine(self, to: Published, since: Sequence[Published]) -> str:
         """Finds records that left the quarantine since, and would not be read again."""
         then, now = to.counts.get("quarantined", 0), self._before(to.offsets)
-        if then == now and not (then and any(each.kind == REPLAY for each in since)):
+        if then == now and not (then and any(each.kind == PublishKind.REPLAY for each in since)):
             return ""
         return (
             "records left the quarantine since, or came into it by a replay, that lie before its "
@@ -237,6 +245,12 @@ class TableHistory:
         """Returns a publish's properties of this table."""
         return publish.published.of_shard(self.entry.shard_value)
 
+    def loses(self, snapshot: int) -> tuple[TakenBack, ...]:
+        """Returns what a rewind to a snapshot takes back that the log alone does not restore."""
+        gone = ((e.published.kind, e.published.shard) for e in self.past.since(snapshot))
+        tables = {each.entry.shard_value: str(each.entry.table) for each in self.facts}
+        return taken_back(gone, tables)
+
     def own_facts(self) -> Facts:
         """Returns the facts of the table itself."""
         return next(each for each in self.facts if each.entry.table == self.entry.table)
@@ -260,7 +274,8 @@ class TableHistory:
         standing = Standing.BARRED if why else Standing.REACHABLE
         if not tag and self.past.is_at(each.snapshot):
             standing, why = Standing.CURRENT, ""
-        return PublishLine(each.snapshot, each.at, each.published, standing, why, tag)
+        loses = self.loses(each.snapshot) if standing is Standing.REACHABLE else ()
+        return PublishLine(each.snapshot, each.at, each.published, standing, why, tag, loses)
 
 
 def read_history(services: Services, entry: TableEntry) -> TableHistory:

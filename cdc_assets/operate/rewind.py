@@ -27,8 +27,9 @@ from cdc_assets.errors import (
     TransientError,
 )
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.operate.history import REPLAY, TableHistory, offsets_dict, read_history
+from cdc_assets.operate.history import TableHistory, offsets_dict, read_history
 from cdc_assets.operate.rewind_goal import Chosen, Goal, chosen, time_words
+from cdc_assets.operate.taken_back import TakenBack
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class RewindPlan:
         unread: the ranges to be merged after that, as they would have been anyway.
         taken_back: the number of publishes that are not in ``main`` afterwards.
         records: the number of records that these have merged.
-        replays: the number of replays (of hours, or from the quarantine) among these publishes.
+        loses: those of these publishes that merging the log again does not restore.
         columns: the columns added to the table since, which stay.
         quarantined: the number of records in quarantine that are read again.
         hours: the first and the last hourly partition to merge; None if there is none.
@@ -72,7 +73,7 @@ class RewindPlan:
     unread: tuple[OffsetRange, ...]
     taken_back: int
     records: int
-    replays: int
+    loses: tuple[TakenBack, ...]
     columns: tuple[str, ...]
     quarantined: int
     hours: tuple[HourWindow, HourWindow] | None
@@ -121,14 +122,7 @@ class RewindPlan:
                 if self.columns
                 else []
             ),
-            *(
-                [
-                    f"{self.replays} replays are taken back: if they mended rows, merge their "
-                    "hours once more"
-                ]
-                if self.replays
-                else []
-            ),
+            *(each.words() for each in self.loses),
             *(
                 [
                     f"{self.quarantined} records in quarantine are read again: those that can be "
@@ -159,7 +153,7 @@ class RewindPlan:
             "unread": [_range_dict(each) for each in self.unread],
             "publishes_taken_back": self.taken_back,
             "records_taken_back": self.records,
-            "replays_taken_back": self.replays,
+            "loses": [each.to_dict() for each in self.loses],
             "columns_added_since": list(self.columns),
             "quarantined_read_again": self.quarantined,
             "hours": [each.key for each in self.hours] if self.hours else [],
@@ -288,7 +282,7 @@ class Rewind:
             unread=offsets.merged_max(committed).ranges_to(end),
             taken_back=len(gone),
             records=sum(each.published.counts.get("records", 0) for each in gone),
-            replays=sum(each.published.kind == REPLAY for each in gone),
+            loses=history.loses(found.snapshot),
             columns=past.columns_since(found.snapshot),
             quarantined=own.held_back(offsets),
             hours=self._hours(offsets, end),

@@ -78,9 +78,8 @@ def rewind(table: str, to: str, *, as_json: bool, **wishes: bool) -> None:
 def _words(line: PublishLine) -> str:
     said = line.published
     counts = ", ".join(f"{name} {n}" for name, n in said.counts.items() if n) or "no records"
-    standing = f"{line.standing.value}: {line.why}" if line.why else line.standing.value
     replaced = f" (replaced: {line.tag})" if line.tag else ""
     return (
         f"{line.snapshot}  {line.at:%Y-%m-%d %H:%M:%S}Z  {said.kind}  {said.start.to_json()} to "
-        f"{said.offsets.to_json()}  {counts}  attempt {said.attempt}{replaced}\n    {standing}"
+        f"{said.offsets.to_json()}  {counts}  attempt {said.attempt}{replaced}\n    {line.words()}"
     )

@@ -65,6 +65,7 @@ def _rewind_metadata(plan: RewindPlan) -> dict[str, Any]:
         "merged_again": dg.MetadataValue.text(" ".join(map(str, plan.again)) or "nothing"),
         "publishes_taken_back": plan.taken_back,
         "records_taken_back": plan.records,
+        **({"loses": ", ".join(each.what for each in plan.loses)} if plan.loses else {}),
         **(
             {"hours_merged_again": f"{plan.hours[0].key} to {plan.hours[1].key}"}
             if plan.hours
@@ -90,13 +91,14 @@ def history_table(lines: Sequence[PublishLine]) -> dg.MetadataValue:
                 "records": each.published.counts.get("records", 0),
                 "standing": each.standing.value,
                 "why": each.why,
+                "loses": ", ".join(lost.what for lost in each.loses),
                 "replaced": each.tag,
                 "attempt": each.published.attempt,
             }
         )
         for each in lines
     ]
-    names = ("snapshot", "at", "kind", "from", "to", "records", "standing", "why", "replaced",
-             "attempt")  # fmt: skip
+    names = ("snapshot", "at", "kind", "from", "to", "records", "standing", "why", "loses",
+             "replaced", "attempt")  # fmt: skip
     columns = [dg.TableColumn(name, "int" if name == "records" else "string") for name in names]
     return dg.MetadataValue.table(records, schema=dg.TableSchema(columns))

@@ -11,13 +11,15 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.errors import ConfigError
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import SideSnapshot, SideState, side_name
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.operate.history import Facts
+from cdc_assets.operate.history import Facts, PublishLine, Standing
 from cdc_assets.operate.rewind_goal import Goal, parse_time
+from cdc_assets.operate.taken_back import taken_back
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import write_config
@@ -97,6 +99,43 @@ def test_a_table_that_had_no_rows_there_begins_with_its_log() -> None:
     assert "no longer holds 0:[0,5) 1:[0,20)" in FACTS.obstacle(None, published(), [])
     whole = replace(FACTS, marks=Watermarks(OffsetVector.of({0: 0}), OffsetVector.of({0: 9})))
     assert whole.obstacle(None, published(), []) == ""
+
+
+def test_what_the_log_alone_does_not_bring_back_is_named_with_what_does() -> None:
+    kinds = [*PublishKind, PublishKind.REPAIR, "of a newer version"]
+    found = taken_back([(kind, "") for kind in kinds], {"": "shop.public.orders"})
+    words = {each.kind: each.words() for each in found}
+    assert words.keys() == {*kinds} - {PublishKind.TAIL}
+    assert "2 repairs of shop.public.orders" in words["repair"]
+    assert "cdc-assets verify --repair --table shop.public.orders" in words["repair"]
+    assert "1 waves of a re-snapshot of shop.public.orders" in words["resnapshot"]
+    assert "cdc-assets resnapshot --table shop.public.orders" in words["resnapshot"]
+    assert "merge their hours once more" in words["replay"]
+    assert "1 publishes of kind of a newer version" in words["of a newer version"]
+
+
+def test_what_is_taken_back_is_told_for_each_shard() -> None:
+    gone = [("repair", "eu"), ("repair", "us"), ("tail", "us"), ("repair", "gone")]
+    found = taken_back(gone, {"eu": "shop.eu.orders", "us": "shop.us.orders"})
+    assert {each.table for each in found} == {"shop.eu.orders", "shop.us.orders", "shard gone"}
+
+
+@pytest.mark.parametrize(
+    ("standing", "why", "kinds", "words"),
+    [
+        (Standing.REACHABLE, "", ["tail"], "can be rewound to"),
+        (Standing.REACHABLE, "", ["tail", "repair", "replay"],
+         "can be rewound to: takes back 1 repairs, 1 replays"),
+        (Standing.BARRED, "its topic is gone", [], "cannot be rewound to: its topic is gone"),
+    ],
+)  # fmt: skip
+def test_a_publish_is_listed_with_what_going_back_to_it_takes_back(
+    standing: Standing, why: str, kinds: list[str], words: str
+) -> None:
+    loses = taken_back([(kind, "") for kind in kinds], {"": "shop.public.orders"})
+    line = PublishLine(1, NOW, published(), standing, why, loses=loses)
+    assert line.words() == words
+    assert [each["kind"] for each in line.to_dict()["loses"]] == sorted({*kinds} - {"tail"})
 
 
 def test_a_time_without_a_zone_is_utc() -> None:

@@ -201,8 +201,8 @@ def test_the_cursor_is_read_as_it_was_written() -> None:
     [
         (Seen(1, MINUTE), 16, True),
         (Seen(1, 0.0, looked=10 * MINUTE), 16, False),
-        (Seen(1, 0.0, looked=10 * MINUTE), 26, False),
-        (Seen(1, 0.0, looked=10 * MINUTE), 31, True),
+        (Seen(1, 0.0, looked=5 * MINUTE), 19, False),
+        (Seen(1, 0.0, looked=10 * MINUTE), 21, True),
         (Seen(1, 0.0, looked=31 * MINUTE), 12 * 60, False),
         (Seen(1, 0.0, looked=31 * MINUTE), 24 * 60 + 31, True),
         (Seen(1, 0.0, looked=DAY + 31 * MINUTE), 100_000, False),

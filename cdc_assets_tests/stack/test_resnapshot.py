@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,11 +13,16 @@ from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.merge.resnapshot import wave
 from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.statements import sql
+from cdc_assets.operate.history import read_history
+from cdc_assets.operate.rewind import Rewind
+from cdc_assets.operate.rewind_goal import Goal
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration.verifying import verified
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import beside, corrupt
 from cdc_assets_tests.stack.killed_commands import require_read_again
 from cdc_assets_tests.stack.ledger import ledger, writing
-from cdc_assets_tests.stack.replicated import new_database, replicated
+from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.rereading import ROWS, VANISHED, changing_meanwhile, merge, read_again
 from cdc_assets_tests.toy.profiles import in_soak
 
@@ -67,6 +73,24 @@ def test_what_changes_meanwhile_wins_and_what_vanished_goes(
         again = read_again(database, spark)
         assert again.progress.put == 0
         assert set(again.progress.counts) == {State.EQUAL}
+        require_warned_of_rewinds(database, spark)
+
+
+def require_warned_of_rewinds(database: Replicated, spark: Session) -> None:
+    """Going back before a re-snapshot and a repair says that both are taken back."""
+    entry = database.entry("ledger")
+    table = sql.table(database.config.lake.catalog.name, entry.target)
+    spark().sql(f"UPDATE {table} SET note = 'wrong' WHERE id = 300")
+    assert verified(database.config, spark, entry, "verify", print, repair=True).repaired == 1
+    services = Services(database.config)
+    first = read_history(services, entry).lines(1_000)[-1]
+    words = r"can be rewound to: takes back \d+ repairs, 1 waves of a re-snapshot"
+    assert re.fullmatch(words, first.words()), "keys in doubt are repaired one by one"
+    plan = Rewind(services, entry).plan(Goal(str(first.snapshot)))
+    said = "\n".join(plan.lines())
+    assert f"cdc-assets verify --repair --table {entry.table}" in said
+    assert f"cdc-assets resnapshot --table {entry.table}" in said
+    assert {each["kind"] for each in plan.to_dict()["loses"]} == {"repair", "resnapshot"}
 
 
 @in_soak

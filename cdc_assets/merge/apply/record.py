@@ -8,6 +8,7 @@ from datetime import datetime
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.position import Floors
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.changes.valid_through import proven
 from cdc_assets.lake import Published
@@ -93,7 +94,7 @@ def record_of(
         cluster_id=plan.identity.cluster_id,
         attempt=plan.attempt,
         run=plan.run_id,
-        kind="replay" if plan.replay else "tail",
+        kind=PublishKind.REPLAY if plan.replay else PublishKind.TAIL,
         published_at=now,
         carried=replace(
             carried,

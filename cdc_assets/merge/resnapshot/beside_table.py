@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField
 
 from cdc_assets.changes.names import Shard
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import DIGEST, TOLD
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
@@ -41,9 +42,6 @@ from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key
 from cdc_assets.schema.types import TableSchema
-
-KIND: Final = "read"
-"""Of the publishes."""
 
 _RECENT: Final = timedelta(hours=1)
 """So long ago a table begins where nothing else tells: a connector may send its last changes again,
@@ -139,7 +137,7 @@ class BesideTable:
             cluster_id=identity.cluster_id,
             attempt="",
             run=self._run_id,
-            kind=KIND,
+            kind=PublishKind.READ,
             published_at=self._clock(),
             carried=replace(carried, filled=tuple(each.id for each in existing if each)),
             counts={"records": 0, "quarantined": set_aside},
@@ -222,7 +220,7 @@ class BesideTable:
             before,
             attempt=str(uuid.uuid4()),
             run=self._run_id,
-            kind=KIND,
+            kind=PublishKind.READ,
             published_at=self._clock(),
             carried=replace(before.carried, beside=beside),
         )

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import TableReading
 from cdc_assets.databases.rows import Range, SourceRows
 from cdc_assets.effects import effect
@@ -46,9 +47,6 @@ from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.merge.verifying.way import Way
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Key
-
-KIND: Final = "resnapshot"
-"""Of the publishes."""
 
 _TRIES: Final = 5
 _PUTS: Final = 20
@@ -195,8 +193,9 @@ class Waves:
         told, count, head = found.told, found.to_put, now.head
         passed = tuple[Key, ...]()
         putting = Putting(
-            self.lakes, self.entry, self.source.comparison, self.run_id, KIND, self.clock
-        )
+            self.lakes, self.entry, self.source.comparison, self.run_id,
+            PublishKind.RESNAPSHOT, self.clock,
+        )  # fmt: skip
         tries = 0
         while True:
             tries += 1

@@ -18,6 +18,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import KEY, TOLD
 from cdc_assets.errors import ConflictError
 from cdc_assets.lake import Lake, Published
@@ -73,7 +74,7 @@ class Putting:
     entry: TableEntry
     comparison: Comparison
     run_id: str
-    kind: str
+    kind: PublishKind
     clock: Callable[[], datetime]
 
     def put(

@@ -29,6 +29,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import KEY, TOLD
 from cdc_assets.errors import ConfigError, ConflictError, TerminalError
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -162,7 +163,9 @@ class Repair:
     def _put(self, plan: BatchPlan, rows: LakeRows, wanted: Sequence[Wanted]) -> None:
         # 2. and 3.
         highest = max(each.position for each in wanted)
-        putting = Putting(self._lakes, self._entry, self._of, self._run_id, "repair", self._clock)
+        putting = Putting(
+            self._lakes, self._entry, self._of, self._run_id, PublishKind.REPAIR, self._clock
+        )
         putting.put(plan, rows, self._told(wanted), len(wanted), highest)
 
     def _told(self, wanted: Sequence[Wanted]) -> DataFrame:
