@@ -40,12 +40,16 @@ class StarterSource:
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """The contents of the file. Relative paths are relative to it."""
+    """The contents of the file. Relative paths are relative to it.
+
+    Values that may hold a secret are as `spoken` returns them; ``catalog_uri`` is None if the
+    catalog needs none.
+    """
 
     kafka: str = "127.0.0.1:9092"
     properties: tuple[tuple[str, object], ...] = ()
     catalog_type: str = "sql"
-    catalog_uri: str = "sqlite:///.cdc/lake/catalog.db"
+    catalog_uri: object = "sqlite:///.cdc/lake/catalog.db"
     warehouse: str = ".cdc/lake/warehouse"
     spark: str = "local"
     name: str = ""
@@ -58,13 +62,22 @@ class Starter:
         sources = f"sources:\n{known}" if known else _NO_SOURCE
         return _HEAD.format(
             name=name, kafka=_text(self.kafka), properties=self._properties(),
-            type=_text(self.catalog_type), uri=_text(self.catalog_uri),
+            type=_text(self.catalog_type), uri=self._uri(),
             warehouse=_text(self.warehouse), spark=_text(self.spark),
         ) + sources  # fmt: skip
+
+    def _uri(self) -> str:
+        return "" if self.catalog_uri is None else f"    uri: {_flow(self.catalog_uri)}\n"
 
     def _properties(self) -> str:
         lines = [f"    {_text(key)}: {_flow(value)}\n" for key, value in self.properties]
         return "".join(("  properties:\n", *lines)) if lines else _PROPERTIES
+
+
+def spoken(text: str) -> object:
+    """Returns an option's value as the file has it: ``env:NAME`` names a variable."""
+    variable = text.removeprefix("env:")
+    return {"env": variable} if variable != text else text
 
 
 _HEAD: Final = """\
@@ -78,8 +91,7 @@ kafka:
 lake:
   catalog:                       # sql | rest | glue | hive
     type: {type}
-    uri: {uri}
-  warehouse: {warehouse}
+{uri}  warehouse: {warehouse}
 
 spark:
   remote: {spark}                  # the local server; or sc://host:15002, or master: instead
@@ -159,9 +171,8 @@ def _comment(text: str) -> str:
 
 
 def _flow(value: object) -> str:
-    return (
-        yaml.safe_dump(value, width=10_000, default_flow_style=True).removesuffix("...\n").strip()
-    )
+    text = yaml.safe_dump(value, width=10_000, default_flow_style=True, allow_unicode=True)
+    return text.removesuffix("...\n").strip()
 
 
 def _text(value: str) -> str:

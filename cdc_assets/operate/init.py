@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from cdc_assets.config.starter import spoken
 from cdc_assets.errors import ConfigError
+from cdc_assets.operate.starting_lake import TYPES, placed
 
 if TYPE_CHECKING:
-    from cdc_assets.config.starter import Starter, StarterSource
+    from cdc_assets.config.starter import StarterSource
     from cdc_assets.operate.starting import Found
 
 _KAFKA: Final = "127.0.0.1:9092"
@@ -23,13 +25,20 @@ _KAFKA: Final = "127.0.0.1:9092"
 @click.command()
 @click.option("--kafka", help="Brokers, host:port, separated by commas.")
 @click.option(
-    "--property", "properties", multiple=True, metavar="NAME=VALUE",
+    "--property", "settings", multiple=True, metavar="NAME=VALUE",
     help="A setting of librdkafka; a secret as NAME=env:VARIABLE.",
 )  # fmt: skip
 @click.option(
     "--database", "databases", multiple=True, metavar="KIND=VARIABLE",
     help="postgres, mysql or mariadb, and the environment variable with its DSN.",
 )  # fmt: skip
+@click.option("--catalog-uri", help="Of the Iceberg catalog; env:VARIABLE if it holds a password.")
+@click.option(
+    "--catalog-type", type=click.Choice(TYPES),
+    help="By default the one of the URI: rest of https://, hive of thrift://, else sql.",
+)  # fmt: skip
+@click.option("--warehouse", help="The root of the tables' files: a path, or s3://… and the like.")
+@click.option("--spark", help="local, or sc://host:15002.")
 @click.option("--source", "wanted", multiple=True, help="Only topics with this prefix.")
 @click.option("--name", default="", help="The replication's name, if a project has several.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("replication.yaml"))
@@ -37,27 +46,32 @@ _KAFKA: Final = "127.0.0.1:9092"
 @click.option("--dry-run", is_flag=True, help="Print the file and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was found.")
 def init(  # noqa: PLR0913 (one for each option)
-    kafka: str | None, properties: Sequence[str], databases: Sequence[str],
+    kafka: str | None, settings: Sequence[str], databases: Sequence[str],
     wanted: Sequence[str], name: str, output: Path, *, force: bool, dry_run: bool, as_json: bool,
+    **placing: str | None,
 ) -> None:  # fmt: skip
     """Write a commented replication.yaml from what Kafka and the databases hold.
 
-    Prompts on a terminal if --kafka is missing. Only reads Kafka and the databases. The file loads
-    without changes. It names the variables of databases' DSNs, and never contains a DSN; a database
-    is read if the variable with its DSN is set.
+    On a terminal without --kafka it prompts for what no option says; otherwise catalog, warehouse
+    and Spark are local. Only reads Kafka and the databases. The file loads without changes. It
+    names the variables of databases' DSNs, and never contains a DSN; a database is read if the
+    variable with its DSN is set.
     """
     is_asking = kafka is None and sys.stdin.isatty()
     if output.exists() and not (force or dry_run):
         what = f"{output} is there already"
         raise ConfigError(what, remedy="give --force to replace it, or --output FILE")
     brokers = kafka or (click.prompt("Kafka brokers", default=_KAFKA) if is_asking else _KAFKA)
-    said, dsns = dict(map(_pair, properties)), _dsns(databases)
+    said, dsns = dict(map(_pair, settings)), _dsns(databases)
     found = _found(brokers, said, wanted)
     if is_asking:
         for each in found.sources:
             click.echo(f"{each.name}: {each.format}, {len(each.tables)} tables", err=True)
     sources = _asked(found, wanted, dsns, is_asking=is_asking)
-    text = _starter(brokers, said, name, sources).text()
+    begun = placed(placing, is_asking=is_asking)
+    properties = tuple((key, spoken(value)) for key, value in said.items())
+    starter = replace(begun, kafka=brokers, properties=properties, name=name, sources=sources)
+    text = starter.text()
     _require_loads(text, output)
     if not dry_run:
         _write(output, text)
@@ -84,25 +98,11 @@ def _found(brokers: str, said: dict[str, str], wanted: Sequence[str]) -> Found:
     from cdc_assets.operate.starting import look_around, provisional
 
     try:
-        config = provisional(brokers, {name: _value(value) for name, value in said.items()})
+        config = provisional(brokers, {name: spoken(value) for name, value in said.items()})
     except ValidationError as error:
         what = str(error.errors(include_url=False, include_input=False)[0]["msg"])
         raise ConfigError(what, where="--kafka, --property") from None
     return look_around(Services(config), wanted)
-
-
-def _value(text: str) -> object:
-    variable = text.removeprefix("env:")
-    return {"env": variable} if variable != text else text
-
-
-def _starter(
-    brokers: str, said: dict[str, str], name: str, sources: tuple[StarterSource, ...]
-) -> Starter:
-    from cdc_assets.config.starter import Starter
-
-    properties = tuple((key, _value(value)) for key, value in said.items())
-    return Starter(kafka=brokers, properties=properties, name=name, sources=sources)
 
 
 def _pair(text: str) -> tuple[str, str]:

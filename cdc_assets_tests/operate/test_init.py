@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, _NamedTextIOWrapper
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from cdc_assets.config import load_config
+from cdc_assets.config import Secret, load_config
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.operate.init import init
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.stack.replicated import new_database, new_mariadb_database
@@ -94,6 +96,38 @@ def test_topics_with_changes_become_sources_of_their_format_and_database(
     assert database.kind == "postgres"
     assert sources[shop].topics.matches(f"{shop}.public.orders")
     assert "# public.items" in shown["text"]
+
+
+@pytest.mark.stack
+def test_a_terminal_is_asked_for_all_that_no_option_says(
+    tmp_path: Path, kafka_bootstrap: str, produce: Callable[[str, object], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    shop, file = f"shop{uuid.uuid4().hex[:6]}", tmp_path / "replication.yaml"
+    produce(f"{shop}.public.orders", debezium("postgresql"))
+    monkeypatch.setattr(_NamedTextIOWrapper, "isatty", lambda _: True, raising=False)
+    typed = [kafka_bootstrap, "SHOP_DSN", "env:CATALOG", "rest", "", "sc://spark:15002"]
+    arguments = ["--source", shop, "--output", str(file)]
+    done = CliRunner().invoke(init, arguments, input="".join(f"{each}\n" for each in typed))
+    assert done.exit_code == 0, done.output
+
+    read = load_config(file)
+    assert read.kafka.bootstrap_servers == kafka_bootstrap
+    database = read.sources[shop].database
+    assert database is not None
+    assert database.dsn.env == "SHOP_DSN"
+    assert (read.lake.catalog.type, read.lake.catalog.uri) == ("rest", Secret(env="CATALOG"))
+    assert read.lake.warehouse == f"file://{tmp_path}/.cdc/lake/warehouse"
+    assert read.spark.remote == "sc://spark:15002"
+
+    options = ["--catalog-uri", "https://catalog", "--warehouse", "/lake", "--spark", "local"]
+    typed = [kafka_bootstrap, ""]
+    done = CliRunner().invoke(
+        init, [*arguments, *options, "--force"], input="".join(f"{each}\n" for each in typed)
+    )
+    assert done.exit_code == 0, done.output
+    assert load_config(file).lake.catalog.type == "rest"
+    assert load_config(file).sources[shop].database is None
 
 
 @pytest.mark.stack
