@@ -14,7 +14,7 @@ FAILED = 1
 @click.option("--table", help="Only this table, and its source: [source.][schema.]table.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option(
-    "--read-only", is_flag=True, help="Do not try whether files can be written and deleted."
+    "--read-only", is_flag=True, help="Do not try whether files and tables can be written."
 )
 def assess(source: str | None, table: str | None, *, as_json: bool, read_only: bool) -> None:
     """Say whether sources, tables and columns can be replicated exactly: YES, PARTIAL, NO.

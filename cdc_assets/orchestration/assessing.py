@@ -109,7 +109,7 @@ def run_assess(
         config: the configuration.
         source: the only source to assess; None for all.
         table: the only table to assess, with its source; None for all.
-        read_only: whether to write no file to the warehouse, not even one that is deleted again.
+        read_only: whether to write nothing, not even a file or a table that is deleted again.
         say: receives messages about the progress.
 
     Raises:
@@ -126,7 +126,7 @@ def run_assess(
     sources = [name for name in config.sources if source in (None, name)]
     mine = [each for each in entries if each.table.source in sources]
     resource = spark_resource(config)
-    depth = Depth(values=True, warehouse=not read_only, session=resource.session, say=say)
+    depth = Depth(values=True, writes=not read_only, session=resource.session, say=say)
     try:
         return assess(services, sources, mine, depth)
     finally:

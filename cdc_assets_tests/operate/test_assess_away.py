@@ -105,7 +105,7 @@ def test_a_warehouse_that_cannot_be_written_is_a_finding(
     file.touch()
     lake = config.lake.model_copy(update={"warehouse": f"file://{file}"})
     services = Services(config.model_copy(update={"lake": lake}))
-    found = assess(services, ["shop"], [], Depth(warehouse=True))
+    found = assess(services, ["shop"], [], Depth(writes=True))
     (warehouse,) = (each for each in found.findings if each.name == "warehouse")
     assert "cannot be written" in warehouse.problem
 

@@ -18,6 +18,7 @@ from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.gate import require_assessed
 from cdc_assets.operate.assess.parts import look_at_spark
+from cdc_assets.operate.assess.writing import PREFIX
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services, utc_now
 from cdc_assets.orchestration.assessing import look_now, verdicts
@@ -53,7 +54,7 @@ CREATE TABLE generated (id bigint PRIMARY KEY, g int GENERATED ALWAYS AS (1) STO
 CREATE TABLE odd_type (id bigint PRIMARY KEY, bits varbit);
 CREATE TABLE unbounded (id bigint PRIMARY KEY, n numeric);
 CREATE TABLE not_numbers (id bigint PRIMARY KEY, n numeric(12,2));
-INSERT INTO not_numbers VALUES (1, 1), (2, 'NaN');
+INSERT INTO not_numbers VALUES (1, 1), (2, 1), (3, 'NaN');
 CREATE TABLE endless (id bigint PRIMARY KEY, d date);
 INSERT INTO endless VALUES (1, 'infinity');
 CREATE TABLE filtered (id bigint PRIMARY KEY, a int);
@@ -217,7 +218,8 @@ def test_each_mistake_is_named_and_none_is_invented(
     assert done.returncode == 1
     assert "failed: assessed_bad.public.compacted: NO" in done.stderr
     assert "assessed_good" not in done.stderr.partition("failed:")[2]
-    assert not list(Path(assessed.lake.warehouse.removeprefix("file://")).glob(".cdc-assets-*"))
+    warehouse = Path(assessed.lake.warehouse.removeprefix("file://"))
+    assert not [*warehouse.glob(".cdc-assets-*"), *warehouse.glob(f"{PREFIX}*")]
 
 
 def test_one_table_is_shown_with_its_source(assessed: ReplicationConfig, tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from cdc_assets.operate.assess.finding import (
     Note,
     Place,
     accepted,
-    no,
     ordered,
     yes_but,
 )
@@ -44,6 +43,7 @@ from cdc_assets.operate.assess.parts import (
 )
 from cdc_assets.operate.assess.tables import judge_table
 from cdc_assets.operate.assess.topics import judge_topic
+from cdc_assets.operate.assess.writing import judge_writing, probe_tables
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
@@ -63,13 +63,14 @@ class Depth:
 
     Attributes:
         values: whether to search PostgreSQL's tables for values that cannot arrive unchanged.
-        warehouse: whether to write a small file to the warehouse, and delete it.
+        writes: whether to write a small file to the warehouse, and a small table through Spark,
+            and to delete both.
         session: creates a Spark session; None to skip Spark.
         say: receives messages about the progress.
     """
 
     values: bool = False
-    warehouse: bool = False
+    writes: bool = False
     session: Session | None = None
     say: Say = lambda _: None
 
@@ -80,8 +81,8 @@ class Depth:
             yield Note("Spark was not asked")
         if not self.values:
             yield Note("rows were not searched for values that cannot arrive")
-        if not self.warehouse:
-            yield Note("no file was written to the warehouse")
+        if not self.writes:
+            yield Note("no file and no table was written")
 
 
 @dataclass
@@ -151,7 +152,7 @@ def _states(
     except CdcError as error:
         look.findings += [away("catalog", Place(name), error, nothing) for name in sources]
         return {}
-    if look.depth.warehouse:
+    if look.depth.writes:
         look.depth.say("the warehouse")
         for name in sources:
             warehouse = look.services.config.lake.warehouse
@@ -167,7 +168,12 @@ def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | No
         config = look.services.config
         databases = (config.source(name).database for name in sources)
         drivers = {_JDBC[each.kind][0] for each in databases if each and each.kind in _JDBC}
-        return look_at_spark(config, look.depth.session, look.services.clock, drivers)
+        facts = look_at_spark(config, look.depth.session, look.services.clock, drivers)
+        if look.depth.writes:
+            refused = probe_tables(config, look.depth.session(), look.services.clock())
+            for name in sources:
+                look.add(judge_writing(Place(name), refused))
+        return facts
     except CdcError as error:
         nothing = "no batch can be merged"
         look.findings += [away("spark", Place(name), error, nothing) for name in sources]

@@ -1,0 +1,170 @@
+"""Tries what every batch needs of Spark's account: to create, write, read and drop a table.
+
+The table is in a namespace that is made for it, whose name tells when: what a killed assessment
+leaves is recognised by that, and dropped by the next one that comes an hour later or more.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import CdcError
+from cdc_assets.operate.assess.finding import Finding, Place, yes_but
+from cdc_assets.operate.assess.parts import away
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from cdc_assets.merge.statements.steps import Steps
+
+PREFIX: Final = "cdc_assets_assess_"
+_TIME: Final = "%Y%m%d%H%M%S"
+_LEFT_AFTER: Final = timedelta(hours=1)
+_STATEMENT_SECONDS: Final = 120.0
+_WHOLE_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What Spark's account could not do.
+
+    Attributes:
+        error: the error of the first step that failed.
+        is_namespace: whether it could not make the namespace, so that nothing else was tried.
+    """
+
+    error: CdcError
+    is_namespace: bool = False
+
+
+def judge_writing(at: Place, refused: Refused | None) -> Iterator[Finding]:
+    """Yields the finding on what Spark's account could not do."""
+    if refused is None:
+        return
+    error = refused.error
+    if not refused.is_namespace:
+        yield away("spark_tables", at, error, "no batch can be written, or nothing dropped")
+        return
+    yield yes_but(
+        "spark_namespaces", at, f"{error.what} [{error.where}]",
+        "tables of a schema that the lake does not have yet cannot be made, and whether Spark may "
+        "create, write and drop tables was not tried",
+        "allow Spark's account to create namespaces; or make all of them yourself, and accept this",
+    )  # fmt: skip
+
+
+def probe_tables(config: ReplicationConfig, spark: SparkSession, now: datetime) -> Refused | None:
+    """Creates a small table through Spark, appends to it, reads it, and drops it.
+
+    Drops what killed assessments have left, too. Each statement has a deadline.
+
+    Args:
+        config: the configuration.
+        spark: a session.
+        now: the time, aware.
+
+    Returns:
+        What was refused; None if nothing was.
+    """
+    from cdc_assets.merge.statements import sql
+    from cdc_assets.merge.statements.deadline import Limits, Watch
+    from cdc_assets.merge.statements.steps import Steps
+
+    catalog = config.lake.catalog.name
+    limits = Limits(_STATEMENT_SECONDS, _WHOLE_SECONDS)
+    trial = _Trial(config, spark, Steps(f"catalog {catalog}", Watch(lambda: spark, limits)))
+    namespace = f"{PREFIX}{now.astimezone(UTC):{_TIME}}_{uuid.uuid4().hex[:8]}"
+    name = LakeName(namespace, "tried")
+    with suppress(CdcError):
+        trial.drop_left(now)
+    try:
+        trial.run("create a namespace", sql.create_namespace(catalog, name))
+    except CdcError as error:
+        return Refused(error, is_namespace=True)
+    try:
+        trial.use_table(name)
+        trial.drop(namespace)
+    except CdcError as error:
+        with suppress(CdcError):
+            trial.drop(namespace)
+        return Refused(error)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """The statements of one trial."""
+
+    config: ReplicationConfig
+    spark: SparkSession
+    steps: Steps
+
+    @property
+    def catalog(self) -> str:
+        return self.config.lake.catalog.name
+
+    def run(self, step: str, statement: str) -> Sequence[Row]:
+        with self.steps.step(step):
+            return self.spark.sql(statement).collect()
+
+    def use_table(self, name: LakeName) -> None:
+        from cdc_assets.merge.statements import sql
+
+        properties = {"format-version": str(self.config.lake.format_version)}
+        table, columns = sql.table(self.catalog, name), [("id", "BIGINT")]
+        made = sql.create_side_table(self.catalog, name, columns, properties)
+        self.run("create a table", made)
+        self.run("append to a table", f"INSERT INTO {table} VALUES (1)")  # noqa: S608 - quoted
+        self.run("read a table", f"SELECT id FROM {table}")  # noqa: S608 - quoted
+
+    def drop_left(self, now: datetime) -> None:
+        """Drops what assessments have left that began an hour ago or earlier."""
+        from cdc_assets.merge.statements import sql
+
+        for row in self.run("list namespaces", f"SHOW NAMESPACES IN {sql.quote(self.catalog)}"):
+            begun = _begun(namespace := str(row["namespace"]))
+            if begun is not None and now - begun >= _LEFT_AFTER:
+                with suppress(CdcError):  # another assessment may drop it too
+                    self.drop(namespace)
+
+    def drop(self, namespace: str) -> None:
+        """Drops a namespace of an assessment, with its tables."""
+        from cdc_assets.merge.statements import sql
+
+        place, step = f"{sql.quote(self.catalog)}.{sql.quote(namespace)}", "drop a table"
+        for row in self.run(step, f"SHOW TABLES IN {place}"):
+            name = LakeName(namespace, str(row["tableName"]))
+            self.run(step, sql.drop_table(self.catalog, name))
+        self.run("drop a namespace", f"DROP NAMESPACE {place}")
+        _remove_folders(self.config.lake.warehouse, namespace)
+
+
+def _begun(namespace: str) -> datetime | None:
+    """Returns when an assessment made a namespace; None if none did."""
+    if not namespace.startswith(PREFIX):
+        return None
+    try:
+        said = namespace.removeprefix(PREFIX).partition("_")[0]
+        return datetime.strptime(said, _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _remove_folders(warehouse: str, namespace: str) -> None:
+    """Removes a namespace's empty folders from a local disk: dropping tables leaves them."""
+    parts = urlsplit(warehouse)
+    if parts.scheme not in {"", "file"}:
+        return
+    whole = Path(parts.path) / namespace
+    for folder in (*sorted(whole.rglob("*"), reverse=True), whole):
+        with suppress(OSError):  # a file of somebody else's, or no folder
+            folder.rmdir()
