@@ -18,6 +18,7 @@ from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.source import ConnectorConfig, TableOverrides
 from cdc_assets.databases.mysql.catalog import BinlogSettings
 from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
+from cdc_assets.databases.mysql.grants import grants_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
@@ -47,6 +48,7 @@ from cdc_assets.operate.assess.finding import (
     yes_but,
 )
 from cdc_assets.operate.assess.parts import EXTENSIONS, Needed, SparkFacts, judge_spark
+from cdc_assets.operate.assess.rights import judge_user
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
 from cdc_assets.schema.modes import ConnectorModes
@@ -377,6 +379,33 @@ def test_what_is_wrong_with_a_binlog_is_named(
     assert verdicts(judge_binlog(SOURCE, BinlogServer())) == {}
     found = verdicts(judge_binlog(SOURCE, replace(BinlogServer(), **changed)))
     assert found == {name: Verdict(verdict)}
+
+
+ALL = "GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `cdc`@`%`"
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines", "found"),
+    [
+        ({}, [ALL], {}),
+        ({}, [ALL.replace("REPLICATION CLIENT", "BINLOG MONITOR")], {}),
+        ({}, [ALL.replace("REPLICATION SLAVE, ", "")], {"connector_user": Verdict.NO}),
+        ({}, [ALL.replace(", REPLICATION CLIENT", "")], {"connector_user": Verdict.NO}),
+        ({}, [ALL.replace("RELOAD", "LOCK TABLES")], {}),
+        ({}, [ALL.replace("RELOAD, ", "")], {"connector_user": Verdict.NO}),
+        ({"snapshot.locking.mode": "none"}, [ALL.replace("RELOAD, ", "")], {}),
+        ({"snapshot.mode": "never"}, [ALL.replace("RELOAD, ", "")], {}),
+        ({}, ["GRANT `cdc_role` TO `cdc`@`%`"], {"connector_user_unseen": Verdict.PARTIAL}),
+        ({}, [ALL, "GRANT `cdc_role` TO `cdc`@`%`"], {}),
+        ({}, None, {"connector_user_unseen": Verdict.PARTIAL}),
+    ],
+)
+def test_a_right_that_a_binlog_s_reader_lacks_is_named(
+    settings: dict[str, str], lines: list[str] | None, found: dict[str, Verdict]
+) -> None:
+    connector = Connector("shop", "", {**MARIADB, "database.user": "cdc", **settings})
+    server = BinlogServer(grants={"cdc": grants_of(lines) if lines is not None else None})
+    assert verdicts(judge_user(SOURCE, connector, server)) == found
 
 
 def test_a_table_of_mysql_needs_whole_rows_and_no_versions() -> None:

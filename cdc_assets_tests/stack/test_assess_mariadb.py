@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.databases.mysql.grants import read_grants
 from cdc_assets.devstack import mariadb
 from cdc_assets.devstack.shop.connector import EXACT, EXACT_DATES
 from cdc_assets.devstack.stack import LocalStack
@@ -93,6 +96,27 @@ def test_each_mistake_of_tables_and_connector_is_named_and_none_is_invented(
         connector=MARIADB_TOLD,
     ) as database:  # fmt: skip
         assert places(findings(_assessed(database, tmp_path), name)) == SEEDED
+
+
+def test_rights_are_known_where_they_may_be_asked(stack: LocalStack) -> None:
+    name, user = "assessrights", "poor"
+    dsn = new_mariadb_database(stack, name)
+    with mariadb.connect(stack.mariadb.dsn(), autocommit=True) as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"CREATE USER {user}@'{mariadb.HOST}' IDENTIFIED BY '{user}'")
+        cursor.execute(f"GRANT SELECT ON {name}.* TO {user}@'{mariadb.HOST}'")
+        cursor.execute(f"GRANT REPLICATION CLIENT ON *.* TO {user}@'{mariadb.HOST}'")
+    own = urlsplit(dsn)._replace(netloc=f"{user}:{user}@{urlsplit(dsn).netloc.rpartition('@')[2]}")
+
+    for asking in (dsn, own.geturl()):
+        found = read_grants(asking, user)
+        assert found is not None
+        assert found.may_read(TableName("", name, "any"))
+        assert not found.may_read(TableName("", "mysql", "user"))
+        assert found.may("REPLICATION CLIENT", "BINLOG MONITOR")
+        assert not found.may("REPLICATION SLAVE")
+    assert read_grants(own.geturl(), "root") is None
+    assert read_grants(dsn, "nobody at all") is None
 
 
 def _assessed(database: Replicated, folder: Path) -> dict[str, list[dict[str, str]]]:

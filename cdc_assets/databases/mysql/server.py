@@ -1,12 +1,14 @@
-"""Reads a MySQL or MariaDB server's settings for its binlog, but for the form of rows."""
+"""Reads a MySQL or MariaDB server's side of replication, except for the form of its rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from cdc_assets.databases.mysql.catalog import asked
+from cdc_assets.databases.mysql.grants import Grants, read_grants
 
 _VARIABLES: Final = (
     "log_bin", "binlog_row_metadata", "server_id", "gtid_mode", "enforce_gtid_consistency",
@@ -29,6 +31,7 @@ class Server:
         has_gtids: transactions have numbers that are the same on all servers.
         server_id: 0 if it has none: no connector can follow it then.
         now: its clock.
+        grants: by name, what the users may do that were asked for; None if it may not be asked.
     """
 
     is_mariadb: bool = False
@@ -38,10 +41,15 @@ class Server:
     has_gtids: bool = True
     server_id: int = 1
     now: datetime | None = None
+    grants: Mapping[str, Grants | None] = field(default_factory=dict[str, Grants | None])
 
 
-def read_server(dsn: str) -> Server:
-    """Reads it, by two queries.
+def read_server(dsn: str, users: Iterable[str]) -> Server:
+    """Reads it, by two queries, and two for each user.
+
+    Args:
+        dsn: of the database.
+        users: the connectors' users.
 
     Raises:
         CdcError: as `cdc_assets.databases.mysql.catalog.read_tables`.
@@ -56,6 +64,7 @@ def read_server(dsn: str) -> Server:
         has_gtids=bool(is_mariadb) or said.get("gtid_mode", "") == "on",
         server_id=int(said.get("server_id", "0")),
         now=now.replace(tzinfo=UTC),
+        grants={user: read_grants(dsn, user) for user in users},
     )
 
 

@@ -180,11 +180,11 @@ class Gathered:
         """
         dsn, clock = database.dsn.reveal(), self.services.clock
         before = clock()
+        users = {each.get("database.user") for each in self._known} - {""}
         if database.kind == "postgres":
-            users = {each.get("database.user") for each in self._known} - {""}
             found = read_server(dsn, [each.at_source for each in self.entries], users)
         else:
-            found = read_binlog_server(dsn)
+            found = read_binlog_server(dsn, users)
         now = found.now
         return found, Clock.of("the database", now, before, clock()) if now else None
 
@@ -280,12 +280,20 @@ def _format(source: SourceConfig) -> Any:
 
 
 def _unreadable(server: object, connector: Connector | None, entry: TableEntry) -> str:
-    if connector is None or not isinstance(server, Server):
+    """Returns the connector's user if it is known to have no right to read a table; else ""."""
+    if connector is None:
         return ""
-    user = connector.get("database.user")
-    role = server.roles.get(user)
-    name = entry.at_source
-    return user if role and (name.schema, name.name) in role.unreadable else ""
+    user, name = connector.get("database.user"), entry.at_source
+    match server:
+        case Server():
+            role = server.roles.get(user)
+            is_refused = role is not None and (name.schema, name.name) in role.unreadable
+        case BinlogServer():
+            grants = server.grants.get(user)
+            is_refused = grants is not None and not grants.has_roles and not grants.may_read(name)
+        case _:
+            is_refused = False
+    return user if is_refused else ""
 
 
 def _connector(known: KnownConnector, settings: Mapping[str, str]) -> Connector:

@@ -11,7 +11,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config.source import DatabaseKind
 from cdc_assets.databases.mysql import jdbc as mysql
 from cdc_assets.databases.postgres import jdbc as postgres
-from cdc_assets.databases.postgres.server import Odd, Role, Server
+from cdc_assets.databases.postgres.server import Odd, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
 from cdc_assets.operate.assess.connector import Expected
@@ -41,6 +41,7 @@ from cdc_assets.operate.assess.parts import (
     look_at_spark,
     probe_warehouse,
 )
+from cdc_assets.operate.assess.rights import judge_user
 from cdc_assets.operate.assess.tables import judge_table
 from cdc_assets.operate.assess.topics import judge_topic
 from cdc_assets.operate.assess.writing import judge_writing, probe_tables
@@ -263,9 +264,10 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
         if isinstance(server, Server):
             found = connectors.found if connectors else ()
             look.add(judge_postgres(at, server, found, database.publication))
-            look.add(_users(at, server, known, connectors))
         else:
             look.add(judge_binlog(at, server))
+        for connector in connectors.found if connectors else ():
+            look.add(judge_user(at, connector, server))
         for entry in known.entries:
             values = odd.get(entry.at_source)
             place = Place(known.name, entry.table)
@@ -278,18 +280,6 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
         look.findings.append(away("database", at, error, impact))
         return None
     return clock
-
-
-def _users(
-    at: Place, server: Server, known: Gathered, connectors: Connectors | None
-) -> Iterator[Finding]:
-    for connector in connectors.found if connectors else ():
-        user = connector.get("database.user")
-        if connector.kind == "postgres" and not server.roles.get(user, Role(True)).may_replicate:
-            yield no(
-                "connector_user", at, f"the connector's user {user} may not replicate",
-                "the connector cannot read changes", f'ALTER ROLE "{user}" REPLICATION',
-            )  # fmt: skip
 
 
 def _searched(look: _Look, at: Place, odd: Odd | None) -> None:
