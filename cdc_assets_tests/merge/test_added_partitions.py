@@ -8,11 +8,14 @@ from dataclasses import replace
 import pytest
 
 from cdc_assets.merge.plan.unmoved import MovedKeysError
+from cdc_assets.operate.assess.finding import Verdict
+from cdc_assets.operate.assess.look import Depth, assess
+from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
-from cdc_assets_tests.pipeline import Message
+from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
@@ -35,6 +38,13 @@ def unplaced(
     return replace(message, value=json.dumps(value, separators=(",", ":")).encode())
 
 
+def foretold(made: Pipeline) -> list[Verdict]:
+    """The verdicts of an assessment on added partitions."""
+    entry = made.entry(TABLE)
+    found = assess(Services(made.config), [entry.table.source], [entry], Depth())
+    return [each.verdict for each in found.findings if each.name == "partitions_added"]
+
+
 def test_rows_are_exact_while_a_topic_goes_from_one_partition_to_many(pipeline: Make) -> None:
     made = start(pipeline, *(change("c", id_, "made", 100 + id_) for id_ in IDS))
     made.add_partitions(TABLE, MANY)
@@ -43,6 +53,7 @@ def test_rows_are_exact_while_a_topic_goes_from_one_partition_to_many(pipeline: 
     moved = [change("u", id_, "new hash", 500 + id_, id_ % MANY) for id_ in IDS if id_ % 3]
     made.produce(TABLE, [*moved, *late])
     made.merge(TABLE)
+    assert foretold(made) == []
     expected = {id_: "new hash" if id_ % 3 else "old hash" for id_ in IDS}
     assert names(made) == expected
     gone = [change("d", id_, None, 700 + id_, id_ % MANY) for id_ in IDS if id_ % 2]
@@ -57,8 +68,10 @@ def test_a_table_ordered_by_offsets_stops_once_a_second_partition_is_used(pipeli
     made.produce(TABLE, [unplaced("u", 0, "newer")])
     made.merge(TABLE)
     assert names(made)[0] == "newer", "nothing has moved yet"
+    assert foretold(made) == [Verdict.PARTIAL]
 
     made.produce(TABLE, [unplaced("u", 0, "newest", 3)])
+    assert foretold(made) == [Verdict.NO]
     stops = rf"had 1 partition\(s\) when this table was begun and has {MANY}.*ends=0:4 3:1"
     with pytest.raises(MovedKeysError, match=stops):
         made.merge(TABLE)

@@ -579,6 +579,12 @@ TOPIC = Topic("shop.public.orders", MARKS, settings_of(WEEK), SloTarget(95, 300,
             "log_begins_late",
             "NO",
         ),
+        ({"partitions": 1}, "partitions_added", "NO"),
+        (
+            {"partitions": 1, "marks": Watermarks(MARKS.begin, OffsetVector.of({0: 5, 1: 0}))},
+            "partitions_added",
+            "PARTIAL",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -586,6 +592,7 @@ def test_what_is_wrong_with_a_topic_is_named(
     changed: dict[str, object], name: str, verdict: str
 ) -> None:
     assert verdicts(judge_topic(TABLE, TOPIC)) == {}
+    assert verdicts(judge_topic(TABLE, replace(TOPIC, partitions=2))) == {}
     found = verdicts(judge_topic(TABLE, replace(TOPIC, **changed)))
     assert found == {name: Verdict(verdict)}
 

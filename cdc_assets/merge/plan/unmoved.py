@@ -27,6 +27,11 @@ class MovedKeysError(TerminalError):
     """Changes are ordered by offsets that cannot be compared; names the place."""
 
 
+def begun_with(published: Published) -> int:
+    """Returns how many partitions a table's topic had when the table was begun."""
+    return published.carried.partitions or len(published.offsets.offsets)
+
+
 def require_unmoved(
     entry: TableEntry, scheme: Scheme, published: Published, marks: Watermarks
 ) -> None:
@@ -38,7 +43,7 @@ def require_unmoved(
     Raises:
         MovedKeysError: names both numbers, and the partitions that hold records.
     """
-    before = published.carried.partitions or len(published.offsets.offsets)
+    before = begun_with(published)
     now = len(marks.end.offsets)
     used = [partition for partition, end in marks.end if end > 0]
     if scheme is not Scheme.OFFSET or before == now or len(used) <= 1:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
 from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import ConnectConfig, DatabaseConfig, SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
@@ -270,7 +271,19 @@ class Gathered:
             is_new=state is None or state.published is None,
             accepts_lost_start=self.source.lost_start == "accept",
             begin=begin_of(state) or dropped,
+            partitions=_partitions(state),
         )
+
+
+def _partitions(state: TableState | None) -> int | None:
+    """Returns how many partitions a table began with that only offsets order; else None."""
+    from cdc_assets.merge.intake.layouts import layout_of
+    from cdc_assets.merge.plan.unmoved import begun_with
+
+    if state is None or state.published is None:
+        return None
+    is_by_offset = layout_of(state.properties).scheme is Scheme.OFFSET
+    return begun_with(state.published) if is_by_offset else None
 
 
 def _format(source: SourceConfig) -> Any:

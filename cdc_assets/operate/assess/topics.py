@@ -13,6 +13,10 @@ from cdc_assets.log.settings import TopicSettings
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 
+_ANEW: Final = (
+    "let the producer choose partitions by the row's key, and build the table from a new snapshot: "
+    "cdc-assets rebuild --from-snapshot (docs/operations.md#added-partitions)"
+)
 _KEPT: Final = "a record that leaves the log before it is merged stops the table"
 
 
@@ -28,6 +32,8 @@ class Topic:
         is_new: whether the lake does not have the table yet.
         accepts_lost_start: whether ``lost_start: accept`` is configured.
         begin: where the table begins, if not at the log's beginning.
+        partitions: the number of partitions that the table began with, if Kafka's offsets alone
+            order its changes; None otherwise, where partitions may be added.
     """
 
     name: str
@@ -39,6 +45,7 @@ class Topic:
     is_new: bool = True
     accepts_lost_start: bool = False
     begin: OffsetVector | None = None
+    partitions: int | None = None
 
 
 def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
@@ -60,6 +67,7 @@ def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
         yield from _kept(at, topic, topic.settings)
     yield from _keys(at, topic)
     yield from _start(at, topic, topic.marks)
+    yield from _partitions(at, topic, topic.marks)
 
 
 def _policy(at: Place, topic: Topic, settings: TopicSettings) -> Iterator[Finding]:
@@ -132,3 +140,17 @@ def _start(at: Place, topic: Topic, marks: Watermarks) -> Iterator[Finding]:
             "take a new snapshot, or set lost_start: accept if the rest is complete",
             stops=True,
         )  # fmt: skip
+
+
+def _partitions(at: Place, topic: Topic, marks: Watermarks) -> Iterator[Finding]:
+    before, now = topic.partitions, len(marks.end.offsets)
+    if before in {None, now}:
+        return
+    used = sum(1 for _, end in marks.end if end > 0)
+    problem = f"topic {topic.name} had {before} partition(s) when the table was begun and has {now}"
+    order = "keys move between them, and Kafka's offsets alone order its changes"
+    if used > 1:
+        yield no("partitions_added", at, problem, f"{order}: the table stops", _ANEW)
+    else:
+        impact = f"{order}: the table stops once a second partition holds records"
+        yield yes_but("partitions_added", at, problem, impact, _ANEW)
