@@ -71,7 +71,8 @@ else ifdef STACK
 	  cdc_assets_tests/stack/test_resnapshot_mariadb.py \
 	  cdc_assets_tests/stack/test_rebuild_from_source.py \
 	  cdc_assets_tests/stack/test_rebuild_from_source_mariadb.py \
-	  cdc_assets_tests/stack/test_signalled_resnapshot.py cdc_assets_tests/stack/test_steered.py \
+	  cdc_assets_tests/stack/test_signalled_resnapshot.py \
+	  cdc_assets_tests/stack/test_signalled_rebuild.py cdc_assets_tests/stack/test_steered.py \
 	  cdc_assets_tests/databases/test_mysql_reading.py \
 	  cdc_assets_tests/merge/test_shared_reading.py \
 	  cdc_assets_tests/merge/test_shards.py cdc_assets_tests/merge/test_restarted_source.py \

@@ -5,6 +5,9 @@ its id: the id of a signal that comes while another snapshot runs replaces the e
 such a signal is not answered by a ``STARTED`` of its own. Its collections are queued after the
 others, so a collection that was asked for twice is read twice.
 
+Who must know that a table was read from its first key on since a signal was sent goes by the first
+notice with the signal's id: the connector has queued its collections by then.
+
 A table that was read is reported by ``TABLE_SCAN_COMPLETED``; a snapshot that ends without it was
 stopped. A chunk that was being read when a snapshot was paused is reported after the pause. A
 restart of the connector ends a pause without a notification, so that a second chunk after the pause
@@ -50,6 +53,7 @@ class Notice:
         last_key: last key of the rows that were read; ``most_key`` of those to be read. They are
             values of rows, and must not be shown.
         at_ms: by the connector's clock.
+        id: of the newest signal that the connector has taken up.
     """
 
     kind: Kind
@@ -61,6 +65,7 @@ class Notice:
     last_key: str = ""
     most_key: str = ""
     at_ms: int = 0
+    id: str = ""
 
 
 class Phase(StrEnum):
@@ -91,6 +96,7 @@ class TableSnapshot:
         first: the last key of its first chunk, if it is a number.
         is_whole: whether it was followed from its beginning on.
         is_late: whether a chunk was reported after it was paused.
+        signal: id of the signal before which nothing is about it; empty if any snapshot will do.
         heard: number of notices about it, also of those that only tell of tables ahead of it.
     """
 
@@ -106,6 +112,7 @@ class TableSnapshot:
     first: int | None = None
     is_whole: bool = False
     is_late: bool = False
+    signal: str = ""
     heard: int = 0
 
     @property
@@ -121,6 +128,8 @@ class TableSnapshot:
     def concerns(self, notice: Notice) -> bool:
         """Returns whether a notice is about it."""
         if notice.connector != self.connector or notice.at_ms < self.begun_ms:
+            return False
+        if self.phase is Phase.UNKNOWN and self.signal not in {"", notice.id}:
             return False
         if notice.kind in {Kind.COMPLETED, Kind.ABORTED}:
             is_mine = not notice.collections or self.collection in notice.collections
@@ -142,6 +151,7 @@ class TableSnapshot:
                     now.waiting,
                     begun_ms=notice.at_ms,
                     is_whole=True,
+                    signal=self.signal,
                     heard=now.heard,
                 )
             case Kind.IN_PROGRESS:
@@ -174,7 +184,8 @@ def _scanned(of: TableSnapshot, notice: Notice) -> TableSnapshot:
     if notice.collection != of.collection:
         return replace(of, phase=Phase.RUNNING)
     here = replace(of, rows=notice.rows, status=notice.status)
-    if notice.collections.count(of.collection) > 1:  # the same once more, behind it
+    is_earlier = bool(of.signal) and of.phase is Phase.UNKNOWN  # it was read when the signal came
+    if is_earlier or notice.collections.count(of.collection) > 1:  # the same once more, behind it
         return replace(here, phase=Phase.RUNNING)
     is_done = notice.status in _SCANNED
     return replace(here, phase=Phase.DONE if is_done else Phase.FAILED)

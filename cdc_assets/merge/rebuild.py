@@ -57,6 +57,12 @@ KEPT: Final = "before_rebuild_"
 """Start of the names of tags on what a rebuild has replaced."""
 
 _OURS: Final = "cdc-assets."
+_SIGNAL: Final = "cdc-assets.rebuild-signal"
+"""Property of the table beside: the note about the snapshot that it waits for, or empty."""
+
+_OF_REBUILD: Final = frozenset({BEGIN, _SIGNAL})
+"""Properties of the table beside that nobody needs once it has taken the old one's place."""
+
 _LAST: Final = ("last", "last_in_data_collection")
 _ENOUGH: Final = float("inf")
 
@@ -173,6 +179,17 @@ class Rebuild:
                 self._spark().sql(sql.set_properties(self._catalog, entry.target, begins))
             return end
         return begin_of(state)
+
+    def signal(self, standing: Standing) -> str:
+        """Returns what `keep_signal` has kept; empty if nothing is."""
+        state = self._state(self.entry_beside(standing.generation))
+        return state.properties.get(_SIGNAL, "") if state else ""
+
+    def keep_signal(self, standing: Standing, note: str) -> None:
+        """Keeps a note with the table beside, so that it goes with it; empty to forget it."""
+        name = self.beside(standing.generation)
+        with translated("keep what was asked for", self._where), effect("spark: keep signal"):
+            self._spark().sql(sql.set_properties(self._catalog, name, {_SIGNAL: note}))
 
     # ── 2. fill ──────────────────────────────────────────────────────────────────────────
 
@@ -455,7 +472,7 @@ def _shape(state: TableState) -> tuple[object, ...]:
 
 
 def _is_layout(name: str) -> bool:
-    return name.startswith(_OURS) and name != BEGIN and not name.startswith(AT_SOURCE)
+    return name.startswith(_OURS) and name not in _OF_REBUILD and not name.startswith(AT_SOURCE)
 
 
 def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
@@ -466,5 +483,5 @@ def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str
     """
     theirs = {name: value for name, value in old.items() if not name.startswith(_OURS)}
     of_columns = {name: "" for name in old if name.startswith((COLUMN, LEFT_OUT, DROPPED))}
-    rest = {name: each for name, each in new.items() if name != BEGIN}
+    rest = {name: each for name, each in new.items() if name not in _OF_REBUILD}
     return {**theirs, **of_columns, MODE: "", **rest}

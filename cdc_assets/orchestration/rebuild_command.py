@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
+from cdc_assets.orchestration.rebuilding import Via, Wish, run_rebuild
 
 
 @click.command()
@@ -21,6 +21,10 @@ from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
     help="The log no longer begins with the table's beginning: read on from now, and wait for "
     "a new snapshot.",
 )  # fmt: skip
+@click.option(
+    "--via", type=click.Choice(["hand", "signal"]), default="hand", show_default=True,
+    help="Who starts that snapshot: a person, or a signal of ours, which is followed then.",
+)  # fmt: skip
 @click.option("--snapshot-done", is_flag=True, help="That snapshot is complete.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--abandon", is_flag=True, help="Drop what was built so far.")
@@ -30,7 +34,7 @@ from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
     help="Compare it with its source in the end, where that has a database.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def rebuild(table: str, *, as_json: bool, **wishes: bool) -> None:
+def rebuild(table: str, via: Via, *, as_json: bool, **wishes: bool) -> None:
     """Build TABLE anew beside the old one and swap it in at once.
 
     Readers see a whole table throughout. May be interrupted and run again; the old rows are
@@ -42,7 +46,7 @@ def rebuild(table: str, *, as_json: bool, **wishes: bool) -> None:
     def say(words: str) -> None:
         click.echo(f"{table}: {words}", err=as_json)
 
-    outcome = run_rebuild(load_config(), table, Wish(**wishes), say)
+    outcome = run_rebuild(load_config(), table, Wish(via=via, **wishes), say)
     if as_json:
         click.echo(outcome.to_json())
     sys.exit(int(not outcome.is_done))

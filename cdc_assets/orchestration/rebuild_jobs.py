@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
-from typing import Final
+from typing import Final, Literal
 
 import dagster as dg
 from pydantic import Field
@@ -27,6 +27,9 @@ class RebuildWish(dg.Config):
     table: str = Field(description="[source.][schema.]table")
     from_source: bool = Field(default=False, description="read the rows from the source's database")
     from_snapshot: bool = Field(default=False, description="wait for a new snapshot in the log")
+    via: Literal["hand", "signal"] = Field(
+        default="hand", description="who starts it: a person, or a signal to the connector"
+    )
     snapshot_done: bool = Field(default=False, description="that snapshot is complete")
     dry_run: bool = Field(default=False, description="only say what would be done")
     abandon: bool = Field(default=False, description="drop what was built so far")
@@ -51,8 +54,9 @@ def rebuild_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         _show(context, replication, outcome)
 
     about = (
-        "Builds a table anew beside the old one and swaps it in at once: from its log, or from "
-        "the rows of its live source (`from_source`). `dry_run` says what would be done. May "
+        "Builds a table anew beside the old one and swaps it in at once: from its log, from "
+        "the rows of its live source (`from_source`), or from a snapshot that the connector is "
+        "asked for (`from_snapshot`, `via: signal`). `dry_run` says what would be done. May "
         "be cancelled and started again: it goes on where it was."
     )
     return people_job(config, "rebuild_table", build_anew, mode=REBUILD, about=about)

@@ -7,13 +7,13 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from cdc_assets import desired
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConflictError, LostRangeError, TerminalError
+from cdc_assets.errors import ConfigError, ConflictError, LostRangeError, TerminalError
 from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilt import matches_after_rebuild
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from cdc_assets.merge.rebuild import Rebuild, Standing
+    from cdc_assets.merge.resnapshot.asked_beside import AskedBeside
     from cdc_assets.merge.resnapshot.beside import ReadBeside
 
 TRIES: Final = 20
@@ -33,6 +34,7 @@ NEAR_SECONDS: Final = 20.0
 """What takes less to be merged is little: others may wait while the rest is."""
 
 Say = Callable[[str], None]
+Via = Literal["hand", "signal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Wish:
     Attributes:
         from_source: read the rows from the source's database, and merge the log over them.
         from_snapshot: the log no longer begins with the table's beginning: wait for a snapshot.
+        via: who starts that snapshot: a person, or a signal of ours to the connector.
         snapshot_done: the snapshot is complete, whether its last record says so or not.
         dry_run: only say what would be done.
         abandon: drop what was built so far.
@@ -51,6 +54,7 @@ class Wish:
 
     from_source: bool = False
     from_snapshot: bool = False
+    via: Via = "hand"
     snapshot_done: bool = False
     dry_run: bool = False
     abandon: bool = False
@@ -67,7 +71,8 @@ class Outcome:
         is_done: it is as was asked for; not if it waits for a snapshot, or differs from its source.
         swapped: what was built has taken the old one's place.
         kept: the tag that the old rows are kept as; empty if none.
-        rows, waves: that were read from the source, those of earlier tries included.
+        rows, waves: that were read from the source, those of earlier tries included; rows also of
+            a snapshot that was asked for.
         records: of the log that were merged.
         equal: whether it is equal to its source; None if it was not compared.
         said: the last that was said of it.
@@ -108,8 +113,12 @@ def run_rebuild(
         CdcError: if the table is not there, or cannot be built; the old one stays as it is.
     """
     from cdc_assets.merge.rebuild import Rebuild
+    from cdc_assets.merge.resnapshot.asked_beside import AskedBeside
     from cdc_assets.merge.resnapshot.beside import ReadBeside
 
+    if wish.via == "signal" and not wish.from_snapshot:
+        what = "a signal asks for a snapshot, and none is wanted"
+        raise ConfigError(what, where=f"table={table}", remedy="add --from-snapshot")
     services = Services(config)
     entry = find_table(config, services.registry.load(), table)
     outcome = Outcome(entry.table)
@@ -123,7 +132,9 @@ def run_rebuild(
         clock = services.clock
         rebuild = Rebuild(config, spark.session, entry, f"rebuild-{uuid.uuid4()}", clock)
         reading = ReadBeside(config, spark.session, rebuild, say=told, clock=clock)
-        outcome.is_done = _Rebuilding(rebuild, reading, wish, told, services, outcome).run()
+        asking = AskedBeside(config, spark.session, rebuild, say=told, clock=clock)
+        of = rebuild, reading, asking, wish, told, services, outcome
+        outcome.is_done = _Rebuilding(*of).run()
         if outcome.is_done and not (wish.dry_run or wish.abandon or wish.forget):
             services.failures.clear(entry.table)
             if wish.verify:
@@ -138,6 +149,7 @@ def run_rebuild(
 class _Rebuilding:
     rebuild: Rebuild
     reading: ReadBeside
+    asking: AskedBeside
     wish: Wish
     say: Say
     services: Services
@@ -169,6 +181,8 @@ class _Rebuilding:
         return self._build(standing)
 
     def _build(self, standing: Standing) -> bool:
+        if self.wish.via == "signal":
+            self.asking.require_possible(standing)
         self._begins()
         is_read, begin, settled = self._reads(standing), None, 0
         if is_read:
@@ -176,6 +190,8 @@ class _Rebuilding:
             self.outcome.rows, self.outcome.waves = done.rows, done.waves
         else:
             begin = self.rebuild.begin(standing, from_now=self.wish.from_snapshot)
+            if self._asks(standing, begin):
+                self.outcome.rows, begin = self.asking.rows(standing), None
         for _ in range(TRIES):
             self._catch_up(standing, is_read=is_read)
             if begin is not None and not self._is_whole(standing, begin):
@@ -214,6 +230,21 @@ class _Rebuilding:
             remedy = "go on without --from-snapshot, or begin again after --abandon"
             raise TerminalError(what, where=f"table={self.entry.table}", remedy=remedy)
         return begun or self.wish.from_source
+
+    def _asks(self, standing: Standing, begin: OffsetVector | None) -> bool:
+        """Returns whether the connector is asked for a snapshot: that is wanted, or was begun.
+
+        Raises:
+            TerminalError: if the table beside was begun from its log's beginning.
+        """
+        if self.wish.snapshot_done:
+            return False
+        if begin is None and self.wish.via == "signal":
+            what = "building it anew has begun from its log"
+            again = f"cdc-assets rebuild {self.entry.table} --abandon"
+            remedy = f"go on without --from-snapshot, or: {again}"
+            raise TerminalError(what, where=f"table={self.entry.table}", remedy=remedy)
+        return self.wish.via == "signal" or self.asking.has_begun(standing)
 
     def _begins(self) -> None:
         """Marks the table as being built anew, also while nobody works at it."""
@@ -267,8 +298,9 @@ class _Rebuilding:
             f"{begin.to_json()} on. Start one now, for example by a blocking snapshot: insert "
             "into the connector's signal table a row with the type execute-snapshot and the data "
             f'{{"type": "blocking", "data-collections": ["{self.entry.at_source.qualified}"]}}. '
-            "Then run this command again. After an incremental snapshot, whose last record does "
-            "not say so, add --snapshot-done once it is complete."
+            "Then run this command again. Where the connector reads signals from Kafka, --via "
+            "signal asks for an incremental snapshot and waits for it. After one that others have "
+            "asked for, whose last record does not say so, add --snapshot-done once it is complete."
         )
         return False
 
@@ -278,6 +310,8 @@ class _Rebuilding:
         start = "the log's present end" if self.wish.from_snapshot else "the log's beginning"
         if self._reads(standing):
             start = f"its source: {self.reading.intention(standing).words}"
+        elif self.wish.via == "signal" or self.asking.has_begun(standing):
+            start = f"{start}: {self.asking.intention(standing)}"
         return (
             f"{begun} beside the old one, as {where}, from {start}; puts its "
             f"rows and offsets in the place of those of {self.entry.target} in one commit; keeps "

@@ -21,12 +21,12 @@ ORDERS, ITEMS = "public.orders", "public.items"
 NEW = TableSnapshot("shop", ORDERS)
 
 
-def notice(kind: str, *waiting: str, of: str = "shop", **said: str) -> Notice:
+def notice(kind: str, *waiting: str, of: str = "shop", by: str = "one", **said: str) -> Notice:
     """As the connector's record says it, read by the format."""
     about = {"connector_name": of, **said}
     about |= {"data_collections": ",".join(waiting)} if waiting else {}
     document = {
-        "id": "one", "aggregate_type": "Incremental Snapshot", "type": kind,
+        "id": by, "aggregate_type": "Incremental Snapshot", "type": kind,
         "additional_data": about, "timestamp": 5,
     }  # fmt: skip
     found = read(document)
@@ -45,8 +45,10 @@ def chunk(last: str, most: str = "200", of: str = ORDERS) -> Notice:
                   current_collection_in_progress=of)  # fmt: skip
 
 
-def scanned(status: str, *waiting: str, of: str = ORDERS, rows: str = "0") -> Notice:
-    return notice("TABLE_SCAN_COMPLETED", *waiting, scanned_collection=of, status=status,
+def scanned(
+    status: str, *waiting: str, of: str = ORDERS, rows: str = "0", by: str = "one"
+) -> Notice:
+    return notice("TABLE_SCAN_COMPLETED", *waiting, by=by, scanned_collection=of, status=status,
                   total_rows_scanned=rows)  # fmt: skip
 
 
@@ -123,6 +125,34 @@ def test_each_notice_of_tables_ahead_of_it_is_heard() -> None:
     assert after(chunk("1", of=ITEMS), of=behind) == behind
 
 
+MINE = notice("IN_PROGRESS", ORDERS, ORDERS, by="mine")
+THEIR_END = scanned("SUCCEEDED", ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("notices", "phase"),
+    [
+        ((STARTED, THEIR_END, notice("COMPLETED")), Phase.UNKNOWN),
+        ((STARTED, MINE, scanned("SUCCEEDED", ORDERS, ORDERS, by="mine")), Phase.RUNNING),
+        ((STARTED, MINE, scanned("SUCCEEDED", ORDERS, ORDERS, by="mine"),
+          scanned("SUCCEEDED", ORDERS, by="mine")), Phase.DONE),
+        ((scanned("SUCCEEDED", ORDERS, by="mine"),), Phase.RUNNING),
+        ((notice("STARTED", ORDERS, by="mine"), scanned("EMPTY", ORDERS, by="mine")), Phase.DONE),
+        ((notice("STARTED", ORDERS, by="mine"), scanned("SUCCEEDED", ORDERS, by="later")),
+         Phase.DONE),
+        ((MINE, notice("ABORTED", ORDERS, by="mine")), Phase.STOPPED),
+    ],
+    ids=[
+        "another one's", "theirs is read, mine is next", "mine too", "theirs, as mine came",
+        "empty", "somebody asked later", "stopped",
+    ],
+)  # fmt: skip
+def test_of_a_signal_only_what_was_read_since_it_came_counts(
+    notices: tuple[Notice, ...], phase: Phase
+) -> None:
+    assert after(*notices, of=replace(NEW, signal="mine")).phase is phase
+
+
 def test_what_is_older_than_its_beginning_is_of_another_one() -> None:
     late = replace(notice("ABORTED", ORDERS), at_ms=4)
     assert after(STARTED, late).phase is Phase.RUNNING
@@ -151,4 +181,5 @@ def test_a_schema_around_it_does_not_matter() -> None:
         "additional_data": {"connector_name": "shop"}, "timestamp": 5,
     }  # fmt: skip
     schema = {"type": "struct", "fields": []}
-    assert read({"schema": schema, "payload": payload}) == Notice(Kind.COMPLETED, "shop", at_ms=5)
+    found = Notice(Kind.COMPLETED, "shop", at_ms=5, id="1")
+    assert read({"schema": schema, "payload": payload}) == found

@@ -32,4 +32,5 @@ def read_notice(event: Mapping[str, Any]) -> Notice | None:
         last_key=str(about.get("last_processed_key") or ""),
         most_key=str(about.get("maximum_key") or ""),
         at_ms=natural(event.get("timestamp")) or 0,
+        id=str(event.get("id") or ""),
     )

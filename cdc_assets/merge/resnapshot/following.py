@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
@@ -23,7 +23,7 @@ from cdc_assets.registry import TableEntry
 
 GOES_ON: Final = (
     "the snapshot goes on in the connector: run the same command again to follow it, or end it "
-    "with --stop"
+    "with cdc-assets resnapshot --via signal --stop"
 )
 _POLL_SECONDS: Final = 0.5
 _STATE_SECONDS: Final = 10.0
@@ -68,7 +68,12 @@ class Looked:
 
 
 def look(
-    signalling: Signalling, unknown: TableSnapshot, note: SignalNote | None, *, anew: bool
+    signalling: Signalling,
+    unknown: TableSnapshot,
+    note: SignalNote | None,
+    *,
+    anew: bool,
+    joins: bool,
 ) -> Looked:
     """Looks at what the connector says of a table's snapshots.
 
@@ -77,6 +82,7 @@ def look(
         unknown: the table's snapshot, of which nothing is known.
         note: what was kept of one that was asked for before; None if nothing was.
         anew: ask for another one, whatever is under way.
+        joins: whether one will do that somebody else has asked for, whenever it has begun.
 
     Raises:
         CdcError: if the log does not answer.
@@ -86,12 +92,13 @@ def look(
         return Looked(Step.SEND, unknown, ends.notices, ends, None)
     asked, is_sent, at = unknown, False, ends.notices
     if note is not None:
+        asked = asked if joins else replace(asked, signal=note.id)
         told, at = signalling.notices(note.ends.notices)
         for notice in told:
             asked = asked if asked.is_over else asked.after(notice)
         is_sent = signalling.is_sent(note.id, note.ends.signals)
     shown = unknown
-    for notice in signalling.recent(at):
+    for notice in signalling.recent(at) if joins else ():
         shown = shown.after(notice)
     step = next_step(None if note is None else asked.phase, shown.phase, is_sent=is_sent)
     is_mine = asked.phase is Phase.DONE or asked.is_under_way or (is_sent and not asked.is_over)
@@ -167,7 +174,7 @@ def _progress(snapshot: TableSnapshot) -> str:
         case Phase.UNKNOWN:
             return "waiting for the connector's answer"
         case Phase.PAUSED:
-            return "the snapshot is paused: --resume lets it go on, --stop ends it"
+            return "the snapshot is paused: resnapshot --resume lets it go on, --stop ends it"
         case Phase.RUNNING if not snapshot.chunks:
             return f"the snapshot has begun; {len(snapshot.waiting)} other tables are read with it"
         case Phase.RUNNING:
@@ -188,6 +195,7 @@ def _silent(
     remedy = (
         "run the same command again to wait on. It reads signals every signal.poll.interval.ms, "
         "and closes chunks by changes or heartbeats (heartbeat.interval.ms). If it was killed "
-        "before it had stored the snapshot's beginning, --anew asks for it once more"
+        "before it had stored the snapshot's beginning, ask for it once more: resnapshot --anew, "
+        "or rebuild --abandon and again"
     )
     return TransientError(what, where=f"table={entry.table} lake={entry.target}", remedy=remedy)

@@ -1,11 +1,7 @@
 """Reading one table again by the connector: a signal asks for an incremental snapshot of it.
 
-1. *Look* what the connector says of the table's snapshots, and what was kept of an earlier try. One
-   that is under way is joined, and one that was asked for and is done is gone on with at 5.
-2. *Keep* where the table's topic ends, and the id of the signal that is about to be sent.
-3. *Send* it. A crash between 2 and 3 leaves a signal that is in no topic: it is sent then.
-4. *Follow* what the connector says, until it has read the table. An interruption loses nothing: the
-   connector goes on, also when it is restarted.
+1.-4. *Ask* for it, and follow it to its end (`cdc_assets.merge.resnapshot.asking`). One that is
+   under way is joined, whoever has asked for it.
 5. *Wait* until the lake has merged what the topic holds then. The snapshot's rows are merged like
    any change, so that newer changes win.
 6. *Find* the rows of the lake that it has not shown (`cdc_assets.merge.resnapshot.unseen`), have
@@ -15,10 +11,8 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -26,26 +20,17 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.formats.signalling import signalling_of
-from cdc_assets.log.notices import Phase, TableSnapshot
-from cdc_assets.log.signalling import Signal, SignalEnds, Signalling
+from cdc_assets.log.signalling import Signalling
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.replicate import utc_now
-from cdc_assets.merge.resnapshot.following import Looked, Step, followed, look
+from cdc_assets.merge.resnapshot.asking import Asking, Keep
+from cdc_assets.merge.resnapshot.following import Step
 from cdc_assets.merge.resnapshot.signal_note import SignalNote
 from cdc_assets.merge.resnapshot.signal_report import SignalReport
 from cdc_assets.merge.resnapshot.unseen import Unseen
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.registry import TableEntry
-
-EXECUTE: Final = "execute-snapshot"
-_ENDED: Final = {
-    Phase.STOPPED: "a signal has stopped the snapshot before it was done",
-    Phase.FAILED: "the connector could not read the table",
-}
-
-Keep = Callable[[SignalNote | None], None]
-"""Keeps a note for whoever goes on; None to forget it."""
 
 
 class SignalledResnapshot:
@@ -85,15 +70,8 @@ class SignalledResnapshot:
         """
         signalling = signalling_of(self._config, self._log, entry)
         self._require_mirror(entry)
-        looked, channel = self._look(entry, signalling, note, anew=anew), signalling.channel
-        what = f"an incremental snapshot of {looked.snapshot.collection}"
-        asks = f"asks connector {channel.connector} by a signal in {channel.signals} for {what}"
-        follows = f"follows {what}, {looked.snapshot.phase} in connector {channel.connector}"
-        begins = {
-            Step.SEND: asks,
-            Step.FOLLOW: follows,
-            Step.FINISH: f"goes on after {what}, which was asked for and is done",
-        }[looked.step]
+        asking = self._asking(entry, signalling)
+        begins = asking.words(asking.look(note, anew=anew))
         has_database = self._config.source(entry.table.source).database is not None
         ends = "removes" if has_database else "counts, without a database: to ask for them,"
         return f"{begins}; then {ends} rows of the lake that vanished from the source"
@@ -116,21 +94,12 @@ class SignalledResnapshot:
         pace = Pace()
         signalling = signalling_of(self._config, self._log, entry)
         self._require_mirror(entry)
-        # 1. look
-        looked = self._look(entry, signalling, note, anew=anew)
-        snapshot, note, is_joined = looked.snapshot, looked.note, looked.step is not Step.SEND
-        if looked.step is Step.SEND:
-            # 2. keep, 3. send
-            note = self._kept(entry, looked.ends, keep)
-            signal = Signal(note.id, EXECUTE, (snapshot.collection,))
-            signalling.send([signal])
-            self._say(f"connector {signalling.channel.connector} was asked for a snapshot")
-            snapshot = TableSnapshot(snapshot.connector, snapshot.collection)
-        if looked.step is not Step.FINISH:
-            # 4. follow
-            with pace.step("the connector"):
-                snapshot = followed(self._config, entry, signalling, snapshot, looked.at, self._say)
-        self._require_done(entry, snapshot, keep)
+        # 1. to 4. ask
+        asking = self._asking(entry, signalling)
+        looked = asking.look(note, anew=anew)
+        is_joined = looked.step is not Step.SEND
+        with pace.step("the connector"):
+            snapshot, note = asking.done(looked, keep)
         # 5. wait
         with pace.step("wait for the lake"):
             why = self._verification.waits.merged(entry)
@@ -162,31 +131,9 @@ class SignalledResnapshot:
             seconds=pace.seconds,
         )
 
-    # ── 1. to 4.: the connector ──────────────────────────────────────────────────────────
-
-    def _look(
-        self, entry: TableEntry, signalling: Signalling, note: SignalNote | None, *, anew: bool
-    ) -> Looked:
-        """Looks, and passes over a note of another topic."""
-        topic, channel = self._attempts.planner.identity(entry).topic_id, signalling.channel
-        mine = note if note is not None and note.topic == topic else None
-        unknown = TableSnapshot(channel.prefix, channel.collection_of(entry))
-        return look(signalling, unknown, mine, anew=anew)
-
-    def _kept(self, entry: TableEntry, ends: SignalEnds, keep: Keep) -> SignalNote:
+    def _asking(self, entry: TableEntry, signalling: Signalling) -> Asking:
         planner = self._attempts.planner
-        topic, since = planner.identity(entry).topic_id, planner.marks(entry).end
-        note = SignalNote(f"cdc-assets-{uuid.uuid4()}", self._clock(), topic, since, ends)
-        keep(note)
-        return note
-
-    def _require_done(self, entry: TableEntry, snapshot: TableSnapshot, keep: Keep) -> None:
-        if snapshot.phase is Phase.DONE:
-            return
-        keep(None)
-        said = f" ({snapshot.status})" if snapshot.phase is Phase.FAILED else ""
-        remedy = "run the same command again to begin anew; the log of Kafka Connect says more"
-        raise TerminalError(_ENDED[snapshot.phase] + said, where=_where(entry), remedy=remedy)
+        return Asking(self._config, planner, signalling, entry, self._clock, self._say, joins=True)
 
     def _require_mirror(self, entry: TableEntry) -> None:
         said, where = self._config.source(entry.table.source), _where(entry)
