@@ -112,9 +112,7 @@ def chosen(services: Services, choice: Choice) -> tuple[TableEntry, ...]:
         services.config.source(choice.source)
         entries = tuple(each for each in entries if each.table.source == choice.source)
     elif not choice.tables and not choice.every:
-        raise ConfigError(
-            UNTOLD, remedy="name tables or a source, or choose all where that is offered"
-        )
+        raise ConfigError(UNTOLD, remedy="give --table, --source, or --all where there is one")
     if not choice.tables:
         return tuple(entries)
     there = Registry.of(entries)
