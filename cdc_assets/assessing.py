@@ -25,12 +25,13 @@ def assess(source: str | None, table: str | None, *, as_json: bool, read_only: b
     """
     from cdc_assets.config import load_config
     from cdc_assets.operate.assess.render import render
-    from cdc_assets.orchestration.assessing import run_assess
+    from cdc_assets.orchestration.assessing import Wanted, run_assess
 
     def say(what: str) -> None:
         click.echo(f"looking at {what}", err=True)
 
-    found = run_assess(load_config(), source, table, read_only=read_only, say=say)
+    wanted = Wanted(source, (table,) if table is not None else ())
+    _, found = run_assess(load_config(), wanted, read_only=read_only, say=say)
     if as_json:
         click.echo(found.to_json())
     else:

@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -80,7 +81,7 @@ def look_now(services: Services, entries: Sequence[TableEntry]) -> Assessment:
 
 
 def _metadata(verdict: Verdict, found: Sequence[Finding], left_out: str) -> dict[str, Any]:
-    listed = dg.MetadataValue.md("\n".join(map(_words, found[:LISTED])) or "nothing")
+    listed = dg.MetadataValue.md("\n".join(map(words_of, found[:LISTED])) or "nothing")
     return {
         "verdict": verdict.value,
         "findings": len(found),
@@ -89,46 +90,58 @@ def _metadata(verdict: Verdict, found: Sequence[Finding], left_out: str) -> dict
     }
 
 
-def _words(each: Finding) -> str:
+def words_of(each: Finding) -> str:
+    """Returns a finding as an item of a list in Markdown."""
     where = f" `{each.at.column}`" if each.at.column else ""
     said = f"{each.problem}: {each.impact}. {each.remedy}"
     return f"- **{each.verdict}**{where} {said} (`{each.name}`)"
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person wants assessed.
+
+    Attributes:
+        source: the only source; None for all.
+        tables: the only tables, with their sources; all of the source if none is named.
+    """
+
+    source: str | None = None
+    tables: tuple[str, ...] = ()
+
+
 def run_assess(
-    config: ReplicationConfig,
-    source: str | None,
-    table: str | None,
-    *,
-    read_only: bool,
-    say: Callable[[str], None],
-) -> Assessment:
+    config: ReplicationConfig, wanted: Wanted, *, read_only: bool, say: Callable[[str], None]
+) -> tuple[Sequence[TableEntry], Assessment]:
     """Assesses as the command does: everything, including Spark, rows and the warehouse.
 
     Args:
         config: the configuration.
-        source: the only source to assess; None for all.
-        table: the only table to assess, with its source; None for all.
+        wanted: the sources and tables.
         read_only: whether to write nothing, not even a file or a table that is deleted again.
         say: receives messages about the progress.
+
+    Returns:
+        The tables, and what was found.
 
     Raises:
         ConfigError: if there is no such source.
         TerminalError: if there is no such table.
     """
-    if source is not None:
-        config.source(source)
+    if wanted.source is not None:
+        config.source(wanted.source)
     services = Services(config)
     entries = replicated(config, _known(services))
-    if table is not None:
-        entries = (find_table(config, Registry.of(entries), table),)
-        source = entries[0].table.source
-    sources = [name for name in config.sources if source in (None, name)]
+    sources = [name for name in config.sources if wanted.source in (None, name)]
+    if wanted.tables:
+        known = Registry.of(entries)
+        entries = tuple(dict.fromkeys(find_table(config, known, each) for each in wanted.tables))
+        sources = list(dict.fromkeys(each.table.source for each in entries))
     mine = [each for each in entries if each.table.source in sources]
     resource = spark_resource(config)
     depth = Depth(values=True, writes=not read_only, session=resource.session, say=say)
     try:
-        return assess(services, sources, mine, depth)
+        return mine, assess(services, sources, mine, depth)
     finally:
         resource.forget()
 

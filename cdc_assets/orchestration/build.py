@@ -10,6 +10,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.orchestration.assess_jobs import assess_job
 from cdc_assets.orchestration.assessing import assessed_checks
 from cdc_assets.orchestration.assets import default_spec, table_asset
 from cdc_assets.orchestration.external import external_specs
@@ -63,6 +64,7 @@ JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
     rebuild_job,
     resnapshot_job,
     verify_job,
+    assess_job,
     *STEERING_JOBS,
 )
 """Beside those that schedules bring along."""

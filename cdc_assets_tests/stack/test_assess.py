@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import dagster as dg
 import psycopg
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -21,7 +22,9 @@ from cdc_assets.operate.assess.parts import look_at_spark
 from cdc_assets.operate.assess.writing import PREFIX
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services, utc_now
+from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.assessing import look_now, verdicts
+from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import beside, database_of, source
 from cdc_assets_tests.pipeline import Session
@@ -220,6 +223,17 @@ def test_each_mistake_is_named_and_none_is_invented(
     assert "assessed_good" not in done.stderr.partition("failed:")[2]
     warehouse = Path(assessed.lake.warehouse.removeprefix("file://"))
     assert not [*warehouse.glob(".cdc-assets-*"), *warehouse.glob(f"{PREFIX}*")]
+
+
+def test_the_job_assesses_a_good_source_with_everything(assessed: ReplicationConfig) -> None:
+    known = RegistryFile(assessed.registry).load()
+    job = build_definitions(assessed, known).resolve_job_def("assess_tables")
+    wish = {"ops": {"assess_all_parts": {"config": {"source": "assessed_good"}}}}
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = job.execute_in_process(wish, instance=instance)
+    (output,) = (each for each in done.all_events if each.is_successful_output)
+    metadata = output.step_output_data.metadata
+    assert (metadata["verdict"].value, metadata["not judged"].value) == ("YES", "nothing")
 
 
 def test_one_table_is_shown_with_its_source(assessed: ReplicationConfig, tmp_path: Path) -> None:

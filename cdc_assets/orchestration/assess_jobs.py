@@ -1,0 +1,94 @@
+"""Defines the job `assess_tables`: the command `cdc-assets assess`, with everything it looks at."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from typing import Any, Final
+
+import dagster as dg
+from pydantic import Field
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import CdcError
+from cdc_assets.operate.assess.finding import Assessment, Verdict, worst
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.assessing import LISTED, Wanted, run_assess, verdicts, words_of
+from cdc_assets.orchestration.failing import message_of
+from cdc_assets.orchestration.keys import mode_tags, named
+from cdc_assets.registry import Registry
+
+ASSESS: Final = "assess"
+"""`cdc/mode` of these runs: a person started them, so housekeeping keeps them."""
+
+
+class AssessWish(dg.Config):
+    """What to assess: everything, unless tables or a source are named."""
+
+    tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
+    source: str | None = Field(default=None, description="a source with all of its tables")
+    read_only: bool = Field(default=False, description="do not try whether anything can be written")
+
+
+def assess_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """Returns the job that assesses as `cdc-assets assess` does."""
+    replication = config
+
+    @dg.op(name=named(config, "assess_all_parts"))
+    def assess_all_parts(context: dg.OpExecutionContext, config: AssessWish) -> None:
+        liveness.hold(replication.home, context.run_id)
+        wanted = Wanted(config.source, tuple(config.tables))
+
+        def say(part: str) -> None:
+            context.log.info(f"looking at {part}")
+
+        try:
+            entries, found = run_assess(replication, wanted, read_only=config.read_only, say=say)
+        except CdcError as error:
+            raise dg.Failure(message_of(error), allow_retries=False) from None
+        for verdict in verdicts(replication, entries, found):
+            context.instance.report_runless_asset_event(verdict.evaluation())
+        _tell(context, found)
+
+    @dg.job(
+        name=named(config, "assess_tables"),
+        tags=mode_tags(config, ASSESS),
+        executor_def=dg.in_process_executor,
+        description=(
+            "Says of sources, tables and columns whether they can be replicated exactly, as "
+            "`cdc-assets assess` does: with Spark, rows, and a trial of writing. The check "
+            "`assessed` of each table says what was found. Fails if the answer is NO."
+        ),
+    )
+    def assess_tables() -> None:
+        assess_all_parts()
+
+    return assess_tables
+
+
+def _tell(context: dg.OpExecutionContext, found: Assessment) -> None:
+    """Writes everything into the run's log, and a summary into its metadata.
+
+    Raises:
+        Failure: if a source or table cannot be replicated exactly.
+    """
+    for each in found.findings:
+        write = context.log.error if each.verdict is Verdict.NO else context.log.warning
+        write(f"{each} ({each.name})")
+    for note in found.notes:
+        context.log.info(f"not judged: {note}")
+    metadata = _metadata(found)
+    if found.failing:
+        what = f"NO: {', '.join(map(str, found.failing[:LISTED]))}"
+        raise dg.Failure(what, metadata=metadata, allow_retries=False)
+    context.add_output_metadata(metadata)
+
+
+def _metadata(found: Assessment) -> dict[str, Any]:
+    places = [f"- **{verdict}** {at}" for at, verdict in found.lines()]
+    words = [words_of(each) for each in found.findings[:LISTED]]
+    return {
+        "verdict": worst(found.findings).value,
+        "findings": len(found.findings),
+        "places": dg.MetadataValue.md("\n".join(places[:LISTED]) or "nothing"),
+        "found": dg.MetadataValue.md("\n".join(words) or "nothing"),
+        "not judged": "; ".join(map(str, found.notes)) or "nothing",
+    }
