@@ -70,8 +70,15 @@ class Signals:
 
     def snapshot(self, name: str, *tables: str) -> None:
         """Ask for an incremental snapshot."""
+        self._send(name, "execute-snapshot", *tables)
+
+    def stop(self, name: str, *tables: str) -> None:
+        """End that of some tables: with the next signals that the connector reads."""
+        self._send(name, "stop-snapshot", *tables)
+
+    def _send(self, name: str, kind: str, *tables: str) -> None:
         data = {"data-collections": [f"public.{table}" for table in tables], "type": "INCREMENTAL"}
-        signal = {"id": name, "type": "execute-snapshot", "data": data}
+        signal = {"id": name, "type": kind, "data": data}
         producer = Producer({"bootstrap.servers": self.stack.kafka.address})
         producer.produce(self.topic, key=self.name, value=json.dumps(signal), partition=0)
         assert producer.flush(20) == 0
