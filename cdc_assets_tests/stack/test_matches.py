@@ -1,4 +1,4 @@
-"""The check `matches_source` in Dagster, against a real source: by its job, after a rebuild."""
+"""The check `matches_source` and people's jobs in Dagster, against a real source."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ import pytest
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.lake import Lake
 from cdc_assets.log.hours import hour_of
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.services import utc_now
+from cdc_assets.operate.steering import Choice
 from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.keys import CHECK_MATCHES, table_key
 from cdc_assets.orchestration.matching import check_of
+from cdc_assets.orchestration.verifying import Wish, run_verify
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.pipeline import Session
-from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+from cdc_assets_tests.stack.merging import Merging
+from cdc_assets_tests.stack.replicated import NOW, Replicated, new_database, replicated
 
 pytestmark = pytest.mark.stack
 
@@ -29,13 +34,18 @@ VERIFY = {"nudge": True, "bucket_rows": 10, "wait_seconds": 60}
 MADE = (
     "CREATE TABLE ledger (id text PRIMARY KEY, n int NOT NULL, note text)",
     "INSERT INTO ledger SELECT 'key' || n, n, 'row ' || n FROM generate_series(1, 200) AS n",
+    "CREATE TABLE past (id int PRIMARY KEY, n int NOT NULL)",
+    "INSERT INTO past SELECT n, n FROM generate_series(1, 20) AS n",
+    "CREATE TABLE log (id int PRIMARY KEY)",
+    "INSERT INTO log VALUES (1)",
 )
+MODES = {"public.past": {"mode": "history"}, "public.log": {"mode": "changelog"}}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def database(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replicated]:
     dsn = new_database(stack, NAME, *MADE)
-    with replicated(stack, stack_config, NAME, dsn, verify=VERIFY) as made:
+    with replicated(stack, stack_config, NAME, dsn, verify=VERIFY, tables=MODES) as made:
         made.wait_until_delivered()
         made.replicate()
         yield made
@@ -53,19 +63,21 @@ def evaluation(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
     return told
 
 
-def compare(database: Replicated) -> dg.AssetCheckEvaluation:
+def compare(database: Replicated, table: str = "ledger") -> dg.AssetCheckEvaluation:
     """The job that the schedule starts."""
+    check = check_of(database.config, database.entry(table))
     job = definitions(database).resolve_job_def(f"verify_{NAME}")
     with dg.DagsterInstance.ephemeral() as instance:
-        return evaluation(job.execute_in_process(instance=instance))
+        one = job.get_subset(asset_check_selection={check})
+        return evaluation(one.execute_in_process(instance=instance))
 
 
 def said(told: dg.AssetCheckEvaluation) -> Mapping[str, Any]:
     return {name: each.value for name, each in told.metadata.items()}
 
 
-def spoil(database: Replicated, spark: Session, *statements: str) -> None:
-    name = sql.table(database.config.lake.catalog.name, database.entry("ledger").target)
+def spoil(database: Replicated, spark: Session, *statements: str, table: str = "ledger") -> None:
+    name = sql.table(database.config.lake.catalog.name, database.entry(table).target)
     for each in statements:
         spark().sql(each.format(name))
 
@@ -97,8 +109,9 @@ def test_it_is_green_where_all_is_equal_red_where_not_and_written_after_a_rebuil
     monkeypatch.setenv(f"{NAME.upper()}_DSN", database.dsn)
 
     database.execute("UPDATE ledger SET n = n + 1 WHERE n > 190")
-    database.run("rebuild", "ledger")  # merges what it needs by itself: nothing else does
-    assert written(database) == "SUCCEEDED", database.last_words()
+    # It merges what it needs by itself: nothing else does.
+    assert launched(database, "rebuild_table", "build_anew", table="ledger")
+    assert written(database) == "SUCCEEDED"
     assert compare(database).passed
 
     # A backfill merges the missing row again, and leaves what no change has made.
@@ -108,21 +121,60 @@ def test_it_is_green_where_all_is_equal_red_where_not_and_written_after_a_rebuil
     assert told.severity is dg.AssetCheckSeverity.ERROR, told.description
     assert said(told)["keys/only_in_lake"] == said(told)["keys_that_differ"] == 1
 
-    assert not repaired(database, repair=False)
+    assert not launched(database, "verify_tables", "compare_with_source", tables=["ledger"])
     assert written(database) == "FAILED"
-    assert repaired(database, repair=True)
+    wish = {"every": True, "repair": True}
+    assert launched(database, "verify_tables", "compare_with_source", **wish)
     assert written(database) == "SUCCEEDED"
     assert database.differences("ledger") == []
 
 
-def repaired(database: Replicated, *, repair: bool) -> bool:
-    """Whether the job that compares, and puts right, succeeds."""
-    job = definitions(database).resolve_job_def("verify_tables")
-    wish = {"compare_with_source": {"config": {"tables": ["ledger"], "repair": repair}}}
+def test_of_a_history_the_current_versions_are_compared_and_a_changelog_is_left_out(
+    database: Replicated, spark: Session
+) -> None:
+    database.execute("UPDATE past SET n = n + 1 WHERE id > 10", "DELETE FROM past WHERE id = 1")
+    Merging(database, spark).merge("past")
+    told = compare(database, "past")
+    assert told.passed, told.description
+    assert (said(told)["rows"], said(told)["keys_that_differ"]) == (19, 0)
+    wish = Wish(Choice(every=True))
+    outcome = run_verify(database.config, wish, "verify", lambda *_: None, lambda *_: None)
+    assert not outcome.is_bad, outcome.to_json()
+    assert {each.table for each in outcome.reports} == {
+        database.entry(table).table for table in ("ledger", "past")
+    }
+    assert outcome.not_compared.keys() == {database.entry("log").table}
+
+    spoil(database, spark, "DELETE FROM {} WHERE id = 2", table="past")
+    told = compare(database, "past")
+    assert told.severity is dg.AssetCheckSeverity.ERROR
+    assert (said(told)["keys/missing"], said(told)["keys_that_differ"]) == (1, 1)
+
+
+def test_what_people_do_to_a_table_they_do_by_jobs_too(
+    database: Replicated, spark: Session
+) -> None:
+    lake, target, tables = Lake(database.config), database.entry("ledger").target, ["ledger"]
+    here = Merging(database, spark)
+    spoil(database, spark, "UPDATE {} SET note = 'spoiled' WHERE n = 7",
+          "DELETE FROM {} WHERE n = 8")  # fmt: skip
+    assert launched(database, "resnapshot_tables", "read_again", tables=tables)
+    assert database.differences("ledger") == []
+
+    assert launched(database, "reset_tables", "reset", tables=tables)
+    assert lake.state(target) is None
+    here.require_equal("ledger")
+
+    assert launched(database, "drop_tables", "drop", tables=tables, lake=True)
+    assert lake.state(target) is None
+
+
+def launched(database: Replicated, job: str, op: str, **wish: Any) -> bool:
+    """Whether a job that a person starts succeeds."""
+    found = definitions(database).resolve_job_def(job)
+    run_config = {"ops": {op: {"config": wish}}}
     with dg.DagsterInstance.from_config(str(database.instance)) as instance:
-        return job.execute_in_process(
-            {"ops": wish}, instance=instance, raise_on_error=False
-        ).success
+        return found.execute_in_process(run_config, instance=instance, raise_on_error=False).success
 
 
 def written(database: Replicated) -> str:
@@ -134,13 +186,16 @@ def written(database: Replicated) -> str:
 
 
 def backfill(database: Replicated) -> dg.AssetCheckEvaluation:
-    """Of this hour: its run has the table to itself, and compares it when it has merged."""
+    """Of all hours: its run has the table to itself, and compares it when it has merged."""
     job = definitions(database).resolve_implicit_global_asset_job_def()
     key = table_key(database.config, database.entry("ledger"))
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.get_subset(asset_selection={key}).execute_in_process(
             instance=instance,
-            partition_key=hour_of(utc_now()).key,
-            tags={"dagster/backfill": "b"},
+            tags={
+                "dagster/backfill": "b",
+                RANGE_START: hour_of(NOW).key,
+                RANGE_END: hour_of(utc_now()).key,
+            },
         )
         return evaluation(result)
