@@ -10,10 +10,9 @@ from pydantic import Field
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.assess.finding import Assessment, Verdict, worst
-from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.assessing import LISTED, Wanted, run_assess, verdicts, words_of
 from cdc_assets.orchestration.failing import message_of
-from cdc_assets.orchestration.keys import mode_tags, named
+from cdc_assets.orchestration.people import people_job
 from cdc_assets.registry import Registry
 
 ASSESS: Final = "assess"
@@ -32,9 +31,7 @@ def assess_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that assesses as `cdc-assets assess` does."""
     replication = config
 
-    @dg.op(name=named(config, "assess_all_parts"))
     def assess_all_parts(context: dg.OpExecutionContext, config: AssessWish) -> None:
-        liveness.hold(replication.home, context.run_id)
         wanted = Wanted(config.source, tuple(config.tables))
 
         def say(part: str) -> None:
@@ -48,20 +45,12 @@ def assess_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
             context.instance.report_runless_asset_event(verdict.evaluation())
         _tell(context, found)
 
-    @dg.job(
-        name=named(config, "assess_tables"),
-        tags=mode_tags(config, ASSESS),
-        executor_def=dg.in_process_executor,
-        description=(
-            "Says of sources, tables and columns whether they can be replicated exactly, as "
-            "`cdc-assets assess` does: with Spark, rows, and a trial of writing. The check "
-            "`assessed` of each table says what was found. Fails if the answer is NO."
-        ),
+    about = (
+        "Says of sources, tables and columns whether they can be replicated exactly, as "
+        "`cdc-assets assess` does: with Spark, rows, and a trial of writing. The check "
+        "`assessed` of each table says what was found. Fails if the answer is NO."
     )
-    def assess_tables() -> None:
-        assess_all_parts()
-
-    return assess_tables
+    return people_job(config, "assess_tables", assess_all_parts, mode=ASSESS, about=about)
 
 
 def _tell(context: dg.OpExecutionContext, found: Assessment) -> None:

@@ -117,7 +117,8 @@ def test_a_run_is_heard_of_while_any_of_its_steps_is_at_work(instance: dg.Dagste
 
 
 NO_TABLE = {"table": "no such table"}
-PEOPLE: Mapping[str, tuple[str, Mapping[str, str]]] = {
+PEOPLE: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "assess_tables": ("assess_all_parts", {"tables": ["no such table"]}),
     "pause_tables": ("pause", {}), "resume_tables": ("resume", {}), "drop_tables": ("drop", {}),
     "reset_tables": ("reset", {}), "rewind": ("take_back", NO_TABLE),
     "history": ("show_history", NO_TABLE), "rebuild_table": ("build_anew", NO_TABLE),
