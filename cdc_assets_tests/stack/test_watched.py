@@ -16,7 +16,7 @@ import psycopg
 import pytest
 import requests
 from click.testing import CliRunner
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families
 
 from cdc_assets.cli import cli
 from cdc_assets.config import ReplicationConfig
