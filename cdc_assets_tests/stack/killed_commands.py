@@ -91,8 +91,8 @@ def require_put_right(
 
 def kill(process: subprocess.Popen[bytes], once: Callable[[], bool]) -> None:
     """Kills a command once something of it can be seen, before it ends."""
-    until(once, within_seconds=300)
-    assert process.poll() is None, "it was done before it was killed"
+    until(lambda: once() or process.poll() is not None, within_seconds=300)
+    assert process.poll() is None, "it ended before it was killed"
     process.send_signal(signal.SIGKILL)
     process.wait()
 

@@ -90,7 +90,8 @@ def test_killed_under_load_it_goes_on_and_the_table_equals_its_source(
     dsn = new_mariadb_database(stack, name, *LEDGER)
     sizes = {"chunk_rows": ROWS // 10, "parallel": 3}
     with replicated(stack, stack_config, name, dsn, verify=VERIFY, resnapshot=sizes) as database:
-        merge(database, beside)
+        database.wait_until_delivered()
+        database.replicate()
         keys = random.Random(5).sample(range(0, ROWS, 2), ROWS // 20)
         corrupt(database, spark, "ledger", keys, new=10 * ROWS, seed=5)
         assert database.differences("ledger")
