@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
@@ -30,15 +30,17 @@ TABLE: Final = ("source", "schema", "table")
 TASK_STATES: Final = (RUNNING, "FAILED", "PAUSED", "STOPPED", "UNASSIGNED", RESTARTING)
 OTHER: Final = "OTHER"
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
-class TableGauge:
-    """One number of each table; ``of`` returns None if it is unknown."""
+class Gauge(Generic[T]):
+    """One number of each table, or of each source; ``of`` returns None if it is unknown."""
 
     name: str
     unit: str
     help: str
-    of: Callable[[TableStatus], float | None]
+    of: Callable[[T], float | None]
 
 
 def _failed_attempts(each: TableStatus) -> int:
@@ -68,68 +70,57 @@ def _headroom(each: TableStatus) -> int | None:
     return min(room, default=None)
 
 
-TABLE_GAUGES: Final = (
-    TableGauge("lag_records", "", "Records in the log that are not merged.",
-               lambda each: each.survey.lag_changes),
-    TableGauge("kafka_to_lake_lag", "seconds", "Age in Kafka of the oldest unmerged record.",
-               lambda each: each.survey.lag_seconds(each.at)),
-    TableGauge("source_to_kafka_lag", "seconds", "How far the connector is behind, at most.",
-               lambda each: each.completeness.source_to_kafka_seconds),
-    TableGauge("valid_through_timestamp", "seconds", "Everything committed at the source before is "
-               "in the table, by the source's clock.",
-               lambda each: each.valid_through and each.valid_through.timestamp()),
-    TableGauge("valid_through_age", "seconds", "How far the table is behind its source, at most.",
-               lambda each: each.completeness.end_to_end_seconds(each.at)),
-    TableGauge("slo_within", "ratio", "Share of changes visible in time, over the SLO's hours.",
-               _of_slo(lambda slo: slo.percent_within / 100)),
-    TableGauge("slo_target", "ratio", "The share that is promised.",
-               lambda each: each.target.percent / 100),
-    TableGauge("slo_budget_left", "ratio", "Of the error budget; negative once it is overdrawn.",
-               _of_slo(lambda slo: slo.budget_left)),
-    TableGauge("slo_burn_rate", "", "Late share of the last hour divided by the allowed one.",
-               _of_slo(lambda slo: slo.burn_rate)),
-    TableGauge("slo_changes", "", "Changes within the SLO's hours.",
-               _of_slo(lambda slo: slo.changes)),
-    TableGauge("slo_late_changes", "", "Those of them that were late, or wait for too long.",
-               _of_slo(lambda slo: slo.late)),
-    TableGauge("latency_p95", "seconds", "From commit to visible, over the SLO's hours.",
-               lambda each: finite(each.slo.p95) if each.slo else None),
-    TableGauge("failed_attempts", "", "Attempts that failed since the last success.",
-               _failed_attempts),
-    TableGauge("quarantined_records", "", "Records that were set aside and not merged.",
-               lambda each: each.quarantined),
-    TableGauge("last_publish_timestamp", "seconds", "When the newest publish was made.",
-               _published_at),
-    TableGauge("retention_headroom_records", "", "Records between the log's begin and the first "
-               "unmerged one, of the partition that has the fewest; negative once some are lost.",
-               _headroom),
-    TableGauge("rows", "", "Rows of the lake table.",
-               lambda each: each.survey.state and each.survey.state.total_records),
-    TableGauge("data_files", "", "Data files of the lake table.",
-               lambda each: each.survey.state and each.survey.state.files),
+TABLE_GAUGES: Final[tuple[Gauge[TableStatus], ...]] = (
+    Gauge("lag_records", "", "Records in the log that are not merged.",
+          lambda each: each.survey.lag_changes),
+    Gauge("kafka_to_lake_lag", "seconds", "Age in Kafka of the oldest unmerged record.",
+          lambda each: each.survey.lag_seconds(each.at)),
+    Gauge("source_to_kafka_lag", "seconds", "How far the connector is behind, at most.",
+          lambda each: each.completeness.source_to_kafka_seconds),
+    Gauge("valid_through_timestamp", "seconds", "Everything committed at the source before is "
+          "in the table, by the source's clock.",
+          lambda each: each.valid_through and each.valid_through.timestamp()),
+    Gauge("valid_through_age", "seconds", "How far the table is behind its source, at most.",
+          lambda each: each.completeness.end_to_end_seconds(each.at)),
+    Gauge("slo_within", "ratio", "Share of changes visible in time, over the SLO's hours.",
+          _of_slo(lambda slo: slo.percent_within / 100)),
+    Gauge("slo_target", "ratio", "The share that is promised.",
+          lambda each: each.target.percent / 100),
+    Gauge("slo_budget_left", "ratio", "Of the error budget; negative once it is overdrawn.",
+          _of_slo(lambda slo: slo.budget_left)),
+    Gauge("slo_burn_rate", "", "Late share of the last hour divided by the allowed one.",
+          _of_slo(lambda slo: slo.burn_rate)),
+    Gauge("slo_changes", "", "Changes within the SLO's hours.",
+          _of_slo(lambda slo: slo.changes)),
+    Gauge("slo_late_changes", "", "Those of them that were late, or wait for too long.",
+          _of_slo(lambda slo: slo.late)),
+    Gauge("latency_p95", "seconds", "From commit to visible, over the SLO's hours.",
+          lambda each: finite(each.slo.p95) if each.slo else None),
+    Gauge("failed_attempts", "", "Attempts that failed since the last success.",
+          _failed_attempts),
+    Gauge("quarantined_records", "", "Records that were set aside and not merged.",
+          lambda each: each.quarantined),
+    Gauge("last_publish_timestamp", "seconds", "When the newest publish was made.",
+          _published_at),
+    Gauge("retention_headroom_records", "", "Records between the log's begin and the first "
+          "unmerged one, of the partition that has the fewest; negative once some are lost.",
+          _headroom),
+    Gauge("rows", "", "Rows of the lake table.",
+          lambda each: each.survey.state and each.survey.state.total_records),
+    Gauge("data_files", "", "Data files of the lake table.",
+          lambda each: each.survey.state and each.survey.state.files),
 )  # fmt: skip
 
-
-@dataclass(frozen=True, slots=True)
-class SourceGauge:
-    """One number of each source; ``of`` returns None if it is unknown."""
-
-    name: str
-    unit: str
-    help: str
-    of: Callable[[SourceLag], float | None]
-
-
-SOURCE_GAUGES: Final = (
-    SourceGauge("lag_records", "", "The highest `table_lag_records` of tables that nobody holds.",
-                lambda each: each.lag_records),
-    SourceGauge("kafka_to_lake_lag", "seconds", "The highest of tables that nobody holds.",
-                lambda each: each.lag_seconds),
-    SourceGauge("valid_through_timestamp", "seconds", "The lowest: everything committed at the "
-                "source before is in all tables.",
-                lambda each: each.valid_through and each.valid_through.timestamp()),
-    SourceGauge("valid_through_age", "seconds", "How far any table is behind its source, at most.",
-                lambda each: each.end_to_end_seconds),
+SOURCE_GAUGES: Final[tuple[Gauge[SourceLag], ...]] = (
+    Gauge("lag_records", "", "The highest `table_lag_records` of tables that nobody holds.",
+          lambda each: each.lag_records),
+    Gauge("kafka_to_lake_lag", "seconds", "The highest of tables that nobody holds.",
+          lambda each: each.lag_seconds),
+    Gauge("valid_through_timestamp", "seconds", "The lowest: everything committed at the "
+          "source before is in all tables.",
+          lambda each: each.valid_through and each.valid_through.timestamp()),
+    Gauge("valid_through_age", "seconds", "How far any table is behind its source, at most.",
+          lambda each: each.end_to_end_seconds),
 )  # fmt: skip
 
 
@@ -171,9 +162,9 @@ def families(numbers: Numbers) -> Iterator[Metric]:
     yield _gauge("tables", "", "Replicated tables.", len(status.tables))
     yield _states(status.tables)
     for gauge in TABLE_GAUGES:
-        yield _of_tables(gauge, status.tables)
+        yield _family(gauge, "table", TABLE, status.tables, _labels)
     for gauge in SOURCE_GAUGES:
-        yield _of_sources(gauge, status.sources)
+        yield _family(gauge, "source", ("source",), status.sources, lambda each: (each.source,))
     yield from _connectors(numbers.sources)
     yield from _slots(numbers.sources)
 
@@ -190,21 +181,18 @@ def _labelled(name: str, unit: str, text: str, labels: Sequence[str]) -> GaugeMe
     return GaugeMetricFamily(_name(name, unit), text, labels=labels, unit=unit)
 
 
-def _of_tables(gauge: TableGauge, tables: Sequence[TableStatus]) -> Metric:
-    family = _labelled(f"table_{gauge.name}", gauge.unit, gauge.help, TABLE)
-    for each in tables:
+def _family(
+    gauge: Gauge[T],
+    kind: str,
+    names: Sequence[str],
+    measured: Sequence[T],
+    labels: Callable[[T], Sequence[str]],
+) -> Metric:
+    family = _labelled(f"{kind}_{gauge.name}", gauge.unit, gauge.help, names)
+    for each in measured:
         value = gauge.of(each)
         if value is not None:
-            family.add_metric(_labels(each), float(value))
-    return family
-
-
-def _of_sources(gauge: SourceGauge, sources: Sequence[SourceLag]) -> Metric:
-    family = _labelled(f"source_{gauge.name}", gauge.unit, gauge.help, ("source",))
-    for each in sources:
-        value = gauge.of(each)
-        if value is not None:
-            family.add_metric((each.source,), float(value))
+            family.add_metric(labels(each), float(value))
     return family
 
 
