@@ -87,6 +87,12 @@ class Reading:
     specs: tuple[ReadSpec, ...]
     unreadable: tuple[int, ...] = ()
 
+    @property
+    def has_writer(self) -> bool:
+        """Whether records have a schema's number, in the column ``writer``."""
+        last = self.specs[-1]
+        return self.format.writer(last.layout, last.table) is not None
+
 
 def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     """Decodes changes from Kafka records, ``key value partition offset`` as from Spark's source.
@@ -98,7 +104,7 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     layout, table = specs[-1].layout, specs[-1].table
     known = {number: text for spec in specs for number, text in spec.writers.items()}
     told = fmt.numbered(opened(raw, fmt, layout), layout, table, known)
-    if fmt.writer(layout, table) is None or _is_small(specs):
+    if not reading.has_writer or _is_small(specs):
         return _judged(_decoded(told, reading, specs), specs[-1])
     which = _which(specs)
     is_of_others = any_of(each for each in which if each is not None)
@@ -125,8 +131,7 @@ def _united(frames: Sequence[DataFrame]) -> DataFrame:
 
 def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> DataFrame:
     """Decodes records that have one of these schemas, in one plan."""
-    fmt, has_writer = reading.format, "writer" in told.columns
-    which = _which(specs)
+    fmt, which = reading.format, _which(specs)
     parsed = told.select("*", *_documents(fmt, specs, which))
     if fmt.has_many_rows:
         parsed = _lines(parsed, fmt, _with_all(specs))
@@ -137,7 +142,7 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     parsed, envelopes = with_digits(parsed, envelopes, specs)
     changes = [_change(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
     named = {name: _case(which, [each[name] for each in changes]) for name in changes[0]}
-    if has_writer:
+    if reading.has_writer:
         named |= _of_writers(named, reading)
     if fmt.has_many_tables:
         parsed = parsed.withColumn("other_table", named["other_table"])

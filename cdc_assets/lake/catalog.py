@@ -194,12 +194,15 @@ class Lake:
         of_shard = (each.of_shard(shard) for each in said if each)
         return frozenset(each.carried.side for each in of_shard if each and each.carried.side)
 
-    def is_built_on(
-        self, name: LakeName, branch: str, head: int | None, attempt: str, at_most: int
-    ) -> bool:
-        """Returns whether a branch is ready to be published; see `branches.is_built`."""
+    def dead_once_published(
+        self, name: LakeName, built: Built, own: re.Pattern[str]
+    ) -> tuple[str, ...] | None:
+        """Returns the branches that can never be published after this one.
+
+        None if this one is not ready to be published; see `branches.is_built`.
+        """
         table = self._connection.load(name)
-        return table is not None and is_built(table, Built(branch, head, attempt, at_most))
+        return None if table is None else _dead_beside(table, built, own)
 
     @property
     def moves_branches(self) -> bool:
@@ -227,10 +230,9 @@ class Lake:
             UnreachableError: if the catalog does not answer; it may have been published.
         """
         table = self._connection.load(name)
-        if table is None or not is_built(table, built):
+        dead = None if table is None else _dead_beside(table, built, own)
+        if table is None or dead is None:
             raise conflict(name)
-        tip = table.metadata.refs[built.branch].snapshot_id
-        dead = dead_branches(table, own, tip)
         with self._connection.reachable(), effect("lake: publish"):
             after = publish_branch(table, built.branch, dead)
         self._published = name, after
@@ -269,3 +271,9 @@ class Lake:
         """Returns snapshot ids from the head of ``main`` back."""
         table = self._connection.load(name)
         return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()
+
+
+def _dead_beside(table: Table, built: Built, own: re.Pattern[str]) -> tuple[str, ...] | None:
+    if not is_built(table, built):
+        return None
+    return dead_branches(table, own, table.metadata.refs[built.branch].snapshot_id)

@@ -51,7 +51,7 @@ from cdc_assets.merge.fold.read_rows import of_rows_that_stay
 from cdc_assets.merge.fold.rekeyed import everywhere
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.fold.scattered import require_gathered
-from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
+from cdc_assets.merge.fold.summary import Counted, Folded, counted_by_partition, summarized
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
@@ -178,20 +178,24 @@ class BatchExecution:
 
     @contextmanager
     def _folded(self, knowledge: Knowledge) -> Iterator[tuple[Folded, BatchFigures]]:
-        observer = self._observer()
+        observer, ranges = self._observer(), self.plan.ranges
+        counted = Counted(ranges) if self._is_small and Counted.pays(ranges) else None
         with self.steps.step("read, decode, fold"):
             folding = self._folding(knowledge, observer)
+            if counted is not None:
+                folding = counted.attach(folding)
         with self._kept(folding) as folded:
             with self.steps.step("read, decode, fold"):
-                counted = counted_by_partition(folded)
-                summary = summarized(folded, counted.collect())
-            yield summary, self._figures(observer, folding, counted)
+                rows, read = counted.told(folding) if counted else None, folding
+                if rows is None:
+                    asked = counted_by_partition(folded)
+                    rows, read = asked.collect(), folding if self._is_small else asked
+            yield summarized(folded, rows), self._figures(observer, folding, read)
 
     def _figures(
-        self, observer: BatchObserver, folding: DataFrame, counted: DataFrame
+        self, observer: BatchObserver, folding: DataFrame, read: DataFrame
     ) -> BatchFigures:
         """Returns the batch's figures; reads it again if Spark has not told them."""
-        read = folding if self._is_small else counted
         if not observer.has_figures(read):
             with self.steps.step("read once more, for its figures"):
                 read = counted_by_partition(folding)
@@ -453,8 +457,7 @@ class BatchExecution:
         table = KeyedTable(plan, self._known(), self._tombstones(), self.steps,
                            self._changes.unset_able, rekeyed=knowledge.rekeyed)  # fmt: skip
         for part in parts:
-            changes = within(self._changes.mergeable(knowledge, self._observer()), part,
-                             plan.numbers)  # fmt: skip
+            changes = partial(self._changes_of, knowledge, part)
             with table.part(folded, changes, part) as mine:
                 if part.truncate is not None and (plan.head or branch.identifier):
                     with self.steps.step("truncate"):
@@ -551,11 +554,14 @@ class BatchExecution:
         if isinstance(self.refusals, Reported):
             self.refusals.settle(applied(), self.steps)
 
+    def _changes_of(self, knowledge: Knowledge, part: Part) -> DataFrame:
+        """Returns the changes of a part: read again, as no two plans may hold one observation."""
+        again = self._changes.mergeable(knowledge, self._observer())
+        return within(again, part, self.plan.numbers)
+
     def _applied(self, knowledge: Knowledge, part: Part, resolved: Resolved) -> DataFrame:
         """Returns all changes of the keys that the last part writes."""
-        # Read again: the client cannot join two plans that hold one observation.
-        again = self._changes.mergeable(knowledge, self._observer())
-        changes = within(again, part, self.plan.numbers)
+        changes = self._changes_of(knowledge, part)
         kept = resolved.final.select(F.col("key").alias("kept"))
         return changes.join(F.broadcast(kept), changes["key"] == kept["kept"], "left_semi")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import sys
 import urllib.error
 import urllib.request
@@ -69,7 +70,8 @@ class S3(Part):
     def command(self) -> Command:
         argv = [sys.executable, "-m", "cdc_assets_tests.elsewhere.s3", str(self.port)]
         settings = {KEY_VARIABLE: self.key, SECRET_VARIABLE: self.secret}
-        return Command(argv, env=self.environment(settings))
+        # It would wait for its clients, which keep their connections.
+        return Command(argv, env=self.environment(settings), stop_signal=signal.SIGKILL)
 
     def ready(self) -> bool:
         """Whether it refuses whoever has no key."""

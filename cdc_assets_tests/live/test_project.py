@@ -109,11 +109,14 @@ def dagster_dev(project: Path) -> Iterator[dg.DagsterInstance]:
         "CDC_ASSETS_WEBSERVER": f"http://127.0.0.1:{port}",
     }  # fmt: skip
     command = ["-m", "dagster", "dev", "-m", "shop_platform.definitions", "-h", "127.0.0.1"]
+    # What a worker ignores, its programs ignore too, and this one is to stop by SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with (project / "dagster.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, *command, "-p", str(port)],
             cwd=project.parent, env=environment, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
+    signal.signal(signal.SIGINT, before)
     try:
         with dg.DagsterInstance.from_config(str(project)) as instance:
             yield instance

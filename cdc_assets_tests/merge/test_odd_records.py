@@ -142,6 +142,7 @@ def named(id_: int, name: str, key: bytes | None = None) -> Message:
     return Message(key or made.key, made.value)
 
 
+@profiles.in_soak
 def test_records_of_twenty_megabytes(pipeline: Make) -> None:
     """Spark reads texts of up to 20,000,000 characters."""
     made = large(pipeline, bad_records="quarantine")

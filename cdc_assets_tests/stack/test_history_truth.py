@@ -54,6 +54,7 @@ def versioned(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Re
     stack.up(["connect"])
 
 
+@profiles.in_soak
 def test_a_history_under_load_and_kills_equals_the_audit_of_the_database(
     versioned: Replicated, spark: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:

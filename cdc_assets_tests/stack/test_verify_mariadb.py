@@ -145,6 +145,7 @@ KEYS = (
 TOLD = {"words": {"columns": {"secret": {"mask": "sha256"}}}}
 
 
+@in_soak
 def test_keys_of_all_kinds_collations_and_rows_without_key(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,8 +14,8 @@ from cdc_assets.errors import UnreachableError
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import BROADCAST_KEYS
+from cdc_assets.merge.statements.over import run_over
 from cdc_assets.merge.statements.writing import snapshot_writer
 from cdc_assets.schema.types import Column
 
@@ -63,20 +62,22 @@ class Branch:
 
     def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
         """Deletes the rows of the keys of these changes (``count`` of them)."""
-        keys = changes.select(*(changes["key"].getField(name).alias(name) for name in key))
+        keys = changes.select(*(F.col("key").getField(name).alias(name) for name in key))
         self._delete(keys, key, broadcast=count <= BROADCAST_KEYS)
 
     def delete_versions(
         self, versions: DataFrame, key: tuple[str, ...], count: int, *, current: bool
     ) -> None:
         """Deletes these versions of a history (``key position``), current ones or others."""
-        names = (versions["key"].getField(name).alias(name) for name in key)
-        wanted = versions.select(*names, versions["position"].alias(sql.POSITION))
-        with self._view(wanted) as view:
-            statement = sql.delete_versions(
-                self._open(), view, key, current=current, broadcast=count <= BROADCAST_KEYS
-            )
-            self._run("delete rows", statement)
+        names = (F.col("key").getField(name).alias(name) for name in key)
+        wanted = versions.select(*names, F.col("position").alias(sql.POSITION))
+        target, broadcast = self._open(), count <= BROADCAST_KEYS
+        self._run_over(
+            wanted,
+            lambda view: sql.delete_versions(
+                target, view, key, current=current, broadcast=broadcast
+            ),
+        )
 
     def end_older(self, position: str, ended: Mapping[str, tuple[str, str]]) -> None:
         """Ends the current versions of a history that a truncate removes: see `sql.end_older`."""
@@ -126,18 +127,16 @@ class Branch:
         return self._identifier
 
     def _delete(self, keys: DataFrame, names: tuple[str, ...], *, broadcast: bool) -> None:
-        with self._view(keys) as view:
-            statement = sql.delete_keys(
-                self._open(), view, names, broadcast=broadcast, shard=self.shard
-            )
-            self._run("delete rows", statement)
+        target, shard = self._open(), self.shard
+        self._run_over(
+            keys,
+            lambda view: sql.delete_keys(target, view, names, broadcast=broadcast, shard=shard),
+        )
 
-    @contextmanager
-    def _view(self, keys: DataFrame) -> Generator[str]:
-        view = f"keys_{uuid.uuid4().hex}"
-        keys.createOrReplaceTempView(view)
-        with released_after(lambda: self._spark.catalog.dropTempView(view)):
-            yield view
+    def _run_over(self, rows: DataFrame, statement: Callable[[str], str]) -> None:
+        self._statements += 1
+        with effect("spark: delete rows"):
+            run_over(self._spark, rows, statement)
 
     def _run(self, name: str, statement: str) -> None:
         self._statements += 1

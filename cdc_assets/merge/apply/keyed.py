@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -30,6 +30,10 @@ from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.known import Known
 from cdc_assets.merge.tables.tombstones import Tombstones
+
+Changes = Callable[[], DataFrame]
+"""Returns decoded changes of a part of the batch: planning that takes time, and few batches need
+it."""
 
 INCOMPLETE = "an update without its unchanged columns, of a row that the lake does not have"
 
@@ -73,8 +77,14 @@ class KeyedTable:
         self._rekeyed = rekeyed
 
     @contextmanager
-    def part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
-        """Yields the fold of a part, cached; of the whole batch if nothing has to be left out."""
+    def part(self, folded: Folded, changes: Changes, part: Part) -> Iterator[Folded]:
+        """Yields the fold of a part, cached; of the whole batch if nothing has to be left out.
+
+        Args:
+            folded: of the whole batch.
+            changes: of the part.
+            part: bounds.
+        """
         with self._part(folded, changes, part) as mine:
             if not self._rekeyed:
                 yield mine
@@ -82,15 +92,14 @@ class KeyedTable:
             yield replace(mine, highest=everywhere(mine.highest, self._plan.partitions))
 
     @contextmanager
-    def _part(self, folded: Folded, changes: DataFrame, part: Part) -> Iterator[Folded]:
+    def _part(self, folded: Folded, changes: Changes, part: Part) -> Iterator[Folded]:
         lowest = min(folded.lowest.values(), default="")
         if not part.before and (not lowest or lowest > part.floor):
             yield folded
             return
         plan = self._plan
         if part.before:
-            mine = within(changes, part, plan.numbers)
-            frame = newest_by_key(mine, plan.schema.key, plan.numbers, self._unset_able)
+            frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._unset_able)
         else:
             frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
         cached = frame.persist()
@@ -107,13 +116,13 @@ class KeyedTable:
 
     @contextmanager
     def resolved(
-        self, folded: Folded, changes: DataFrame, apply: Apply, branch: Branch
+        self, folded: Folded, changes: Changes, apply: Apply, branch: Branch
     ) -> Iterator[Resolved]:
         """Leaves out changes older than the lake's rows, and completes partial images.
 
         Args:
             folded: of the part.
-            changes: of the part, decoded.
+            changes: of the part.
             apply: the choice of `choose`.
             branch: of the batch, with all that was written before.
         """
@@ -132,7 +141,7 @@ class KeyedTable:
                 positions = self._known.positions(newest, rows)
                 final = only_newer(newest, positions, count)
             if folded.partial:
-                final = self._whole(changes, final, positions, rows, count)
+                final = self._whole(changes(), final, positions, rows, count)
             else:
                 final = final.withColumn("incomplete", F.lit(False))
             final = pinned(final)

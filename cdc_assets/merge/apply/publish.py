@@ -42,6 +42,7 @@ class Publisher:
         self._lake = lake
         self._plan = plan
         self._is_closed = False
+        self._dead: tuple[str, ...] | None = None
 
     def open_branch(self) -> str:
         """Does step 1; returns the branch as a table identifier for SQL."""
@@ -70,10 +71,12 @@ class Publisher:
         plan = self._plan
         target, branch = plan.entry.target, plan.branch
         snapshots = statements + (plan.head is None)  # a branch from nothing begins with one
+        built = Built(branch, plan.head, plan.attempt, snapshots)
         if self._lake.moves_branches:
-            self._publish_at_once(Built(branch, plan.head, plan.attempt, snapshots))
+            self._publish_at_once(built)
             return
-        if not self._lake.is_built_on(target, branch, plan.head, plan.attempt, snapshots):
+        dead = self._lake.dead_once_published(target, built, OWN_BRANCH)
+        if dead is None:
             self.close_branch()
             what = "another writer published while this batch was at work"
             remedy = "the range is merged again by the next try"
@@ -81,6 +84,7 @@ class Publisher:
         try:
             with translated("publish", plan.where):
                 self._run("fast-forward main", sql.fast_forward(self._catalog, target, branch))
+            self._dead = dead
         except ConflictError:
             self.close_branch()
             raise
@@ -104,7 +108,9 @@ class Publisher:
             return
         plan = self._plan
         try:
-            dead = self._lake.dead_branches(plan.entry.target, OWN_BRANCH)
+            dead = self._dead
+            if dead is None:  # not published, or the reply was lost
+                dead = self._lake.dead_branches(plan.entry.target, OWN_BRANCH)
             with translated("drop branch", plan.where):
                 for branch in dict.fromkeys((plan.branch, *dead)):
                     name = plan.entry.target

@@ -56,8 +56,7 @@ def newest_by_key(
     also = {name: each.over(whole) for name, each in (of_all or {}).items()}
     if also:
         ranked = ranked.withColumns(also)
-    newest = ranked.where("rank = 1").drop("rank")
-    return newest.select(
+    return ranked.where("rank = 1").select(
         *_KEPT,
         position_bytes(numbers).alias("position"),
         any_of(F.col("unset").getField(name) for name in unset_able).alias("partial"),

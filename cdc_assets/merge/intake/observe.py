@@ -6,7 +6,6 @@ The figures are Spark's observed metrics, so they cost no second read.
 from __future__ import annotations
 
 import math
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
 from cdc_assets.changes.latency import LatencyHistogram, bucket_of
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
@@ -26,6 +24,7 @@ from cdc_assets.formats.lacking import texts
 from cdc_assets.formats.record_keys import has_moved
 from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTONE
 from cdc_assets.merge.plan.result import UnknownColumn
+from cdc_assets.merge.statements.observed import Observed
 
 _REJECTED: Final = "rejected"
 _UNWRITTEN: Final = "of a new schema"
@@ -104,11 +103,7 @@ class BatchFigures:
 
 
 class BatchObserver:
-    """An observer that attaches figures to a decoded batch and returns them after an action.
-
-    Attributes:
-        name: of its observation, which no other has.
-    """
+    """An observer that attaches figures to a decoded batch and returns them after an action."""
 
     def __init__(
         self,
@@ -136,8 +131,12 @@ class BatchObserver:
         self._suspicion = suspicion
         self._ranges = ranges
         self._asked_at = asked_at
-        self.name = f"batch-{uuid.uuid4()}"
-        self._observation: Observation | None = None
+        self._observed = Observed("batch")
+
+    @property
+    def name(self) -> str:
+        """Name of the observation."""
+        return self._observed.name
 
     def attach(self, decoded: DataFrame) -> DataFrame:
         """Returns the same rows, observed.
@@ -156,18 +155,8 @@ class BatchObserver:
         )
         watched = _watched() if self._suspicion is not None else []
         others = [_other_tables()] if self._has_others else []
-        observed = prepared.observe(self._observed_as(decoded), *_metrics(), *watched, *others)
+        observed = self._observed.attach(prepared, (*_metrics(), *watched, *others))
         return observed.drop("kind", "unlike", "paired", "pair", "suspicious")
-
-    def _observed_as(self, decoded: DataFrame) -> str | Observation:
-        """Returns a name, as for an `Observation` the client has the server analyze all of a plan.
-
-        A session within this process gives figures to an `Observation` only.
-        """
-        if isinstance(decoded, ConnectFrame):
-            return self.name
-        observation = self._observation = Observation(self.name)
-        return observation
 
     def _ends_range(self) -> Expression:
         """Returns whether a delete is the last record of its range: its tombstone is not here."""
@@ -175,13 +164,8 @@ class BatchObserver:
         return (F.col("op") == "d") & F.coalesce(end == F.col("offset") + 1, F.lit(False))
 
     def has_figures(self, read: DataFrame) -> bool:
-        """Returns whether Spark has told the figures of a frame that has read the rows.
-
-        Its Connect server takes a command's figures from a listener, for which it waits 100 ms: on
-        a busy server they may be missing (``Observation.getRowOrEmpty`` in Spark 4.1). For a query
-        it also takes them from the plan that was executed, where they always are.
-        """
-        return self._observation is not None or bool(self._told(read))
+        """Returns whether Spark has told the figures of a frame that has read the rows."""
+        return self._observed.is_told(read)
 
     def figures(self, read: DataFrame) -> BatchFigures:
         """Returns the observed figures.
@@ -235,23 +219,12 @@ class BatchObserver:
         )
 
     def _got(self, read: DataFrame) -> Mapping[str, Any]:
-        if self._observation is None:
-            got = self._told(read)
-            if got:
-                return got
-            what = "Spark has read this batch and has not told its figures"
-            remedy = "nothing was written; the next try merges it"
-            raise TransientError(what, where=f"topic={self._topic}", remedy=remedy)
-        return {
-            name: bytes(value) if isinstance(value, bytearray) else value
-            for name, value in self._observation.get.items()
-        }
-
-    def _told(self, read: DataFrame) -> Mapping[str, Any]:
-        """Returns the figures that came with the results: a query's come twice, or once empty."""
-        info = read.executionInfo
-        flows = info.flows if info else ()
-        return next((got for name, got in flows if name == self.name and got), {})
+        got = self._observed.told(read)
+        if got:
+            return got
+        what = "Spark has read this batch and has not told its figures"
+        remedy = "nothing was written; the next try merges it"
+        raise TransientError(what, where=f"topic={self._topic}", remedy=remedy)
 
     def _unknown(self, found: Any) -> tuple[UnknownColumn, ...]:
         if found is None or found["unknown"] is None:

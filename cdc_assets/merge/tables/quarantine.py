@@ -10,9 +10,7 @@ read it, and nobody else should.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -29,8 +27,8 @@ from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.oversized import size_of
 from cdc_assets.lake.quarantined import quarantine_name
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.over import run_over
 from cdc_assets.registry import TableEntry
 
 _COLUMNS: Final = (
@@ -145,16 +143,16 @@ class Quarantine:
         if not coordinates:
             return
         mine = self._frame(coordinates).withColumn("table", F.lit(table.qualified))
-        with self._view(mine) as view, effect("spark: remove from quarantine"):
-            self._spark.sql(sql.delete_keys(self._table, view, _ENTRY))
+        with effect("spark: remove from quarantine"):
+            run_over(self._spark, mine, lambda view: sql.delete_keys(self._table, view, _ENTRY))
 
     def clear(self, table: TableName) -> None:
         """Removes all records of a table, in one statement."""
         if not self._spark.catalog.tableExists(self._table):
             return
         mine = self._spark.createDataFrame([(table.qualified,)], "table string")
-        with self._view(mine) as view, effect("spark: remove from quarantine"):
-            self._spark.sql(sql.delete_keys(self._table, view, ("table",)))
+        with effect("spark: remove from quarantine"):
+            run_over(self._spark, mine, lambda view: sql.delete_keys(self._table, view, ("table",)))
 
     def restate(self, table: TableName, rejected: Sequence[tuple[Coordinate, str]]) -> None:
         """Updates the reasons of a table's records that were rejected again, in one statement."""
@@ -163,8 +161,12 @@ class Quarantine:
         rows = [(each.topic, each.partition, each.offset, why) for each, why in rejected]
         reasons = self._spark.createDataFrame(rows, f"{_COORDINATE_TYPES}, reason string")
         mine = reasons.withColumn("table", F.lit(table.qualified))
-        with self._view(mine) as view, effect("spark: restate quarantine"):
-            self._spark.sql(sql.update_changed(self._table, view, _ENTRY, "reason"))
+        with effect("spark: restate quarantine"):
+            run_over(
+                self._spark,
+                mine,
+                lambda view: sql.update_changed(self._table, view, _ENTRY, "reason"),
+            )
 
     def _create(self) -> None:
         with effect("spark: create quarantine"):
@@ -174,13 +176,6 @@ class Quarantine:
     def _frame(self, coordinates: Sequence[Coordinate]) -> DataFrame:
         rows = [(each.topic, each.partition, each.offset) for each in coordinates]
         return self._spark.createDataFrame(rows, _COORDINATE_TYPES)
-
-    @contextmanager
-    def _view(self, rows: DataFrame) -> Iterator[str]:
-        view = f"quarantine_{uuid.uuid4().hex}"
-        rows.createOrReplaceTempView(view)
-        with released_after(lambda: self._spark.catalog.dropTempView(view)):
-            yield view
 
 
 def _bytes(records: DataFrame) -> int:
