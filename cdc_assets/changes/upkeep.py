@@ -63,7 +63,7 @@ class Thresholds:
     """The limits beyond which a table needs upkeep.
 
     Attributes:
-        small_files: files of one tier in one partition.
+        tiny_files, small_files: files of the first and of the second tier in one partition.
         marked: the share of the rows in data files that are deleted.
         keep: the time for which a reader may go on with a former head of ``main``.
         keep_publishes: publishes that stay in any case, at least one.
@@ -71,6 +71,7 @@ class Thresholds:
         manifests: the most manifests of a snapshot.
     """
 
+    tiny_files: int
     small_files: int
     marked: float
     keep: timedelta
@@ -153,7 +154,7 @@ def tier_of(figures: Figures, limits: Thresholds) -> Tier | None:
     """Returns the tier of files to rewrite; None if there are none."""
     if figures.small >= limits.small_files:
         return Tier.SMALL
-    if figures.tiny >= limits.small_files:
+    if figures.tiny >= limits.tiny_files:
         return Tier.TINY
     return Tier.MARKED if figures.marked and figures.marked_share >= limits.marked else None
 

@@ -16,7 +16,9 @@ class MaintenanceConfig(Strict):
     Attributes:
         enabled: whether it is done unasked; ``cdc-assets maintain`` works anyway.
         every_minutes: the shortest interval between two maintenance runs of a table.
-        small_files: number of small files in one partition from which on they are compacted.
+        tiny_files: number of files below `changes.upkeep.TINY` in one partition from which on they
+            are compacted.
+        small_files: the same of larger files that are small all the same.
         marked_percent: data files with a larger share of deleted rows are rewritten, once that
             share holds for the table as a whole.
         keep_minutes: how long a snapshot stays readable after readers could last begin with it.
@@ -31,6 +33,7 @@ class MaintenanceConfig(Strict):
 
     enabled: bool = True
     every_minutes: float = Field(default=10, gt=0)
+    tiny_files: int = Field(default=10, ge=2)
     small_files: int = Field(default=30, ge=2)
     marked_percent: float = Field(default=20, gt=0, le=100)
     keep_minutes: float = Field(default=20, ge=1)
@@ -44,6 +47,7 @@ class MaintenanceConfig(Strict):
     def thresholds(self) -> Thresholds:
         """The thresholds as a value of the core."""
         return Thresholds(
+            tiny_files=self.tiny_files,
             small_files=self.small_files,
             marked=self.marked_percent / 100,
             keep=timedelta(minutes=self.keep_minutes),

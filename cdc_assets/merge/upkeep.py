@@ -161,13 +161,13 @@ class Upkeep:
             return
         key = self._catalog, self._lake.address, self._entries[0].target
         before = _FILES_LOOKED_AT.of(key) or 0
-        if files - before < self.said.small_files:
+        if files - before < self.said.tiny_files:
             if files < before:
                 _FILES_LOOKED_AT.keep(key, files)
             return
         try:
             for needs in self._needs_of(self._entries[0].target, ()):
-                if needs.figures.tiny < self.said.small_files:
+                if needs.figures.tiny < self.said.tiny_files:
                     continue
                 for done in self._compacted(needs, Tier.TINY, lambda: False):
                     _log.info("%s", done)
@@ -264,8 +264,9 @@ class Upkeep:
     def _options(self, needs: Needs, tier: Tier) -> dict[str, object]:
         """Returns options for Iceberg's procedure; others have their defaults."""
         limits, figures = needs.limits, needs.figures
+        wanted = limits.tiny_files if tier is Tier.TINY else limits.small_files
         options: dict[str, object] = {
-            "min-input-files": max(2, limits.small_files // 3),
+            "min-input-files": max(2, wanted // 3),
             "max-concurrent-file-group-rewrites": 1,  # other work needs the cores, too
         }
         if tier is Tier.TINY:

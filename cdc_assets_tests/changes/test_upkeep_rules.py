@@ -27,6 +27,7 @@ pytestmark = pytest.mark.unit
 NOW = 1_000_000_000
 MINUTE = 60_000
 LIMITS = Thresholds(
+    tiny_files=10,
     small_files=30,
     marked=0.2,
     keep=timedelta(minutes=30),
@@ -55,9 +56,9 @@ def line(count: int, every_ms: int, *, steps: int = 0) -> History:
     ("figures", "tier"),
     [
         (IDLE, None),
-        (replace(IDLE, tiny=29, small=29, marked=19), None),
-        (replace(IDLE, tiny=30), Tier.TINY),
-        (replace(IDLE, tiny=30, small=30), Tier.SMALL),
+        (replace(IDLE, tiny=9, small=29, marked=19), None),
+        (replace(IDLE, tiny=10), Tier.TINY),
+        (replace(IDLE, tiny=10, small=30), Tier.SMALL),
         (replace(IDLE, marked=20), Tier.MARKED),
         (replace(IDLE, rows=0), None),
     ],

@@ -29,8 +29,9 @@ from cdc_assets_tests.toy import profiles
 pytestmark = pytest.mark.stack
 
 SMALL_FILES = 4
-BY_HAND = {"enabled": False, "small_files": SMALL_FILES, "keep_snapshots": 2,
-           "keep_minutes": 60, "expired_at_once": 1, "manifests": 3}  # fmt: skip
+BY_HAND = {"enabled": False, "tiny_files": SMALL_FILES, "small_files": SMALL_FILES,
+           "keep_snapshots": 2, "keep_minutes": 60, "expired_at_once": 1,
+           "manifests": 3}  # fmt: skip
 
 
 def started(pipeline: Make, maintenance: dict[str, object]) -> World:
@@ -166,7 +167,7 @@ def test_deleted_rows_are_written_out(pipeline: Make, version: int) -> None:
 
 
 def test_batches_put_tiny_files_together(pipeline: Make) -> None:
-    world = started(pipeline, maintenance={"small_files": SMALL_FILES})
+    world = started(pipeline, maintenance={"tiny_files": SMALL_FILES})
     made, most = world.pipeline, 0
     for n in range(10):
         made.produce(TABLE, KINDS[n % 2](world.source))
@@ -240,7 +241,7 @@ def points() -> list[str]:
 @pytest.mark.timeout(900)
 def test_it_may_end_at_any_point(pipeline: Make) -> None:
     world = started(
-        pipeline, maintenance=BY_HAND | {"keep_snapshots": 1, "manifests": 2, "small_files": 2}
+        pipeline, maintenance=BY_HAND | {"keep_snapshots": 1, "manifests": 2, "tiny_files": 2}
     )
     made = world.pipeline
     batches(world, 3)

@@ -36,7 +36,7 @@ def test_one_hung_statement_does_not_hold_up_the_other_tables_of_the_run(
 ) -> None:  # fmt: skip
     assert kafka_bootstrap
     assert spark_endpoint
-    batch = {"max_records": 1, "statement_seconds": 40}
+    batch = {"max_records": 1, "statement_seconds": 25}
     made = Pipeline(stack_config, lambda: pytest.fail("unused"), tmp_path, {"batch": batch})
     for table in (HUNG, OTHER):
         made.create_topic(table)

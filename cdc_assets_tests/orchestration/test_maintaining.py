@@ -94,7 +94,7 @@ def test_a_table_with_many_small_files_gets_a_run(desk: Desk) -> None:
 
 
 def test_one_with_few_does_not(desk: Desk) -> None:
-    assert desk.asked(desk.make("orders", files=29)) == []
+    assert desk.asked(desk.make("orders", files=9)) == []
     assert desk.asked(registry_of(desk.config, "not_made_yet")) == []
 
 
