@@ -139,6 +139,8 @@ EVERY = {
     "skipped.operations=d,u": ("changes_skipped", "NO"),
     "snapshot.mode=never": ("snapshot_mode", "PARTIAL"),
     "errors.tolerance=all": ("errors_tolerated", "NO"),
+    "snapshot.select.statement.overrides=public.orders": ("snapshot_filtered", "PARTIAL"),
+    "snapshot.include.collection.list=public.orders": ("snapshot_filtered", "PARTIAL"),
     "signal.enabled.channels=kafka": ("signals_unanswered", "PARTIAL"),
 }
 LOSING = {
@@ -146,6 +148,9 @@ LOSING = {
         "inconsistent.schema.handling.mode=warn": ("events_skipped", "NO"),
         "unavailable.value.placeholder=…": None,
         "skipped.operations=t": ("truncates_skipped", "PARTIAL"),
+        "gtid.source.includes=server": ("changes_filtered", "NO"),
+        "gtid.source.excludes=server": ("changes_filtered", "NO"),
+        "schema.history.internal.skip.unparseable.ddl=true": ("statements_skipped", "PARTIAL"),
     },
     "sqlserver": {
         "unavailable.value.placeholder=…": ("placeholder_differs", "NO"),
@@ -162,6 +167,8 @@ LOSING = {
         "lob.enabled=false": ("lobs_left_out", "PARTIAL"),
         "log.mining.transaction.retention.ms=3600000": ("transactions_dropped", "NO"),
         "log.mining.transaction.retention.ms=0": None,
+        "log.mining.username.exclude.list=batch": ("changes_filtered", "NO"),
+        "log.mining.clientid.include.list=shop": ("changes_filtered", "NO"),
         "skipped.operations=t": ("truncates_skipped", "PARTIAL"),
     },
     "mongodb": {
@@ -195,6 +202,11 @@ def test_what_a_setting_loses_is_named_for_each_connector_that_has_it(
 ) -> None:
     name, _, value = setting.partition("=")
     assert of_page(page, {name: value}) == ({found[0]: Verdict(found[1])} if found else {})
+
+
+def test_servers_that_are_left_out_lose_no_rows_where_these_are_not_filtered() -> None:
+    given = {"gtid.source.excludes": "server", "gtid.source.filter.dml.events": "false"}
+    assert of_page("mysql", given) == {}
 
 
 def test_yugabyte_s_connector_loses_digits_unless_told_not_to() -> None:

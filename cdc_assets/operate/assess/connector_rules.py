@@ -52,8 +52,8 @@ def _state(connector: Connector, expected: Expected) -> Iterator[Finding]:
 
 def _settings(connector: Connector, expected: Expected) -> Iterator[Finding]:
     for lossy in LOSSY:
-        if connector.kind in lossy.of and lossy.loses(value := lossy.value(connector)):
-            problem = f"connector {connector.name}: {lossy.setting} is {value}"
+        if lossy.is_lost_by(connector):
+            problem = f"connector {connector.name}: {lossy.setting} is {lossy.value(connector)}"
             yield lossy.finding(expected.at, problem)
 
 

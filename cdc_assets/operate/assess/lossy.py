@@ -34,6 +34,7 @@ class Lossy:
         remedy: the action to take.
         of: the kinds of connectors that have the setting; None among them stands for any other.
         stops: whether rows are wrong, or missing, unnoticed: the verdict is NO.
+        unless: another setting and its value, with which nothing is lost.
     """
 
     name: str
@@ -44,6 +45,16 @@ class Lossy:
     remedy: str
     of: frozenset[Kind | None] = _ANY
     stops: bool = False
+    unless: tuple[str, str] | None = None
+
+    def is_lost_by(self, connector: Connector) -> bool:
+        """Returns whether a connector has the setting, and loses something by it."""
+        if connector.kind not in self.of or not self.loses(self.value(connector)):
+            return False
+        if self.unless is None:
+            return True
+        name, value = self.unless
+        return connector.get(name, "").strip().lower() != value
 
     def value(self, connector: Connector) -> str:
         """Returns a connector's value, in lower case."""
@@ -64,6 +75,7 @@ def _is_not(good: str) -> Callable[[str], bool]:
 
 
 _SKIPS: Final = _is("warn", "skip", "ignore")
+_GIVEN: Final = _is_not("")
 _UNSEEN: Final = "and nobody downstream can tell"
 _DIGITS: Final = (
     "decimals lose digits: those of more than 15 are refused where database: tells their type, "
@@ -146,6 +158,39 @@ LOSSY: Final = (
         "dirty_snapshot", "snapshot.isolation.mode", "repeatable_read", _is("read_uncommitted"),
         f"a snapshot has rows of transactions that are rolled back, {_UNSEEN}",
         "set snapshot.isolation.mode=snapshot, and take a new snapshot", _SQLSERVER, stops=True,
+    ),
+    *(
+        Lossy(
+            "changes_filtered", f"log.mining.{who}.list", "", _GIVEN,
+            f"changes that others have made are left out, {_UNSEEN}" if who.endswith("include")
+            else f"changes that these have made are left out, {_UNSEEN}",
+            f"remove log.mining.{who}.list, and build the tables anew", _ORACLE, stops=True,
+        )
+        for who in ("username.include", "username.exclude", "clientid.include", "clientid.exclude")
+    ),
+    *(
+        Lossy(
+            "changes_filtered", f"gtid.source.{which}", "", _GIVEN,
+            f"transactions of servers that it leaves out are missing, {_UNSEEN}",
+            "set gtid.source.filter.dml.events=false, and build the tables anew", _BINLOG,
+            stops=True, unless=("gtid.source.filter.dml.events", "false"),
+        )
+        for which in ("includes", "excludes")
+    ),
+    Lossy(
+        "statements_skipped", "schema.history.internal.skip.unparseable.ddl", "false",
+        _is("true"),
+        "rows after a statement that Debezium cannot parse may be read by the columns before it, "
+        f"{_UNSEEN}",
+        "set schema.history.internal.skip.unparseable.ddl=false", _BINLOG | _SQLSERVER | _ORACLE,
+    ),
+    *(
+        Lossy(
+            "snapshot_filtered", setting, "", _GIVEN,
+            "rows that its snapshots leave out arrive only once they change",
+            f"remove {setting}, or accept this if the lake is not to have these rows",
+        )
+        for setting in ("snapshot.select.statement.overrides", "snapshot.include.collection.list")
     ),
     Lossy(
         "transactions_dropped", "log.mining.transaction.retention.ms", "0", _is_not("0"),
