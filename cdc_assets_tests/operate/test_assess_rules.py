@@ -481,6 +481,7 @@ def test_a_column_whose_null_becomes_its_default_is_named() -> None:
     assert (found.name, found.verdict, found.stops) == ("nulls_unseen", Verdict.PARTIAL, False)
 
 
+ID, PRICE = rf"{TABLE.table.qualified}\.ID", r".*\.pri[a-z]{1\,2}"
 WARN = {"event.converting.failure.handling.mode": "warn"}
 TEXT = {"decimal.handling.mode": "string"}
 
@@ -493,8 +494,32 @@ TEXT = {"decimal.handling.mode": "string"}
         (None, (), "values_not_convertible", False),
         ({**POSTGRES, **WARN, **TEXT}, (), "values_out_of_range", False),
         ({**POSTGRES, **WARN}, ("price",), None, False),
+        ({**POSTGRES, **WARN, "column.exclude.list": f"x,{PRICE}"}, (), None, False),
+        ({**POSTGRES, **WARN, "column.include.list": ID}, (), None, False),
+        (
+            {**POSTGRES, **WARN, "column.include.list": f"{ID}, {PRICE}"},
+            (),
+            "values_not_convertible",
+            True,
+        ),
+        (
+            {**POSTGRES, **WARN, "column.include.list": r"\p{Lower}*"},
+            (),
+            "values_not_convertible",
+            True,
+        ),
     ],
-    ids=["stops at them", "sends NULL", "unknown connector", "sends text", "excluded"],
+    ids=[
+        "stops at them",
+        "sends NULL",
+        "unknown connector",
+        "sends text",
+        "excluded",
+        "left out",
+        "not let in",
+        "let in",
+        "by Java's expression",
+    ],
 )
 def test_a_value_that_would_become_null_stops_a_first_batch(
     settings: dict[str, str] | None, excluded: tuple[str, ...], name: str | None, *, stops: bool

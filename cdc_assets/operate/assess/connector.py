@@ -7,6 +7,7 @@ nothing tells what it does with NULL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -32,6 +33,7 @@ MODES: Final = (
     "decimal.handling.mode", "time.precision.mode", "bigint.unsigned.handling.mode",
     "binary.handling.mode", "interval.handling.mode", "include.unknown.datatypes",
 )  # fmt: skip
+_COMMA: Final = re.compile(r"(?<!\\),")
 NAME_CONVERTER: Final = (
     "name the converters in the connector's configuration, with "
     "value.converter.replace.null.with.default=false, for keys too"
@@ -81,6 +83,17 @@ class Connector:
     def writes(self, topic: str) -> bool:
         """Returns whether a topic may be one of its tables'."""
         return bool(self.prefix) and topic.startswith(f"{self.prefix}.")
+
+    def leaves_out(self, column: str) -> bool:
+        """Returns whether it certainly sends nothing of a column (``schema.table.column``).
+
+        Regular expressions match whole names, in any case
+        (https://debezium.io/documentation/reference/stable/connectors/postgresql.html).
+        """
+        if excluded := self.get("column.exclude.list"):
+            return _is_named(column, excluded) is True
+        included = self.get("column.include.list")
+        return bool(included) and _is_named(column, included) is False
 
     @property
     def names_converter(self) -> bool:
@@ -134,6 +147,16 @@ class Expected:
     format: str
     connector: ConnectorConfig
     has_database: bool
+
+
+def _is_named(name: str, patterns: str) -> bool | None:
+    """Returns whether a list of regular expressions has a name; None if Python cannot read it."""
+    texts = [one.strip().replace(r"\,", ",") for one in _COMMA.split(patterns)]
+    try:
+        each = [re.compile(text, re.IGNORECASE) for text in texts]
+    except re.error:  # they are Java's
+        return None
+    return any(one.fullmatch(name) for one in each)
 
 
 def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfig:

@@ -249,6 +249,9 @@ def _values(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
     if odd is None:
         return
     skipped = {*found.unpublished(table.publication), *table.overrides.excluded}
+    if connector is not None and at.table is not None:
+        names = {*odd.not_numbers, *odd.out_of_range}
+        skipped |= {n for n in names if connector.leaves_out(f"{at.table.qualified}.{n}")}
     not_numbers = [each for each in odd.not_numbers if each not in skipped]
     if connector is None or connector.sends_decimals:
         yield from (_not_number(_column(at, name), connector) for name in not_numbers)
