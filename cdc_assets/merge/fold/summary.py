@@ -14,6 +14,8 @@ from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.changes.restarts import APART_MS
 from cdc_assets.merge.statements.observed import Observed
 
+_PARTITIONS: Final = 4
+"""With four, counting saves a thirtieth of a batch of 100 updates and a twentieth of its CPU."""
 _LOOKED_AT: Final = 20_000
 
 
@@ -60,8 +62,12 @@ class Counted:
 
     @staticmethod
     def pays(ranges: Sequence[OffsetRange]) -> bool:
-        """Returns whether there is little to count: each change is looked at for each partition."""
-        return sum(each.length for each in ranges) * len(ranges) <= _LOOKED_AT
+        """Returns whether a query would take longer.
+
+        Each change is looked at for each partition, and the plan grows with partitions.
+        """
+        few = 0 < len(ranges) <= _PARTITIONS
+        return few and sum(each.length for each in ranges) * len(ranges) <= _LOOKED_AT
 
     def attach(self, newest: DataFrame) -> DataFrame:
         """Returns the same changes, counted."""
