@@ -6,7 +6,7 @@ What Spark would publish is published here by PyIceberg, with the same snapshot 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,11 +32,17 @@ NOW = datetime(2026, 3, 4, 12, 30, tzinfo=UTC)
 
 
 def write_config(
-    folder: Path, *, kafka: str = NOWHERE, prefix: str = "shop", **replaced: object
+    folder: Path,
+    *,
+    kafka: str = NOWHERE,
+    prefix: str = "shop",
+    maintenance: Mapping[str, object] | None = None,
+    **replaced: object,
 ) -> ReplicationConfig:
     """A configuration file in ``folder``, read back; its source is ``shop``, its Spark nowhere."""
     (folder / "lake").mkdir(exist_ok=True)
-    shop = source(prefix, **database_of("SHOP_DSN"))
+    own = {"maintenance": dict(maintenance)} if maintenance else {}
+    shop = source(prefix, **database_of("SHOP_DSN"), **own)
     rest = {"spark": {"remote": f"sc://{NOWHERE}"}, "registry": ".cdc/registry.json", **replaced}
     document = platform(kafka, **rest, sources={"shop": shop})
     return write(folder / "replication.yaml", document)

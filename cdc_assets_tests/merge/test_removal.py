@@ -108,7 +108,7 @@ def test_a_dropped_table_stays_in_the_lake_unless_that_is_asked_for(operator: Op
     assert names(operator.table) == {1: "a", 3: "c"}
     assert not operator.drop(lake=False).done[0].changed
     assert operator.resume().done[0].changed
-    assert operator.services.desired.load() == {}
+    assert operator.services.desired.of(operator.entry.table) == NOTHING
 
 
 def test_what_is_dropped_from_the_lake_is_told_and_begins_again_once_it_is_resumed(
@@ -172,7 +172,7 @@ def test_a_table_is_not_reset_whose_log_has_lost_its_beginning(operator: Operato
     assert "the log has lost its beginning, offsets 0: [0, 2)" in why
     assert f"cdc-assets rebuild {operator.entry.table} --from-snapshot" in why
     assert names(operator.table) == {1: "a", 3: "c"}
-    assert operator.services.desired.load() == {}
+    assert operator.services.desired.of(operator.entry.table) == NOTHING
 
 
 def test_what_cannot_begin_again_by_itself_is_refused(operator: Operator) -> None:
@@ -189,5 +189,5 @@ def test_what_cannot_begin_again_by_itself_is_refused(operator: Operator) -> Non
 def refused(operator: Operator, entry: TableEntry) -> Iterator[str]:
     (why,) = operator.reset(entry).failed.values()
     yield why
-    assert operator.services.desired.load() == {}
+    assert operator.services.desired.of(operator.entry.table) == NOTHING
     assert names(operator.table) == {1: "a", 3: "c"}

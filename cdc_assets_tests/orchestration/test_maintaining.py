@@ -30,7 +30,7 @@ from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.orchestration.staying import gives_way
 from cdc_assets.registry import Registry
 from cdc_assets_tests.configuration import NOWHERE, beside, source
-from cdc_assets_tests.world import World, registry_of
+from cdc_assets_tests.world import World, registry_of, write_config
 
 pytestmark = pytest.mark.unit
 
@@ -125,6 +125,8 @@ def test_files_are_removed_once_a_day_with_what_else_is_due(desk: Desk) -> None:
 
 
 def test_snapshots_are_looked_at_when_they_may_go(desk: Desk) -> None:
+    rare = {"tiny_files": 30}
+    desk.world.config = write_config(desk.folder, prefix=desk.world.prefix, maintenance=rare)
     loaded = desk.make("orders", files=12)
     assert desk.asked(loaded) == []
     desk.passed = timedelta(minutes=31)
