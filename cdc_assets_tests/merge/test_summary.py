@@ -23,20 +23,18 @@ SCHEMA = (
 
 
 def changes(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
-    """Of three of the four partitions; deletes, snapshot rows and times that are missing."""
-    return [
-        (
-            op := rng.choice("cudr"),
-            rng.choice((0, 1, 3)),
-            offset,
-            None if op == "r" else datetime(2026, 1, 1, tzinfo=UTC),
-            rng.choice((None, rng.randrange(10**6))),
-            rng.random() < 0.2,
-            # Some are equal: a key that changes is a delete and a create at one position.
-            (offset // 2 * 2).to_bytes(8, "big"),
-        )
-        for offset in range(count)
-    ]
+    """Of three of the four partitions; deletes, snapshot rows and times that are missing.
+
+    A key that changes is a delete and a create of one record, at one position.
+    """
+    rows = list[tuple[Any, ...]]()
+    for offset in range(count):
+        partition, told = rng.choice((0, 1, 3)), rng.choice((None, rng.randrange(10**6)))
+        for op in rng.choice(("c", "u", "d", "r", "dc")):
+            ts = None if op == "r" else datetime(2026, 1, 1, tzinfo=UTC)
+            partial, position = rng.random() < 0.2, offset.to_bytes(8, "big")
+            rows.append((op, partition, offset, ts, told, partial, position))
+    return rows
 
 
 def without_frame(found: Folded) -> Mapping[str, Any]:
