@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.effects import hooked
+from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import OutcomeUnknownError, TransientError
 from cdc_assets.merge.renamed import Former, Renames
 from cdc_assets.merge.replicate import utc_now
@@ -224,6 +224,29 @@ def test_it_may_die_anywhere(begun: Make, how: How) -> None:
     assert shop.rows() == {**BOTH, 2: "before"}
     follows = [e for e in shop.made.lake.history(new.target, 100) if e.kind == "rename"]
     assert len(follows) <= 1
+
+
+def test_a_batch_under_the_name_before_that_is_overtaken_goes_on_under_the_new_one(
+    begun: Make,
+) -> None:
+    shop = begun()
+    shop.made.produce("shop.t", [change("u", 290, {"id": 2, "name": "before"})])
+    shop.renamed()
+    discover(Services(shop.made.config))
+    new, overtaken = shop.entries()["u"], list[str]()
+
+    def overtake(name: str, _: Moment) -> None:
+        if name.startswith("spark: ") and not overtaken:
+            overtaken.append(name)
+            follow(shop, new)
+
+    only_old = Selection(shop.made.prefix, "shop.t", until_caught_up=True)
+    with hooked(overtake):
+        assert run_replicate(shop.made.config, only_old) == {}
+    assert overtaken
+    assert shop.entries()["t"].at_source.name == "u"
+    assert shop.replicate() == {}
+    assert shop.rows() == {**BOTH, 2: "before"}
 
 
 def follow(shop: Shop, new: TableEntry) -> None:

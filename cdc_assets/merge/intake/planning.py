@@ -16,10 +16,17 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import ConflictError, LogReplacedError, LostRangeError, TerminalError
+from cdc_assets.errors import (
+    ConflictError,
+    LogReplacedError,
+    LostRangeError,
+    TerminalError,
+    TransientError,
+)
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
 from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.log.hours import HourWindow
@@ -134,6 +141,7 @@ class Planner:
 
         Raises:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
+            TransientError: if the table has another topic by now.
             MovedKeysError: if partitions were added, and nothing but offsets orders changes.
         """
         left, self._left = self._left, None
@@ -149,7 +157,7 @@ class Planner:
         begin = begin_of(state) or (entry.dropped.end if entry.dropped else None)
         start = published.offsets if published else begin or marks.begin
         if published:
-            require_same_log(entry, published, identity, self._anew(entry))
+            self._require_same_log(entry, state, published, identity)
             self._require_unmoved(entry, state, published, marks)
         elif begin is None and self._source(entry).lost_start == "fail":
             require_whole(entry, marks)
@@ -242,7 +250,7 @@ class Planner:
         if state is None or state.published is None:
             what = "the table vanished while it was replayed"
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
-        require_same_log(entry, state.published, identity, self._anew(entry))
+        self._require_same_log(entry, state, state.published, identity)
         committed = state.published.offsets
         cut = _Cut(ranges, committed, committed)
         plan = self._plan(entry, state, cut, run_id, (identity, marks))
@@ -335,6 +343,27 @@ class Planner:
         late = late_under_old_name(entry, self._log)
         if late is not None:
             raise late
+
+    def _require_same_log(
+        self,
+        entry: TableEntry,
+        state: TableState | None,
+        published: Published,
+        identity: TopicIdentity,
+    ) -> None:
+        """Checks that the table's offsets are those of its topic as it is.
+
+        Raises:
+            TransientError: if the table was found to be renamed since its entry was read.
+            LogReplacedError: for other reasons; see `require_same_log`.
+        """
+        if published.topic != entry.topic:
+            renamed = AtSource.of(state, entry.shard_value).renamed
+            if renamed is not None and renamed.topic == published.topic:
+                what = f"another step or run has gone on with it as {renamed.schema}.{renamed.name}"
+                where = f"table={entry.table} topic={entry.topic}"
+                raise TransientError(what, where=where, remedy="the next try reads that topic")
+        require_same_log(entry, published, identity, self._anew(entry))
 
     def _require_unmoved(
         self, entry: TableEntry, state: TableState | None, published: Published, marks: Watermarks
