@@ -15,7 +15,7 @@ SECONDS_AT_MOST ?= 7200
 # Where the demo's shop is: postgres, or mariadb, which is installed when it is first asked for.
 SOURCE ?= postgres
 
-.PHONY: help demo dev unit test lint type canal-jar bench soak install stack-up stack-down clean
+.PHONY: help demo dev unit test lint type jars bench soak install stack-up stack-down clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
@@ -44,8 +44,8 @@ lint: .venv/.synced  ## ruff and the import rules
 type: .venv/.synced  ## pyright
 	$(BIN)/pyright
 
-canal-jar: .venv/.synced  ## the function that reads Canal's packets, of its sources; needs a JDK
-	$(BIN)/python -m cdc_assets_tests.formats.canal_jar
+jars: .venv/.synced  ## the package's own Java, of its sources; needs a JDK
+	$(BIN)/python -m cdc_assets_tests.jars
 
 bench: install $(HOME_DIR)/.installed-optional  ## speed, on this machine: prints figures, fails on none
 	$(BIN)/python -m cdc_assets_tests.bench

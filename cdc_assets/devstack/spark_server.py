@@ -19,7 +19,7 @@ from typing import Final
 
 import grpc
 
-from cdc_assets.devstack import environment, process, secrets_file
+from cdc_assets.devstack import environment, local_files, process, secrets_file
 from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import SPARK_OPENS, find_java, jvm_options, pyspark_jars
 from cdc_assets.devstack.layout import HOST, StackLayout
@@ -141,6 +141,7 @@ class SparkServer(Part):
         """Returns the command; the token is in the environment, which other users cannot read."""
         jars = pyspark_jars()
         folders = (jars, *map(self.layout.jars_of, self.libraries))
+        classes = (*(f"{folder}/*" for folder in folders), str(local_files.JAR))
         argv = [
             str(find_java().program),
             *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name), collector="Parallel"),
@@ -149,7 +150,7 @@ class SparkServer(Part):
             _CODE_CACHE,
             *shlex.split((self.conf or {}).get(_OPTIONS, "")),
             f"-Dlog4j2.configurationFile={_LOG4J}",
-            *("-cp", ":".join(f"{folder}/*" for folder in folders)),
+            *("-cp", ":".join(classes)),
             *("org.apache.spark.deploy.SparkSubmit", "--class", _SERVER),
             *("--properties-file", str(self.settings_file), "spark-internal"),
         ]
@@ -217,6 +218,7 @@ class SparkServer(Part):
             # plan, and a tenth of the cost of a small batch.
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             **_KAFKA_CACHES,
+            **local_files.SETTINGS,
             **(self.conf or {}),
         }
 

@@ -15,7 +15,7 @@ from cdc_assets.formats.canal import packet
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets_tests.formats import canal, canal_jar
+from cdc_assets_tests.formats import canal
 from cdc_assets_tests.formats.canal import OTHER, TABLE, ddl, flat, mark, row
 from cdc_assets_tests.formats.decoding import Bytes, raw
 from cdc_assets_tests.formats.test_fuzz_canal import source
@@ -106,8 +106,3 @@ def test_looking_at_broken_packets_raises_nothing() -> None:
             assert PROTOBUF.kind(given)
             for message in PROTOBUF.unpacked(given, ITEMS):
                 PROTOBUF.written(message, LAYOUT)
-
-
-def test_the_jar_is_made_of_its_sources() -> None:
-    """After a change of these: ``make canal-jar``."""
-    assert canal_jar.recorded() == canal_jar.digest()

@@ -1,0 +1,67 @@
+"""Makes the package's jars of their sources: ``make jars``; a JDK of 17 or later.
+
+The jars are part of the package, since nobody who installs that needs a compiler. Each names the
+sources that it was made of, which a test compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cdc_assets.devstack import local_files
+from cdc_assets.devstack.java import pyspark_jars
+from cdc_assets.formats.canal import packets
+
+JARS: Final = (packets.JAR, local_files.JAR)
+"""Their sources lie in ``src`` beside each."""
+DIGEST: Final = "META-INF/sources.sha256"
+_BEGINNING = (1980, 1, 1, 0, 0, 0)
+
+
+def sources(jar: Path) -> list[Path]:
+    """Of a jar, in order."""
+    return sorted((jar.parent / "src").rglob("*.java"))
+
+
+def digest(jar: Path) -> str:
+    """Of all its sources and their names."""
+    found = hashlib.sha256()
+    for file in sources(jar):
+        found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def recorded(jar: Path) -> str:
+    """Of the sources that it was made of."""
+    with zipfile.ZipFile(jar) as file:
+        return file.read(DIGEST).decode()
+
+
+def make(jar: Path) -> None:
+    """Compile, and write it: the same bytes of the same classes."""
+    with tempfile.TemporaryDirectory() as folder:
+        classes = Path(folder)
+        command = ["javac", "--release", "17", "-Werror", "-Xlint:all,-classfile,-path"]
+        given = ["-cp", f"{pyspark_jars()}/*", "-d", folder, *map(str, sources(jar))]
+        subprocess.run([*command, *given], check=True)
+        found = {
+            str(file.relative_to(classes)): file.read_bytes() for file in classes.rglob("*.class")
+        }
+    _write(jar, {**found, DIGEST: digest(jar).encode()})
+
+
+def _write(jar: Path, files: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in sorted(files.items()):
+            file.writestr(zipfile.ZipInfo(name, _BEGINNING), content, zipfile.ZIP_DEFLATED)
+
+
+if __name__ == "__main__":
+    for each in JARS:
+        make(each)
