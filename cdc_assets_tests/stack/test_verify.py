@@ -139,7 +139,7 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
         if is_soak():
             again = corrupt(database, spark, "ledger", quiet, new=15 * ROWS, seed=8)
             require_put_right(database, writing(dsn), beside, again)
-        require_equal_after_deaths(database, spark, dsn)
+            require_equal_after_deaths(database, spark, dsn)
         for kind in Kind:
             assert any(each.kind is kind for each in done), f"no row was made {kind}"
 
@@ -263,7 +263,7 @@ def test_keys_of_all_kinds_masks_soft_deletes_and_rows_without_key(
 
 
 def require_equal_after_deaths(database: Replicated, spark: Session, dsn: str) -> None:
-    """A repair that is killed and run again: killed at each effect that it has, in a soak."""
+    """A repair that is killed at each effect that it has, and run again."""
     with psycopg.connect(dsn) as connection:
         found = connection.execute(
             "SELECT id FROM ledger WHERE id % 4 = 0 AND id > 0 ORDER BY id LIMIT 12"
@@ -271,7 +271,7 @@ def require_equal_after_deaths(database: Replicated, spark: Session, dsn: str) -
         keys = [key for (key,) in found.fetchall()]
     points = ("spark: delete rows", "spark: append to side table", "spark: append rows",
               "spark: create branch", "spark: fast-forward main")  # fmt: skip
-    for n, point in enumerate(points if is_soak() else points[2:3]):
+    for n, point in enumerate(points):
         done = corrupt(database, spark, "ledger", keys, new=(20 + n) * ROWS, seed=n)
         with faults(Fault(point, How.DEATH)), pytest.raises(Death):
             verified(database, spark, "ledger", repair=True)
