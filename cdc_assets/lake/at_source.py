@@ -58,6 +58,10 @@ class AtSource:
             said["renamed"] = self.renamed.to_json()
         return {_name(name, shard): text for name, text in said.items()}
 
+    def renamed_to(self, topic: str) -> Renamed | None:
+        """Returns the present name, if its changes come in this topic; None otherwise."""
+        return self.renamed if self.renamed is not None and self.renamed.topic == topic else None
+
     def is_to_follow(self, before: AtSource) -> bool:
         """Returns whether it is worth writing; reading other tables' statements alone is not."""
         if replace(self, history=None) != replace(before, history=None):

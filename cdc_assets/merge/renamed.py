@@ -145,7 +145,7 @@ class Renames:
             if old is None or state is None or state.published is None:
                 continue
             said, scheme = AtSource.of(state, ""), layout_of(state.properties).scheme
-            if said.renamed is not None and said.renamed.topic == entry.topic:  # begun already
+            if said.renamed_to(entry.topic) is not None:  # begun already
                 return Former(old, state, said.history)
             history = self._histories.renamed(old, fmt, scheme, said.history, called)
             return Former(old, state, history) if history is not None else None
@@ -183,8 +183,8 @@ class Renames:
         old = former.entry
         where = f"table={old.table} topic={old.topic} renamed={entry.table.qualified}"
         if former.state.published is not None and former.state.published.topic == entry.topic:
-            renamed = AtSource.of(former.state, "").renamed
-            if renamed is None or renamed.topic != entry.topic:
+            renamed = AtSource.of(former.state, "").renamed_to(entry.topic)
+            if renamed is None:
                 what = "the lake does not say what it was called before"
                 raise _cannot(what, where)
             yield renamed

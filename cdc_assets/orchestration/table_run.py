@@ -348,11 +348,11 @@ class TableRun:
         """Updates the entry from the lake: a run that followed a rename may have died after it."""
         from cdc_assets.lake.at_source import AtSource
 
-        renamed = AtSource.of(before.state, self.entry.shard_value).renamed
-        published = before.published
-        if renamed is None or published is None or published.topic != renamed.topic:
+        if before.published is None:
             return before
-        if renamed == self.entry.renamed:
+        said = AtSource.of(before.state, self.entry.shard_value)
+        renamed = said.renamed_to(before.published.topic)
+        if renamed is None or renamed == self.entry.renamed:
             return before
         self.services.registry.rename(self.entry.table, renamed)
         self.entry = replace(self.entry, topic=renamed.topic, renamed=renamed)

@@ -358,8 +358,8 @@ class Planner:
             LogReplacedError: for other reasons; see `require_same_log`.
         """
         if published.topic != entry.topic:
-            renamed = AtSource.of(state, entry.shard_value).renamed
-            if renamed is not None and renamed.topic == published.topic:
+            renamed = AtSource.of(state, entry.shard_value).renamed_to(published.topic)
+            if renamed is not None:
                 what = f"another step or run has gone on with it as {renamed.schema}.{renamed.name}"
                 where = f"table={entry.table} topic={entry.topic}"
                 raise TransientError(what, where=where, remedy="the next try reads that topic")
