@@ -33,7 +33,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.errors import ConflictError, TerminalError, TransientError
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
@@ -44,7 +44,7 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.layouts import execute_steps
-from cdc_assets.merge.intake.planning import BEGIN, begin_of
+from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, begin_of
 from cdc_assets.merge.intake.read import read_ranges
 from cdc_assets.merge.plan.result import BatchResult
 from cdc_assets.merge.replicate import Replicator, utc_now
@@ -60,7 +60,7 @@ _OURS: Final = "cdc-assets."
 _SIGNAL: Final = "cdc-assets.rebuild-signal"
 """Property of the table beside: the note about the snapshot that it waits for, or empty."""
 
-_OF_REBUILD: Final = frozenset({BEGIN, _SIGNAL})
+_OF_REBUILD: Final = frozenset({BEGIN, BEGIN_TOPIC, _SIGNAL})
 """Properties of the table beside that nobody needs once it has taken the old one's place."""
 
 _LAST: Final = ("last", "last_in_data_collection")
@@ -138,8 +138,10 @@ class Rebuild:
         Iceberg deletes no rows of a table that was once partitioned by a column that is gone.
 
         Raises:
-            TerminalError: if it cannot.
+            TerminalError: if it cannot, or what was built is of another topic.
+            TransientError: if the table has another topic by now.
         """
+        self._require_own_topic(standing.old, standing.beside)
         mode = self._config.source(self._entry.table.source).mode_of(self._entry.table)
         if standing.old.properties.get(MODE) != Mode.HISTORY or mode is Mode.HISTORY:
             return
@@ -163,7 +165,8 @@ class Rebuild:
             ConflictError: if it was made by another process at the same moment.
         """
         entry = self.entry_beside(standing.generation)
-        if self._entry.renamed is not None and not from_now and standing.beside is None:
+        begins = from_now or (standing.beside is not None and _has_place(standing.beside))
+        if self._entry.renamed is not None and not begins:
             what = "its topic holds only what came since it was renamed at its source"
             remedy = self._config.source(entry.table.source).built_anew_by(entry.table)
             raise TerminalError(what, where=self._where, remedy=remedy)
@@ -173,10 +176,11 @@ class Rebuild:
         if state is None:
             raise self._moved()
         if from_now and BEGIN not in state.properties and state.published is None:
-            end = self._attempts.planner.marks(self._entry).end
+            planner = self._attempts.planner
+            identity, end = planner.identity(self._entry), planner.marks(self._entry).end
             with translated("record the beginning", self._where), effect("spark: record begin"):
-                begins = {BEGIN: end.to_json()}
-                self._spark().sql(sql.set_properties(self._catalog, entry.target, begins))
+                place = {BEGIN: end.to_json(), BEGIN_TOPIC: identity.topic_id}
+                self._spark().sql(sql.set_properties(self._catalog, entry.target, place))
             return end
         return begin_of(state)
 
@@ -254,11 +258,13 @@ class Rebuild:
 
         Raises:
             ConflictError: if another writer published on the old table meanwhile.
+            TerminalError: if a run has found meanwhile that the table is called otherwise.
         """
         entry = self.entry_beside(standing.generation)
         old, new = self._state(self._entry), self._state(entry)
         if old is None or new is None:
             raise self._moved()
+        self._require_own_topic(old, new)
         if new.published is None or _is_ahead(old.published, new.published):
             return False
         if not _is_settled(new.published, settled):
@@ -275,6 +281,28 @@ class Rebuild:
         else:
             self._replace(old, new, rows, published)
         return True
+
+    def _require_own_topic(self, old: TableState, new: TableState | None) -> None:
+        """Requires the topic of a table that may be found to be renamed while it is built anew.
+
+        What a former topic's end comes to is no more than what the present one began with.
+
+        Raises:
+            TerminalError: if the new table was filled from another topic than the old one's.
+            TransientError: if there is nothing new yet, and the old one has another topic by now.
+        """
+        topic = old.published.topic if old.published else self._entry.topic
+        renamed = AtSource.of(old, self._entry.shard_value).renamed_to(topic)
+        if renamed is None:
+            return
+        what = f"a run has found it renamed at its source, and gone on with it as {renamed.name}"
+        filled = new.published if new else None
+        if filled is not None and filled.topic != topic:
+            what = f"{what}: what was built so far is of the topic before"
+            again = f"cdc-assets rebuild {self._entry.table} --abandon"
+            raise TerminalError(what, where=self._where, remedy=f"begin again, after: {again}")
+        if self._entry.topic != topic:
+            raise TransientError(what, where=self._where, remedy="run the same command again")
 
     def _published(
         self, old: Published | None, new: Published, generation: int, attempt: str
@@ -433,6 +461,11 @@ def _is_ahead(old: Published | None, new: Published) -> bool:
         return False
     same = (old.topic_id, old.cluster_id) == (new.topic_id, new.cluster_id)
     return same and bool(new.offsets.ranges_to(old.offsets))
+
+
+def _has_place(beside: TableState) -> bool:
+    """Returns whether a table beside knows where in its topic it begins, or has come to."""
+    return beside.published is not None or BEGIN in beside.properties
 
 
 def _is_settled(new: Published, doubts: int) -> bool:

@@ -10,13 +10,15 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.effects import Moment, hooked
-from cdc_assets.errors import OutcomeUnknownError, TransientError
+from cdc_assets.errors import OutcomeUnknownError, TerminalError, TransientError
+from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.renamed import Former, Renames
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.command import Selection, run_replicate
+from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.faults import Anywhere, Death, How
 from cdc_assets_tests.merge.one_table import Make
@@ -247,6 +249,38 @@ def test_a_batch_under_the_name_before_that_is_overtaken_goes_on_under_the_new_o
     assert shop.entries()["t"].at_source.name == "u"
     assert shop.replicate() == {}
     assert shop.rows() == {**BOTH, 2: "before"}
+
+
+@pytest.mark.parametrize(
+    ("how_far", "refused"),
+    [
+        pytest.param("begun", "holds only what came since it was renamed", marks=profiles.in_soak),
+        ("begun from now", "not the one in which the rebuild of this table was to begin"),
+        ("filled", "what was built so far is of the topic before"),
+    ],
+)
+def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_place(
+    begun: Make, how_far: str, refused: str
+) -> None:
+    shop = begun()
+    config, spark = shop.made.config, shop.made.spark
+    overtaken = Rebuild(config, spark, shop.entries()["t"], "test")
+    standing = overtaken.standing()
+    overtaken.begin(standing, from_now=how_far == "begun from now")
+    if how_far == "filled":
+        assert [each.records for each in overtaken.fill(standing)] == [len(OLD)]
+    shop.renamed()
+    assert shop.replicate() == {}
+    if how_far == "filled":
+        with pytest.raises(TerminalError, match=refused):
+            overtaken.swap(standing)
+    wish = Wish(from_snapshot=how_far == "begun from now", verify=False)
+    with pytest.raises(TerminalError, match=refused):
+        run_rebuild(config, "shop.t", wish, print)
+    assert shop.rows() == BOTH
+    run_rebuild(config, "shop.t", Wish(abandon=True), print)
+    assert not overtaken.abandon(), "nothing is left of it"
+    assert shop.replicate() == {}
 
 
 def follow(shop: Shop, new: TableEntry) -> None:

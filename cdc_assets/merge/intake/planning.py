@@ -53,6 +53,8 @@ from cdc_assets.registry import TableEntry
 
 BEGIN: Final = "cdc-assets.begin"
 """Property of a lake table: the offsets before its first batch, if not the log's beginning."""
+BEGIN_TOPIC: Final = "cdc-assets.begin-topic"
+"""Property beside it: the id of the topic that they are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class Planner:
         if published:
             self._require_same_log(entry, state, published, identity)
             self._require_unmoved(entry, state, published, marks)
+        elif state and state.properties.get(BEGIN_TOPIC, identity.topic_id) != identity.topic_id:
+            raise _begun_elsewhere(entry)
         elif begin is None and self._source(entry).lost_start == "fail":
             require_whole(entry, marks)
         require_kept(entry, start, marks, self._anew(entry))
@@ -527,6 +531,13 @@ def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
     what = "the lake table exists but was not made by cdc_assets, or for other source tables"
     remedy = "drop it, or give this table another target in the configuration"
     return TerminalError(what, where=where, remedy=remedy)
+
+
+def _begun_elsewhere(entry: TableEntry) -> LogReplacedError:
+    what = "the topic is not the one in which the rebuild of this table was to begin"
+    again = f"cdc-assets rebuild {entry.table} --abandon"
+    where = f"table={entry.table} topic={entry.topic} lake={entry.target}"
+    return LogReplacedError(what, where=where, remedy=f"begin again, after: {again}")
 
 
 def begin_of(state: TableState | None) -> OffsetVector | None:
