@@ -15,6 +15,7 @@ import pytest
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.configured import stack_of
+from cdc_assets.devstack.java import OPTIONS_VARIABLE
 from cdc_assets.devstack.layout import JARS_VARIABLE, Ports
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkEndpoint
@@ -28,6 +29,8 @@ if TYPE_CHECKING:  # Spark's client takes seconds: the process that deals out te
     from cdc_assets_tests.pipeline import Pipeline, Session
 
 profiles.load()
+if not profiles.is_soak():  # a server ends before Java's second compiler has paid for its work
+    os.environ.setdefault(OPTIONS_VARIABLE, "-XX:TieredStopAtLevel=1")
 
 MARIADB_VARIABLE = "CDC_ASSETS_TESTS_MARIADB_DSN"
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from cdc_assets.devstack import environment
 from cdc_assets.errors import TerminalError
 
+OPTIONS_VARIABLE = "CDC_ASSETS_JAVA_OPTIONS"
 SUPPORTED = range(17, 22)  # Spark 4.1 is tested on 17 and 21
 
 _BASE_OPENS = (
@@ -103,6 +105,8 @@ def jvm_options(*, heap: str, tmp: Path, collector: str = "Serial") -> list[str]
     The serial collector has the smallest footprint and no thread pools; on the one or two
     cores that a part gets here it is no slower than G1. While it works, all threads of a part wait
     and only one core is used: ``Parallel`` is better for a part that uses all cores.
+
+    A person's own (``CDC_ASSETS_JAVA_OPTIONS``) come last, and so overrule these.
     """
     return [
         f"-Xmx{heap}",
@@ -112,4 +116,5 @@ def jvm_options(*, heap: str, tmp: Path, collector: str = "Serial") -> list[str]
         f"-Djava.io.tmpdir={tmp}",
         "-Djava.awt.headless=true",
         "-Duser.timezone=UTC",
+        *shlex.split(os.environ.get(OPTIONS_VARIABLE, "")),
     ]

@@ -108,6 +108,14 @@ def test_java_is_found_whatever_its_variables_say(hostile):
     assert java.find_java().version in java.SUPPORTED
 
 
+def test_options_of_java_that_a_person_wants_come_last(tmp_path, monkeypatch):
+    monkeypatch.delenv(java.OPTIONS_VARIABLE, raising=False)
+    usual = java.jvm_options(heap="1g", tmp=tmp_path)
+    monkeypatch.setenv(java.OPTIONS_VARIABLE, "-Xmx2g '-Dtext=two words'")
+    wanted = java.jvm_options(heap="1g", tmp=tmp_path)
+    assert wanted == [*usual, "-Xmx2g", "-Dtext=two words"]
+
+
 def test_hosts_that_need_no_proxy_are_kept(hostile, monkeypatch):
     monkeypatch.setenv("NO_PROXY", ".example.org")
     found = environment.chosen(*environment.NETWORK)

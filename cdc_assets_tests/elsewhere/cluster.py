@@ -7,6 +7,7 @@ catalog: sessions bring it, with the secrets of catalog and store.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,13 @@ from typing import Any
 import psutil
 
 from cdc_assets.devstack import secrets_file
-from cdc_assets.devstack.java import SPARK_OPENS, find_java, jvm_options, pyspark_jars
+from cdc_assets.devstack.java import (
+    OPTIONS_VARIABLE,
+    SPARK_OPENS,
+    find_java,
+    jvm_options,
+    pyspark_jars,
+)
 from cdc_assets.devstack.layout import HOST, Ports, StackLayout
 from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.ports import is_open, pick_free_ports
@@ -73,7 +80,7 @@ class Node:
                 'for word in "$@"; do shift\n'
                 f'  [ "$word" = {_MISSING_MODULE} ] || set -- "$@" "$word"\n'
                 "done\n"
-                f'exec {find_java().program} "$@"\n'
+                f'exec {find_java().program} {os.environ.get(OPTIONS_VARIABLE, "")} "$@"\n'
             )
             program.chmod(0o755)
         return home
