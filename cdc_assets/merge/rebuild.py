@@ -374,14 +374,16 @@ class Rebuild:
     def tidy(self) -> None:
         """Drops the table beside of a rebuild that was swapped in.
 
-        What it remembers of the source's table is the table's own from now on.
+        What it remembers of the source's table is the table's own from now on, unless that has
+        learned meanwhile that it is called otherwise.
         """
         standing = self.standing()
         if not standing.swapped:
             return
         beside = self.entry_beside(standing.generation - 1)
         state, shard = self._state(beside), self._entry.shard_value
-        if said := AtSource.of(state, shard).to_properties(shard):
+        goes_on = state is not None and _topic(state) == _topic(standing.old)
+        if goes_on and (said := AtSource.of(state, shard).to_properties(shard)):
             statement = sql.set_properties(self._catalog, self._entry.target, said)
             with translated("remember the source's table", self._where), effect("spark: remember"):
                 self._spark().sql(statement)
@@ -449,6 +451,10 @@ class Rebuild:
     def _moved(self) -> ConflictError:
         what = "another process changed the table while it was built anew"
         return ConflictError(what, where=self._where, remedy="run the same command again")
+
+
+def _topic(state: TableState) -> str | None:
+    return state.published.topic if state.published else None
 
 
 def _side_mark(state: TableState | None) -> SideMark | None:

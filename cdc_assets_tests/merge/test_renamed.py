@@ -283,6 +283,24 @@ def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_pla
     assert shop.replicate() == {}
 
 
+@profiles.in_soak
+def test_what_a_rebuild_remembers_does_not_replace_what_was_learned_since(begun: Make) -> None:
+    shop = begun()
+    rebuild = Rebuild(shop.made.config, shop.made.spark, shop.entries()["t"], "test")
+    standing = rebuild.standing()
+    rebuild.begin(standing, from_now=False)
+    assert [*rebuild.fill(standing)]
+    assert rebuild.swap(standing)
+    shop.renamed()
+    assert shop.replicate() == {}
+    learned = rebuild.standing().old.properties
+    rebuild.tidy()
+    assert not rebuild.standing().swapped
+    assert rebuild.standing().old.properties == learned
+    assert shop.replicate() == {}
+    assert shop.rows() == BOTH
+
+
 def follow(shop: Shop, new: TableEntry) -> None:
     """As a run does it, up to the registry."""
     renames = Renames(shop.made.config, shop.made.spark, clock=utc_now)
