@@ -36,7 +36,7 @@ from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.desired import NOTHING, Desired
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, HeldError, StalledError, TransientError
+from cdc_assets.errors import CdcError, HeldError, StalledError, TerminalError, TransientError
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.ddl import among_rows
 from cdc_assets.operate.discovery import add_seen, replicated
@@ -374,6 +374,10 @@ class TableRun:
 
         Returns:
             Whether there is one: then this table is that one.
+
+        Raises:
+            TerminalError: if people want nothing to be merged into that one.
+            TransientError: if another writer has those wait that merge into it.
         """
         from cdc_assets.merge import BatchResult, Waiting
         from cdc_assets.merge.renamed import Renames
@@ -389,6 +393,7 @@ class TableRun:
         if former is None:
             return False
         old = former.entry
+        self._require_free(old)
         for done in renames.follow(former, self.entry, self.context.run.run_id):
             match done:
                 case BatchResult():
@@ -406,6 +411,18 @@ class TableRun:
                     )
         yield self._quiet_result()
         return True
+
+    def _require_free(self, former: TableEntry) -> None:
+        """Requires what is required of a table's own step before it merges."""
+        wanted, where = self.services.desired.of(former.table), f"table={self.entry.table}"
+        whose = f"its rows go on in {former.table}, as it was called before"
+        if said := held_words(former.table, wanted):
+            held, _, remedy = said.partition(" → ")
+            what = f"{whose}, and that is held: {held}"
+            raise TerminalError(what, where=where, remedy=remedy)
+        if wanted.yields is not None:
+            what = f"{whose}, where another writer is about to publish"
+            raise TransientError(what, where=where, remedy="the next try goes on with it")
 
     def _finish(self, last: BatchResult | None) -> Iterator[Event]:
         """Makes the last batch the step's own materialization, if it belongs to its partition."""

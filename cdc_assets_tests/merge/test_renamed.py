@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.desired import Wanted, Wish
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import OutcomeUnknownError, TerminalError, TransientError
 from cdc_assets.merge.rebuild import Rebuild
@@ -17,8 +19,9 @@ from cdc_assets.merge.replicate import utc_now
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
+from cdc_assets.orchestration import rebuilding
 from cdc_assets.orchestration.command import Selection, run_replicate
-from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
+from cdc_assets.orchestration.rebuilding import run_rebuild
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.faults import Anywhere, Death, How
 from cdc_assets_tests.merge.one_table import Make
@@ -251,6 +254,27 @@ def test_a_batch_under_the_name_before_that_is_overtaken_goes_on_under_the_new_o
     assert shop.rows() == {**BOTH, 2: "before"}
 
 
+def test_it_waits_for_people_and_for_other_writers(begun: Make) -> None:
+    shop = begun()
+    shop.made.produce("shop.t", [change("u", 290, {"id": 2, "name": "before"})])
+    shop.renamed()
+    former, book = shop.entries()["t"].table, Services(shop.made.config).desired
+    now = utc_now()
+    book.put(former, Wish.PAUSED, Wanted(now, "a person"))
+    (failed,) = shop.replicate().values()
+    assert "and that is held: paused since" in failed
+    assert f"cdc-assets resume --table {former}" in failed
+    book.remove(former, Wish.PAUSED)
+    book.put(former, Wish.YIELDS, Wanted(now, "a rebuild", until=now + timedelta(minutes=5)))
+    only_new = Selection(shop.made.prefix, "shop.u", until_caught_up=True)
+    (failed,) = run_replicate(shop.made.config, only_new).values()
+    assert "another writer is about to publish" in failed
+    assert shop.rows() == THERE
+    book.remove(former, Wish.YIELDS)
+    assert shop.replicate() == {}
+    assert shop.rows() == {**BOTH, 2: "before"}
+
+
 @pytest.mark.parametrize(
     ("how_far", "refused"),
     [
@@ -274,11 +298,11 @@ def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_pla
     if how_far == "filled":
         with pytest.raises(TerminalError, match=refused):
             overtaken.swap(standing)
-    wish = Wish(from_snapshot=how_far == "begun from now", verify=False)
+    wish = rebuilding.Wish(from_snapshot=how_far == "begun from now", verify=False)
     with pytest.raises(TerminalError, match=refused):
         run_rebuild(config, "shop.t", wish, print)
     assert shop.rows() == BOTH
-    run_rebuild(config, "shop.t", Wish(abandon=True), print)
+    run_rebuild(config, "shop.t", rebuilding.Wish(abandon=True), print)
     assert not overtaken.abandon(), "nothing is left of it"
     assert shop.replicate() == {}
 
