@@ -291,13 +291,12 @@ class Rebuild:
             TerminalError: if the new table was filled from another topic than the old one's.
             TransientError: if there is nothing new yet, and the old one has another topic by now.
         """
-        topic = old.published.topic if old.published else self._entry.topic
+        topic = _topic(old) or self._entry.topic
         renamed = AtSource.of(old, self._entry.shard_value).renamed_to(topic)
         if renamed is None:
             return
         what = f"a run has found it renamed at its source, and gone on with it as {renamed.name}"
-        filled = new.published if new else None
-        if filled is not None and filled.topic != topic:
+        if (_topic(new) or topic) != topic:
             what = f"{what}: what was built so far is of the topic before"
             again = f"cdc-assets rebuild {self._entry.table} --abandon"
             raise TerminalError(what, where=self._where, remedy=f"begin again, after: {again}")
@@ -382,7 +381,7 @@ class Rebuild:
             return
         beside = self.entry_beside(standing.generation - 1)
         state, shard = self._state(beside), self._entry.shard_value
-        goes_on = state is not None and _topic(state) == _topic(standing.old)
+        goes_on = _topic(state) == _topic(standing.old)
         if goes_on and (said := AtSource.of(state, shard).to_properties(shard)):
             statement = sql.set_properties(self._catalog, self._entry.target, said)
             with translated("remember the source's table", self._where), effect("spark: remember"):
@@ -453,8 +452,8 @@ class Rebuild:
         return ConflictError(what, where=self._where, remedy="run the same command again")
 
 
-def _topic(state: TableState) -> str | None:
-    return state.published.topic if state.published else None
+def _topic(state: TableState | None) -> str | None:
+    return state.published.topic if state and state.published else None
 
 
 def _side_mark(state: TableState | None) -> SideMark | None:
