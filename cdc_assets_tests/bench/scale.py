@@ -25,6 +25,7 @@ class Scale:
         rounds: of small batches in all of them (``ROUNDS``).
         small_changes: of each such batch (``CHANGES``).
         publishes: of one table, one after the other (``PUBLISHES``).
+        minutes: that they may take; what comes after is left out (``MINUTES``).
         idle_tables: how many tables have nothing new (``IDLE_TABLES``).
         idle_snapshots: snapshots of each of them.
     """
@@ -41,6 +42,7 @@ class Scale:
     rounds: int = 8
     small_changes: int = 100
     publishes: int = 400
+    minutes: float = 24 * 60
     idle_tables: int = 1_000
     idle_snapshots: int = 1_000
 
@@ -67,5 +69,6 @@ class Scale:
             rounds=int(env.get("ROUNDS", cls.rounds)),
             small_changes=int(env.get("CHANGES", cls.small_changes)),
             publishes=int(env.get("PUBLISHES", cls.publishes)),
+            minutes=float(env.get("MINUTES", cls.minutes)),
             idle_tables=int(env.get("IDLE_TABLES", cls.idle_tables)),
         )
