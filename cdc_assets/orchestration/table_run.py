@@ -399,6 +399,7 @@ class TableRun:
                 case BatchResult():
                     self._tell(done)
                     yield self._event(done, old)
+                    self._require_free(old)
                 case Waiting():
                     self._wait(done)
                 case _:

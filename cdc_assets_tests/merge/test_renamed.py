@@ -275,6 +275,28 @@ def test_it_waits_for_people_and_for_other_writers(begun: Make) -> None:
     assert shop.rows() == {**BOTH, 2: "before"}
 
 
+def test_a_pause_takes_effect_before_the_next_batch_under_the_name_before(begun: Make) -> None:
+    shop = begun(batch={"max_records": 1})
+    before = {"id": 2, "name": "before"}
+    shop.made.produce("shop.t", [change("u", 290, before), change("u", 295, {**before, "id": 1})])
+    shop.renamed()
+    former, book = shop.entries()["t"].table, Services(shop.made.config).desired
+
+    def pause(name: str, _: Moment) -> None:
+        if name.startswith("spark: "):
+            book.put(former, Wish.PAUSED, Wanted(utc_now(), "a person"))
+
+    with hooked(pause):
+        (failed,) = run_replicate(
+            shop.made.config, Selection(shop.made.prefix, "shop.u", until_caught_up=True)
+        ).values()
+    assert "and that is held: paused since" in failed
+    assert shop.rows() == {**THERE, 2: "before"}, "the batch that was begun is published"
+    book.remove(former, Wish.PAUSED)
+    assert shop.replicate() == {}
+    assert shop.rows() == {**BOTH, 2: "before"}
+
+
 @pytest.mark.parametrize(
     ("how_far", "refused"),
     [
