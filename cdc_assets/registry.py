@@ -36,10 +36,16 @@ class Dropped:
         at: when that was noticed, aware.
         end: the offsets from which its topic holds another table's changes, if the lake's table was
             dropped, too; None if the lake keeps its rows.
+        topic_id: the id of that topic; empty if an earlier version noted the end.
     """
 
     at: datetime
     end: OffsetVector | None = None
+    topic_id: str = ""
+
+    def end_in(self, topic_id: str) -> OffsetVector | None:
+        """Returns the end if it is of this topic: all of one made anew is another table's."""
+        return self.end if self.topic_id in {"", topic_id} else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,12 +392,13 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
 
 def _dropped_to_dict(dropped: Dropped) -> dict[str, str]:
     end = {"end": dropped.end.to_json()} if dropped.end is not None else {}
-    return {"at": dropped.at.astimezone(UTC).isoformat(), **end}
+    topic = {"topic_id": dropped.topic_id} if dropped.topic_id else {}
+    return {"at": dropped.at.astimezone(UTC).isoformat(), **end, **topic}
 
 
 def _dropped_from_dict(fields: dict[str, str]) -> Dropped:
     end = OffsetVector.from_json(fields["end"]) if "end" in fields else None
-    return Dropped(datetime.fromisoformat(fields["at"]), end)
+    return Dropped(datetime.fromisoformat(fields["at"]), end, fields.get("topic_id", ""))
 
 
 def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:

@@ -54,8 +54,9 @@ class Carried:
             `cdc_assets.schema.types.Existing`.
         read_at: for a table that was read from its source as a whole, a position, hexadecimal:
             changes at or below it are in the rows that were read, and never applied; else empty.
-        read_from: for such a table, offsets of its topic: changes before them are also in the
-            rows that were read, and never applied.
+        read_from: offsets of its topic, changes before which are never applied: they are also in
+            the rows that were read, or the table begins there, as one that is built from a new
+            snapshot does, and one whose name another table had before. None for no such changes.
         beside: progress of a table that is read beside the one that it is to replace.
     """
 
@@ -72,6 +73,19 @@ class Carried:
     read_at: str = ""
     read_from: OffsetVector | None = None
     beside: Beside | None = None
+
+    def begun_behind(self, log_begin: OffsetVector) -> OffsetVector | None:
+        """Returns where the table began behind other changes that its topic still holds; else None.
+
+        A table that was read from its source is built anew in that way, or from all of its log.
+
+        Args:
+            log_begin: the topic's first offsets.
+        """
+        if self.read_at or self.read_from is None:
+            return None
+        begin = log_begin.as_dict()
+        return self.read_from if any(at > begin.get(p, 0) for p, at in self.read_from) else None
 
     def to_json(self, needs: Sequence[str] = ()) -> str:
         """Returns canonical text.

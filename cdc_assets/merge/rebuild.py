@@ -1,7 +1,8 @@
 """Builds a lake table anew beside the old one, and swaps it in at once.
 
-1. `begin` makes an empty table beside: ``<name>__rebuild<generation>``. It records where its
-   first batch starts, if the log no longer holds its beginning.
+1. `begin` makes an empty table beside: ``<name>__rebuild<generation>``. In the same commit it
+   records where its first batch starts, if the log no longer holds its beginning, or held another
+   table before it.
    Or its rows are read from the source first (`cdc_assets.merge.resnapshot.beside`).
 2. `fill` merges the log into it, by the same batches as any table. The old one goes on being
    replicated, if it can be.
@@ -12,7 +13,8 @@
 
 Each step looks at what is there, so that all of them can be interrupted and done again. The
 number of rebuilds is published with the rows: it tells a rebuild that was swapped in from one
-that is still being filled.
+that is still being filled. Of two processes at one table, one conflicts: the table beside has an
+id, and neither fills nor swaps in another one than it has begun with.
 """
 
 from __future__ import annotations
@@ -39,14 +41,17 @@ from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.lake.properties import MODE
+from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.layouts import execute_steps
-from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, begin_of
+from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
 from cdc_assets.merge.intake.read import read_ranges
+from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.plan.result import BatchResult
+from cdc_assets.merge.plan.table_steps import created_with
 from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -60,9 +65,16 @@ _OURS: Final = "cdc-assets."
 _SIGNAL: Final = "cdc-assets.rebuild-signal"
 """Property of the table beside: the note about the snapshot that it waits for, or empty."""
 
-_OF_REBUILD: Final = frozenset({BEGIN, BEGIN_TOPIC, _SIGNAL})
+READ_BESIDE: Final = "cdc-assets.rebuild-reads"
+"""Property of the table beside: its rows are read from the source."""
+
+_ID: Final = "cdc-assets.rebuild-id"
+"""Property of the table beside: tells it from another one that was made in its place."""
+
+_OF_REBUILD: Final = frozenset({BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, READ_BESIDE, _ID, _SIGNAL})
 """Properties of the table beside that nobody needs once it has taken the old one's place."""
 
+_FIRST: Final = ("first", "first_in_data_collection")
 _LAST: Final = ("last", "last_in_data_collection")
 _ENOUGH: Final = float("inf")
 
@@ -115,7 +127,10 @@ class Rebuild:
         connections = Connections.of(config)
         self._lake, self._log = connections.lake, connections.log
         self._attempts = Attempts(config, connections, spark, clock)
-        self._replicator = Replicator(config, spark, clock=clock, connections=connections)
+        replicator = Replicator(config, spark, clock=clock, connections=connections)
+        self._replicator = replicator.only_existing()
+        self._quarantine = QuarantineLake(config)
+        self._begun: str | None = None
 
     def standing(self) -> Standing:
         """Looks how far it has come; changes nothing.
@@ -159,9 +174,11 @@ class Rebuild:
             from_now: read the log from its present end on, for a snapshot yet to be taken.
 
         Returns:
-            Where the new table begins; None for the log's beginning.
+            Where a snapshot is waited for; None if the log holds the whole table.
 
         Raises:
+            TerminalError: if another way was begun than is wanted, or the log lacks the table's
+                beginning.
             ConflictError: if it was made by another process at the same moment.
         """
         entry = self.entry_beside(standing.generation)
@@ -170,19 +187,46 @@ class Rebuild:
             what = "its topic holds only what came since it was renamed at its source"
             remedy = self._config.source(entry.table.source).built_anew_by(entry.table)
             raise TerminalError(what, where=self._where, remedy=remedy)
+        if from_now and standing.beside is not None and not _awaits_snapshot(standing.beside):
+            what = "building it anew has begun from its log"
+            again = f"cdc-assets rebuild {self._entry.table} --abandon"
+            remedy = f"go on without --from-snapshot, or: {again}"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        place = {_ID: str(uuid.uuid4()), **self._beginning(standing.old, from_now=from_now)}
         tables = self._attempts.planner.tables(entry)
-        execute_steps(self._spark(), self._catalog, entry, tables.plan(standing.beside).steps)
+        steps = created_with(tables.plan(standing.beside).steps, place)
+        execute_steps(self._spark(), self._catalog, entry, steps)
         state = self._state(entry)
-        if state is None:
+        if state is None or _id(state) != (_id(standing.beside) if standing.beside else place[_ID]):
             raise self._moved()
-        if from_now and BEGIN not in state.properties and state.published is None:
-            planner = self._attempts.planner
-            identity, end = planner.identity(self._entry), planner.marks(self._entry).end
-            with translated("record the beginning", self._where), effect("spark: record begin"):
-                place = {BEGIN: end.to_json(), BEGIN_TOPIC: identity.topic_id}
-                self._spark().sql(sql.set_properties(self._catalog, entry.target, place))
-            return end
-        return begin_of(state)
+        self._begun = _id(state)
+        return begin_of(state) if _awaits_snapshot(state) else None
+
+    def _beginning(self, old: TableState, *, from_now: bool) -> dict[str, str]:
+        """Returns properties that say where a new table begins; none for the log's beginning."""
+        planner = self._attempts.planner
+        topic = planner.identity(self._entry).topic_id
+        if from_now:
+            return {BEGIN: planner.marks(self._entry).end.to_json(), BEGIN_TOPIC: topic}
+        began = self.began(old)
+        if began is None:
+            return {}
+        return {BEGIN: began.to_json(), BEGIN_TOPIC: topic, BEGIN_WHOLE: "true"}
+
+    def began(self, old: TableState) -> OffsetVector | None:
+        """Returns where its log begins, if its topic holds other changes before; else None.
+
+        A table that began behind another one of its name, or with a new snapshot, begins there
+        again.
+        """
+        planner, before = self._attempts.planner, old.published
+        if before is None or before.topic_id != planner.identity(self._entry).topic_id:
+            return None
+        begin = planner.marks(self._entry).begin
+        began = before.carried.begun_behind(begin)
+        if began and self._config.source(self._entry.table.source).lost_start == "accept":
+            return began.merged_max(begin)
+        return began
 
     def signal(self, standing: Standing) -> str:
         """Returns what `keep_signal` has kept; empty if nothing is."""
@@ -203,9 +247,11 @@ class Rebuild:
         What comes meanwhile is left to the next call: of a busy table something always does.
 
         Raises:
+            ConflictError: if another process has dropped it, or made it anew.
             CdcError: as for any table.
         """
         entry, goes_on = self.entry_beside(standing.generation), True
+        self._require_begun(self._state(entry))
         end = self._attempts.planner.marks(self._entry).end
         while goes_on:  # a table's turn ends after a while, and a long log takes many of them
             goes_on = False
@@ -222,12 +268,14 @@ class Rebuild:
         if beside is None:
             return False
         published = beside.published
-        return published.carried.beside is None if published else BEGIN in beside.properties
+        return published.carried.beside is None if published else not _is_read(beside)
 
     def has_snapshot(self, standing: Standing, begin: OffsetVector) -> bool:
-        """Returns whether the end of a snapshot of the whole table lies in what was read.
+        """Returns whether a snapshot of the whole table lies in what was read.
 
-        Incremental snapshots have no record that says that it is their last.
+        It begins there, too: one that was under way before has sent rows that lie before. A
+        connector sends in order, so that its last record after the first of any is of a snapshot
+        that has begun there. Incremental snapshots have no record that says that it is their last.
         """
         beside = self._state(self.entry_beside(standing.generation))
         if beside is None or beside.published is None:
@@ -240,8 +288,10 @@ class Rebuild:
         text = F.col("value").cast("string")
         paths = ("$.source.snapshot", "$.payload.source.snapshot")
         said = F.coalesce(*(F.get_json_object(text, path) for path in paths))
+        sent = F.col("timestamp")
+        begun, ended = (F.when(said.isin(*each), sent) for each in (_FIRST, _LAST))
         with translated("look for a snapshot", self._where):
-            return not raw.where(said.isin(*_LAST)).limit(1).isEmpty()
+            return raw.agg(F.max(ended) >= F.min(begun)).collect()[0][0] is True
 
     # ── 3. swap ──────────────────────────────────────────────────────────────────────────
 
@@ -257,13 +307,15 @@ class Rebuild:
             the new one has to be filled further.
 
         Raises:
-            ConflictError: if another writer published on the old table meanwhile.
+            ConflictError: if another writer published on the old table meanwhile, or swapped in a
+                rebuild of its own.
             TerminalError: if a run has found meanwhile that the table is called otherwise.
         """
         entry = self.entry_beside(standing.generation)
         old, new = self._state(self._entry), self._state(entry)
-        if old is None or new is None:
+        if old is None or new is None or _generation(old) != standing.generation - 1:
             raise self._moved()
+        self._require_begun(new)
         self._require_own_topic(old, new)
         if new.published is None or _is_ahead(old.published, new.published):
             return False
@@ -281,6 +333,15 @@ class Rebuild:
         else:
             self._replace(old, new, rows, published)
         return True
+
+    def _require_begun(self, beside: TableState | None) -> None:
+        """Requires the table that was begun with, by a process that has begun it.
+
+        Raises:
+            ConflictError: if another process has dropped it, or made it anew.
+        """
+        if beside is None or (self._begun is not None and _id(beside) != self._begun):
+            raise self._moved()
 
     def _require_own_topic(self, old: TableState, new: TableState | None) -> None:
         """Requires the topic of a table that may be found to be renamed while it is built anew.
@@ -308,6 +369,8 @@ class Rebuild:
     ) -> Published:
         """Returns the swap's record; ``old`` is None if it was lost with its snapshots."""
         mark = new.carried.side or SideMark()
+        table = self._entry.table
+        _, quarantined = self._quarantine.quarantined(table.source, table.qualified, 0)
         side = SideMark(mark.snapshot, str(side_of(self.entry_beside(generation).stem, mark)))
         return replace(
             new,
@@ -317,6 +380,7 @@ class Rebuild:
             kind=PublishKind.REBUILD,
             published_at=self._clock(),
             carried=replace(new.carried, side=side, generation=generation, beside=None),
+            counts={**new.counts, "quarantined": quarantined},
             slo=old.slo if old else new.slo,
             others=old.others if old else {},
         )
@@ -355,7 +419,12 @@ class Rebuild:
     def _replace(
         self, old: TableState, new: TableState, rows: DataFrame, published: Published
     ) -> None:
-        """Columns and rows at once."""
+        """Columns and rows at once.
+
+        Such a commit replaces whatever is there. So the branches of batches that have begun are
+        dropped first: these conflict instead of being replaced.
+        """
+        self._drop_branches(old.name)
         now = self._state(self._entry)
         if now is None or now.snapshot_id != old.snapshot_id:
             raise self._moved()
@@ -419,6 +488,12 @@ class Rebuild:
         with translated("drop the table beside", self._where), effect("spark: drop table"):
             self._spark().sql(sql.drop_table(self._catalog, name))
 
+    def _drop_branches(self, name: LakeName) -> None:
+        ours = [each for each in self._lake.branches(name) if OWN_BRANCH.fullmatch(each)]
+        for branch in ours:
+            with translated("drop branches", self._where), effect("spark: drop branch"):
+                self._spark().sql(sql.drop_branch(self._catalog, name, branch))
+
     # ── parts ────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -454,6 +529,22 @@ class Rebuild:
 
 def _topic(state: TableState | None) -> str | None:
     return state.published.topic if state and state.published else None
+
+
+def _id(state: TableState) -> str:
+    return state.properties.get(_ID, "")
+
+
+def _generation(state: TableState) -> int:
+    return state.published.carried.generation if state.published else 0
+
+
+def _is_read(beside: TableState) -> bool:
+    return READ_BESIDE in beside.properties
+
+
+def _awaits_snapshot(beside: TableState) -> bool:
+    return BEGIN in beside.properties and not beside.properties.get(BEGIN_WHOLE)
 
 
 def _side_mark(state: TableState | None) -> SideMark | None:

@@ -76,6 +76,11 @@ class Replicator:
         self._attempts.shared = shared
         return self
 
+    def only_existing(self) -> Replicator:
+        """Returns itself, which from now on makes no table that is not there."""
+        self._attempts.planner.only_existing()
+        return self
+
     def drain(
         self,
         entry: TableEntry,

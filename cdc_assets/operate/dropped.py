@@ -56,7 +56,7 @@ def follow_drops(
                 marks[each.table] = None
                 news.append(DropNews(each.entry, "the source has the table again"))
         elif drift.is_dropped and _goes(services, each):
-            marks[each.table] = replace(known or Dropped(seen.at), end=each.committed)
+            marks[each.table] = _ended(known or Dropped(seen.at), each)
         elif known is None and not drift.called:
             marks[each.table] = Dropped(seen.at)
             news.append(
@@ -73,6 +73,11 @@ def follow_drops(
             )
             news.append(DropNews(each.entry, said))
     return tuple(news)
+
+
+def _ended(dropped: Dropped, table: TableSurvey) -> Dropped:
+    topic_id = table.published.topic_id if table.published else ""
+    return replace(dropped, end=table.committed, topic_id=topic_id)
 
 
 def _goes(services: Services, table: TableSurvey) -> bool:

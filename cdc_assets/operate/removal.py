@@ -217,6 +217,12 @@ def _require_beginning(services: Services, entry: TableEntry) -> None:
     if marks is None:
         what = "reset: its topic is not there: what the lake has could not be merged again"
         raise TerminalError(what, where=where, remedy="look whether the topic was deleted")
+    state = services.lake.state(entry.target)
+    carried = state.published.carried if state and state.published else None
+    if began := carried.begun_behind(marks.begin) if carried else None:
+        what = f"reset: the table begins at offsets {began}: its topic holds other changes before"
+        again = f"build it anew from there: cdc-assets rebuild {entry.table}"
+        raise TerminalError(what, where=where, remedy=again)
     gone = [f"{p}: [0, {first})" for p, first in marks.begin if first > 0]
     if gone and services.config.source(entry.table.source).lost_start == "fail":
         what = f"reset: the log has lost its beginning, offsets {', '.join(gone)}"

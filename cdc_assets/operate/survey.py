@@ -177,6 +177,7 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
     problems: list[CdcError] = []
     failures = _tried(services.failures.load, {}, problems)
     desired = _tried(services.desired.load, {}, problems)
+    entries = _tried(partial(_in_their_topics, services, entries), entries, problems)
     topics = [entry.topic for entry in entries]
     awaited = {topic for each in failures.values() if each.hold for topic in each.hold.log_end}
     with ThreadPoolExecutor(1) as kafka:  # the log and the lake answer at the same time
@@ -192,6 +193,18 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
     if ages and not problems:
         tables = _tried(partial(_aged, services, tables), tables, problems)
     return Survey(services.clock(), tables, tuple(problems))
+
+
+def _in_their_topics(services: Services, entries: Sequence[TableEntry]) -> Sequence[TableEntry]:
+    """Returns the entries without the ends of dropped tables whose topics were made anew."""
+    ended = {e.topic for e in entries if e.dropped and e.dropped.end and e.dropped.topic_id}
+    ids = {topic: each.topic_id for topic, each in services.log.identity(ended).items()}
+    return [_in_topic(each, ids[each.topic]) if each.topic in ids else each for each in entries]
+
+
+def _in_topic(entry: TableEntry, topic_id: str) -> TableEntry:
+    dropped = entry.dropped
+    return replace(entry, dropped=dropped and replace(dropped, end=dropped.end_in(topic_id)))
 
 
 def _watermarks(services: Services, topics: Sequence[str]) -> Mapping[str, Watermarks]:

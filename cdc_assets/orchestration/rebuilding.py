@@ -168,6 +168,9 @@ class _Rebuilding:
             self.say(f"{said}; the table is as it was")
             return True
         standing = self.rebuild.standing()
+        if standing.swapped and wish.dry_run:
+            self.say("a rebuild has been swapped in, and would be tidied up")
+            return True
         if standing.swapped:
             self._ended()
             self.rebuild.tidy()
@@ -232,18 +235,9 @@ class _Rebuilding:
         return begun or self.wish.from_source
 
     def _asks(self, standing: Standing, begin: OffsetVector | None) -> bool:
-        """Returns whether the connector is asked for a snapshot: that is wanted, or was begun.
-
-        Raises:
-            TerminalError: if the table beside was begun from its log's beginning.
-        """
-        if self.wish.snapshot_done:
+        """Returns whether the connector is asked for a snapshot: that is wanted, or was begun."""
+        if self.wish.snapshot_done or begin is None:
             return False
-        if begin is None and self.wish.via == "signal":
-            what = "building it anew has begun from its log"
-            again = f"cdc-assets rebuild {self.entry.table} --abandon"
-            remedy = f"go on without --from-snapshot, or: {again}"
-            raise TerminalError(what, where=f"table={self.entry.table}", remedy=remedy)
         return self.wish.via == "signal" or self.asking.has_begun(standing)
 
     def _begins(self) -> None:
@@ -299,8 +293,10 @@ class _Rebuilding:
             "into the connector's signal table a row with the type execute-snapshot and the data "
             f'{{"type": "blocking", "data-collections": ["{self.entry.at_source.qualified}"]}}. '
             "Then run this command again. Where the connector reads signals from Kafka, --via "
-            "signal asks for an incremental snapshot and waits for it. After one that others have "
-            "asked for, whose last record does not say so, add --snapshot-done once it is complete."
+            "signal asks for an incremental snapshot and waits for it. One that was under way "
+            "before does not do: its first rows lie before these offsets. After one whose first "
+            "and last records do not say so (an incremental one that others have asked for, a "
+            "table of one row), add --snapshot-done once it is complete."
         )
         return False
 
@@ -308,6 +304,8 @@ class _Rebuilding:
         begun = "goes on with the table that was begun" if standing.beside else "builds"
         where = self.rebuild.beside(standing.generation)
         start = "the log's present end" if self.wish.from_snapshot else "the log's beginning"
+        if standing.beside is None and (began := self.rebuild.began(standing.old)):
+            start = start if self.wish.from_snapshot else f"offsets {began}, where its log begins"
         if self._reads(standing):
             start = f"its source: {self.reading.intention(standing).words}"
         elif self.wish.via == "signal" or self.asking.has_begun(standing):

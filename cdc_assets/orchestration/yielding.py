@@ -49,13 +49,15 @@ class Way:
         self.asked = True
 
     def clear(self) -> None:
-        """Lets them go on.
+        """Lets them go on, unless somebody else has asked since.
 
         Raises:
             UnreachableError: if the wish cannot be withdrawn.
         """
         if self.asked:
-            self.services.desired.remove(self.table, desired.Wish.YIELDS)
+            wanted = self.services.desired.of(self.table).yields
+            if wanted is not None and wanted.by == self.run_id:
+                self.services.desired.remove(self.table, desired.Wish.YIELDS)
             self.asked = False
 
     @contextmanager

@@ -11,6 +11,8 @@ from cdc_assets.lake.side import side_of
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
 from cdc_assets.operate.survey import Condition
+from cdc_assets.orchestration import rebuilding
+from cdc_assets.orchestration.rebuilding import run_rebuild
 from cdc_assets.orchestration.sensors import promise_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.faults import Death, Fault, How, faults
@@ -118,6 +120,22 @@ def test_it_goes_where_that_is_asked_and_another_table_begins_anew(
     shop.made.produce("shop.t", [change("c", 900, {"id": 3, "name": "next"})])
     assert shop.replicate() == {}
     assert shop.rows() == {2: "new", 3: "next"}
+    run_rebuild(shop.made.config, "shop.t", rebuilding.Wish(verify=False), print)
+    assert shop.rows() == {2: "new", 3: "next"}, "its log begins behind the other table's"
+
+
+def test_all_of_a_topic_that_was_made_anew_is_another_tables(begun: Make) -> None:
+    shop = begun(dropped_table="drop")
+    tell(shop.made, DROPPED)
+    assert "so has the lake" in look(shop)[0]
+    for future in shop.made.admin.delete_topics([shop.made.topic("shop.t")]).values():
+        future.result(30)
+    tell(shop.made, AGAIN)
+    shop.made.create_topic("shop.t")
+    shop.made.produce("shop.t", [change("c", 800 + n, {"id": n, "name": "new"}) for n in range(9)])
+    assert condition(shop) is not Condition.DROPPED
+    assert shop.replicate() == {}
+    assert shop.rows() == dict.fromkeys(range(9), "new")
 
 
 @profiles.in_soak

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.desired import NOTHING, DesiredBook
 from cdc_assets.effects import Moment, hooked
-from cdc_assets.errors import CdcError, TerminalError
+from cdc_assets.errors import CdcError, ConflictError, TerminalError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.rebuild import Rebuild
+from cdc_assets.operate import removal
 from cdc_assets.operate.contiguity import gaps
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.steering import Order
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.faults import Death, Fault, How, faults
@@ -119,8 +123,11 @@ def test_rows_without_a_key_are_counted_anew(pipeline: Make) -> None:
 
 
 def test_a_log_that_lost_its_beginning_waits_for_a_snapshot(pipeline: Make) -> None:
+    """What the log holds from before is never merged again: here a row that nobody deletes."""
     table = three(pipeline)
     spoil(table)
+    table.produce(TABLE, [made(9, "another table's", 45)])
+    table.merge(TABLE)
     assert not rebuilt(table, from_snapshot=True)
     desired, name = DesiredBook.beside(table.config.registry), table.entry(TABLE).table
     wanted = desired.of(name).rebuild
@@ -128,12 +135,80 @@ def test_a_log_that_lost_its_beginning_waits_for_a_snapshot(pipeline: Make) -> N
     table.produce(TABLE, [made(3, "C", 50, "u")])
     assert not rebuilt(table)
     table.merge(TABLE)
-    assert names(table) == {3: "C"}, "readers see the old table as long as it takes"
-    table.produce(TABLE, [snapshot_row(1, "a", "first"), snapshot_row(3, "C", "last")])
+    old = {3: "C", 9: "another table's"}
+    assert names(table) == old, "readers see the old table as long as it takes"
+    table.produce(TABLE, [snapshot_row(3, "C", "last")])
+    assert not rebuilt(table), "a snapshot that was under way before has rows from before"
+    table.produce(TABLE, [snapshot_row(1, "a", "first")])
+    assert not rebuilt(table), "the next one has only begun"
+    table.produce(TABLE, [snapshot_row(3, "C", "last")])
     assert desired.of(name).rebuild == wanted
     assert rebuilt(table)
     assert desired.of(name) == NOTHING
     assert names(table) == {1: "a", 3: "C"}
+
+    (before,) = table.lake.history(table.entry(TABLE).target, 1)
+    begun = before.carried.read_from
+    assert begun is not None
+    again = OffsetRange(0, 0, begun.get(0))
+    assert list(table.replicator().replay_offsets(table.entry(TABLE), (again,), run_id="replay"))
+    assert names(table) == {1: "a", 3: "C"}, "a replay"
+    assert rebuilt(table), "a second time, from its log"
+    assert names(table) == {1: "a", 3: "C"}
+    entries, of = [table.entry(TABLE)], Services(table.config)
+    (why,) = removal.reset(of, entries, Order("a test"), print, NOBODY).failed.values()
+    assert "its topic holds other changes before" in why
+
+
+NOBODY = removal.Hands(lambda _: None, lambda _: None, print)
+
+
+def test_a_rebuild_that_has_begun_goes_on_in_its_way(pipeline: Make) -> None:
+    """What `--from-snapshot` says is part of the table from its creation on."""
+    table = three(pipeline)
+    rebuild = Rebuild(table.config, table.spark, table.entry(TABLE), "test")
+    with faults() as seen:
+        rebuild.begin(rebuild.standing(), from_now=True)
+    assert rebuild.abandon()
+    for point in seen.seen:
+        with faults(Fault(point, How.DEATH)) as hook, pytest.raises(Death):
+            rebuild.begin(rebuild.standing(), from_now=True)
+        assert hook.happened
+        if rebuild.standing().beside is not None:
+            assert rebuild.begin(rebuild.standing(), from_now=False), point
+            assert rebuild.abandon()
+    assert rebuild.begin(rebuild.standing(), from_now=False) is None
+    with pytest.raises(TerminalError, match="has begun from its log"):
+        rebuilt(table, from_snapshot=True)
+    assert rebuilt(table)
+    assert names(table) == {1: "a", 3: "c"}
+
+
+@pytest.mark.parametrize("ends", ["swapped in", "abandoned"])
+def test_a_second_process_conflicts_with_the_end_of_the_first(pipeline: Make, ends: str) -> None:
+    table = three(pipeline)
+    spoil(table)
+    entry = table.entry(TABLE)
+    first, second = (Rebuild(table.config, table.spark, entry, name) for name in ("a", "b"))
+    standing = first.standing()
+    first.begin(standing, from_now=False)
+    assert list(first.fill(standing))
+    seen = second.standing()
+    second.begin(seen, from_now=False)
+    if ends == "swapped in":
+        assert first.swap(standing)
+        first.tidy()
+    else:
+        assert first.abandon()
+    with pytest.raises(ConflictError):
+        list(second.fill(seen))
+    with pytest.raises(ConflictError):
+        second.swap(seen)
+    assert table.lake.state(second.beside(seen.generation)) is None, "it is not made again"
+    assert names(table) == ({1: "a", 3: "c"} if ends == "swapped in" else {3: "c"})
+    if ends == "swapped in":
+        kept = table.spark().sql(f"SELECT id FROM lake.{entry.target}.tag_before_rebuild_1")
+        assert [row["id"] for row in kept.collect()] == [3]
 
 
 def snapshot_row(id_: int, name: str, mark: str) -> Message:

@@ -78,7 +78,7 @@ def record_of(
         promise: target for latencies, which decides the figures that are kept.
     """
     before, figures = plan.published, outcome.figures
-    carried = before.carried if before else Carried(partitions=plan.partitions, side=SideMark())
+    carried = before.carried if before else _first(plan)
     slo = before.slo if before else SloWindow()
     if not plan.replay:
         slo = slo.add(now, outcome.latency)
@@ -119,6 +119,13 @@ def record_of(
         valid_through=_valid_through(plan, quarantined),
         others=plan.state.others if plan.state else {},
     )
+
+
+def _first(plan: BatchPlan) -> Carried:
+    """Returns a new table's state: what its topic holds before its beginning is not its own."""
+    begins_behind = any(offset for _, offset in plan.start)
+    read_from = plan.start if begins_behind else None
+    return Carried(partitions=plan.partitions, side=SideMark(), read_from=read_from)
 
 
 def _valid_through(plan: BatchPlan, quarantined: int) -> datetime | None:

@@ -66,7 +66,8 @@ class ChangeSet:
         decoded = self._decoder.decode(knowledge.floors, parse_here=False)
         changes = self._merged_ones(observer.attach(decoded))
         if knowledge.lone_deletes is not None:
-            changes = changes.unionByName(knowledge.lone_deletes)
+            lone = self._from_its_beginning(knowledge.lone_deletes)
+            changes = changes.unionByName(lone)
         if knowledge.moves is not None:
             changes = settled(changes, knowledge.moves, plan.numbers[:-1], marked)
             changes = changes.drop("is_moved", "from_key", "carried")
@@ -75,16 +76,17 @@ class ChangeSet:
 
     def _merged_ones(self, decoded: DataFrame) -> DataFrame:
         """Returns those that can be merged; truncates only where they are a row."""
+        decoded = self._from_its_beginning(decoded)
         if self._plan.mode is Mode.MIRROR:
-            return self._since_it_was_read(_of_rows(decoded))
+            return _of_rows(decoded)
         return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", "t"))
 
     def decoded(self, knowledge: Knowledge) -> DataFrame:
         """Returns the changes of rows as they are written, with deletes of their old keys."""
         return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
 
-    def _since_it_was_read(self, decoded: DataFrame) -> DataFrame:
-        """Leaves out changes from before the offsets at which the table's source was read."""
+    def _from_its_beginning(self, decoded: DataFrame) -> DataFrame:
+        """Leaves out changes from before the offsets at which the table begins, or was read."""
         begin = self._plan.read_from
         return decoded if begin is None else decoded.where(~is_below(begin))
 
@@ -130,7 +132,7 @@ class ChangeSet:
         Raises:
             TerminalError: if it is unknown which changes of other partitions they precede.
         """
-        decoded = self._since_it_was_read(self._decoder.decode(knowledge.floors))
+        decoded = self._from_its_beginning(self._decoder.decode(knowledge.floors))
         found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(
             "partition",
             "offset",

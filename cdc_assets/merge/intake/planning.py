@@ -55,6 +55,8 @@ BEGIN: Final = "cdc-assets.begin"
 """Property of a lake table: the offsets before its first batch, if not the log's beginning."""
 BEGIN_TOPIC: Final = "cdc-assets.begin-topic"
 """Property beside it: the id of the topic that they are of."""
+BEGIN_WHOLE: Final = "cdc-assets.begin-whole"
+"""Property beside it: the whole table lies behind them, and no snapshot has to be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ class Planner:
         self._kinds: dict[str, TopicKind] = {}
         self._formats: dict[str, Format] = {}
         self._left: TableState | None = None
+        self._creates = True
+
+    def only_existing(self) -> None:
+        """From now on plans no batch that would make its table."""
+        self._creates = False
 
     def goes_on_from(self, left: TableState | None) -> None:
         """Makes the next `tail` use the state that a publish has just left, instead of reading it.
@@ -145,9 +152,14 @@ class Planner:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
             TransientError: if the table has another topic by now.
             MovedKeysError: if partitions were added, and nothing but offsets orders changes.
+            ConflictError: if the table is not there, and is not to be made.
         """
         left, self._left = self._left, None
         state = left or self._lake.state(entry.target, entry.shard_value)
+        if state is None and not self._creates:
+            what = "another process has dropped the table that is being filled"
+            where = f"table={entry.table} lake={entry.target}"
+            raise ConflictError(what, where=where, remedy="run the same command again")
         # Taken before the log's end, up to which the batch is planned.
         witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()
         identity, marks = self._log_now(entry)
@@ -156,7 +168,8 @@ class Planner:
         is_new_shard = bool(state and state.others)
         if state and state.snapshot_id is not None and not (published or is_new_shard):
             raise _without_offsets(entry, state)
-        begin = begin_of(state) or (entry.dropped.end if entry.dropped else None)
+        dropped = entry.dropped
+        begin = begin_of(state) or (dropped.end_in(identity.topic_id) if dropped else None)
         start = published.offsets if published else begin or marks.begin
         if published:
             self._require_same_log(entry, state, published, identity)

@@ -130,6 +130,18 @@ TableStep = (
 )
 
 
+def created_with(
+    steps: Iterable[TableStep], properties: Mapping[str, str]
+) -> tuple[TableStep, ...]:
+    """Returns the steps with more properties of the table from its creation on, if it is new."""
+    return tuple(
+        replace(each, properties={**each.properties, **properties})
+        if isinstance(each, CreateTable)
+        else each
+        for each in steps
+    )
+
+
 def describe(step: TableStep) -> str:
     """Returns one line for plans."""
     match step:

@@ -58,6 +58,8 @@ def beginning(
     carried = Carried(
         partitions=partitions,
         partitions_seen=partitions,
+        # As with any first publish: a partition without an entry was added later.
+        snapshot_starts=dict.fromkeys(range(partitions), ()),
         side=side,
         read_at=lowest,
         read_from=otherwise,

@@ -32,6 +32,8 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.intake.layouts import execute_steps
+from cdc_assets.merge.plan.table_steps import created_with
+from cdc_assets.merge.rebuild import READ_BESIDE
 from cdc_assets.merge.resnapshot import kept
 from cdc_assets.merge.resnapshot.beginning import beginning
 from cdc_assets.merge.statements import sql
@@ -113,9 +115,10 @@ class BesideTable:
             ConflictError: if another process was faster.
         """
         of, tables = self._lakes, self._lakes.planner.tables(self._entry)
-        execute_steps(of.spark(), of.catalog, self._entry, tables.plan(self._state).steps)
+        steps = created_with(tables.plan(self._state).steps, {READ_BESIDE: "true"})
+        execute_steps(of.spark(), of.catalog, self._entry, steps)
         state = self._state = self._look()
-        if state is None or state.published is not None:
+        if state is None or state.published is not None or READ_BESIDE not in state.properties:
             raise self._moved()
         schema = tables.plan(state).first.schema
         if more := self._missing(old, schema, at_source):
