@@ -39,13 +39,16 @@ LONGEST: Final = timedelta(days=1)
 
 
 class Task(StrEnum):
-    """A kind of upkeep; the members are in the order of execution."""
+    """A kind of upkeep; the members are in the order of execution.
 
-    DROP_BRANCHES = "drop branches"
-    COMPACT = "compact"
-    MERGE_MANIFESTS = "merge manifests"
+    Compaction is last: it can take longer than a run has, each time.
+    """
+
     EXPIRE = "expire snapshots"
+    DROP_BRANCHES = "drop branches"
+    MERGE_MANIFESTS = "merge manifests"
     REMOVE_ORPHANS = "remove orphans"
+    COMPACT = "compact"
 
 
 class Tier(Enum):
@@ -162,10 +165,10 @@ def tier_of(figures: Figures, limits: Thresholds) -> Tier | None:
 def tasks(figures: Figures, limits: Thresholds, now_ms: int) -> tuple[Task, ...]:
     """Returns the upkeep that a table needs now, in order; orphans depend on time alone."""
     found = [
-        (Task.DROP_BRANCHES, bool(figures.dead_branches)),
-        (Task.COMPACT, tier_of(figures, limits) is not None),
-        (Task.MERGE_MANIFESTS, figures.manifests > limits.manifests),
         (Task.EXPIRE, _is_worth_expiring(figures.history, limits, now_ms)),
+        (Task.DROP_BRANCHES, bool(figures.dead_branches)),
+        (Task.MERGE_MANIFESTS, figures.manifests > limits.manifests),
+        (Task.COMPACT, tier_of(figures, limits) is not None),
     ]
     return tuple(task for task, is_needed in found if is_needed)
 

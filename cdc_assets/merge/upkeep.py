@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from pyspark.sql import SparkSession
 
@@ -31,7 +32,7 @@ from cdc_assets.changes.upkeep import (
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConflictError
+from cdc_assets.errors import CdcError, ConflictError, TransientError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.pointers import Recent
 from cdc_assets.lake.side import side_of
@@ -40,6 +41,8 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.registry import TableEntry
+
+T = TypeVar("T")
 
 _TRIES: Final = 3
 """Number of conflicts with other writers after which a step is left for the next time."""
@@ -95,6 +98,14 @@ class Done:
     counts: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table to look after; ``owner`` is the source table whose side table it is, if it is one."""
+
+    name: LakeName
+    owner: TableEntry | None
+
+
 IsOver = Callable[[], bool]
 """Returns whether to stop before the next step."""
 
@@ -131,22 +142,39 @@ class Upkeep:
         Raises:
             UnreachableError: if the lake cannot be read.
         """
-        return list(self._each())
+        found = (self._needs_of(each) for each in self._tables())
+        return [each for each in found if each is not None]
 
-    def carry_out(self, *, orphans: bool, is_over: IsOver = lambda: False) -> Iterator[Done]:
+    def carry_out(
+        self, *, orphans: bool, is_over: IsOver = lambda: False, turn: int = 0
+    ) -> Iterator[Done]:
         """Carries out the needed steps; yields each when it is done.
+
+        The tables take turns, with a step each. A task that fails ends that task alone.
 
         Args:
             orphans: whether also to remove the files that no snapshot names.
-            is_over: called before each step. Steps left out are needed the next time, too.
+            is_over: called before each step but the first. Steps left out are needed the next
+                time, too.
+            turn: number of this time. Each begins with another table, and in it with another task,
+                so that none is left out for ever where there is only time for one step.
 
         Raises:
-            CdcError: if a step fails; the outcome of the others stays.
+            CdcError: at the end, if a step has failed.
         """
-        for needs in self._each():
-            wanted = [*needs.tasks, *([Task.REMOVE_ORPHANS] if orphans else [])]
-            for task in wanted:
-                yield from self._carried_out(needs, task, is_over)
+        failed, tables = list[CdcError](), list(self._tables())
+        first, round_ = turn % len(tables), turn // len(tables)
+        steps = [self._steps(each, orphans, round_, failed) for each in _from(first, tables)]
+        waiting, is_first = deque(steps), True
+        while waiting and (is_first or not is_over()):
+            table = waiting.popleft()
+            done = next(table, None)
+            if done is not None:
+                yield done
+                waiting.append(table)
+            is_first = is_first and done is None and not failed
+        if failed:
+            raise _all_of(failed)
 
     def after_batch(self, files: int | None) -> None:
         """Combines the tiny files of the lake table, if batches have left many of them.
@@ -166,10 +194,9 @@ class Upkeep:
                 _FILES_LOOKED_AT.keep(key, files)
             return
         try:
-            for needs in self._needs_of(self._entries[0].target, ()):
-                if needs.figures.tiny < self.said.tiny_files:
-                    continue
-                for done in self._compacted(needs, Tier.TINY, lambda: False):
+            needs = self._needs_of(_Table(self._entries[0].target, None))
+            if needs is not None and needs.figures.tiny >= self.said.tiny_files:
+                for done in self._compacted(needs, Tier.TINY):
                     _log.info("%s", done)
                     files += done.counts.get("added_data_files_count", 0)
                     files -= done.counts.get("rewritten_data_files_count", 0)
@@ -177,34 +204,63 @@ class Upkeep:
             _log.warning("%s: its files were not put together: %s", self._entries[0].target, error)
         _FILES_LOOKED_AT.keep(key, files)
 
-    def _each(self) -> Iterator[Needs]:
-        """Yields the needs lazily, as upkeep of the table reduces those of its side tables."""
+    def _tables(self) -> Iterator[_Table]:
+        """Yields the lake table and the side tables that there may be."""
         target = self._entries[0].target
-        yield from self._needs_of(target, ())
+        yield _Table(target, None)
         for entry in self._entries:
-            named: dict[LakeName, set[int]] = {side_of(entry.stem, None): set()}
-            for mark in self._lake.side_marks(target, entry.shard_value):
-                ids = named.setdefault(side_of(entry.stem, mark), set())
-                ids.update([] if mark.snapshot is None else [mark.snapshot])
-            for name, ids in named.items():
-                yield from self._needs_of(name, ids)
+            marks = self._lake.side_marks(target, entry.shard_value)
+            names = (side_of(entry.stem, mark) for mark in (None, *marks))
+            yield from (_Table(name, entry) for name in dict.fromkeys(names))
 
-    def _needs_of(self, name: LakeName, named: Collection[int]) -> Iterator[Needs]:
-        """Yields the needs of a table; nothing if there is no such table."""
-        figures = self._lake.figures(name, OWN_BRANCH, tuple(named))
-        if figures is not None:
-            now, limits = round(self._clock().timestamp() * 1000), self.said.thresholds
-            gone = expirable(figures.history, limits, now)
-            yield Needs(name, figures, tasks(figures, limits, now), gone, limits)
+    def _needs_of(self, table: _Table) -> Needs | None:
+        """Returns the needs of a table; None if there is no such table."""
+        figures = self._lake.figures(table.name, OWN_BRANCH, self._named(table))
+        if figures is None:
+            return None
+        now, limits = round(self._clock().timestamp() * 1000), self.said.thresholds
+        gone = expirable(figures.history, limits, now)
+        return Needs(table.name, figures, tasks(figures, limits, now), gone, limits)
 
-    def _carried_out(self, needs: Needs, task: Task, is_over: IsOver) -> Iterator[Done]:
-        if is_over():
+    def _named(self, table: _Table) -> tuple[int, ...]:
+        """Returns the snapshots of a side table that the publishes which are left name."""
+        owner = table.owner
+        if owner is None:
+            return ()
+        marks = self._lake.side_marks(owner.target, owner.shard_value)
+        mine = (each for each in marks if side_of(owner.stem, each) == table.name)
+        return tuple(each.snapshot for each in mine if each.snapshot is not None)
+
+    def _steps(
+        self, table: _Table, orphans: bool, round_: int, failed: list[CdcError]
+    ) -> Iterator[Done]:
+        """Carries out the steps of one table; adds the error of each task that fails.
+
+        It looks at a side table late: upkeep of the lake table reduces its needs.
+        """
+        try:
+            needs = self._needs_of(table)
+        except CdcError as error:
+            failed.append(error)
             return
+        if needs is None:
+            return
+        also = {Task.REMOVE_ORPHANS} if orphans else set[Task]()
+        wanted = [each for each in Task if each in {*needs.tasks, *also}]
+        for task in _from(round_ % max(1, len(wanted)), wanted):
+            try:
+                yield from self._carried_out(needs, task)
+            except CdcError as error:
+                failed.append(error)
+
+    def _carried_out(self, needs: Needs, task: Task) -> Iterator[Done]:
         match task:
-            case Task.COMPACT:
-                tier = tier_of(needs.figures, needs.limits)
-                if tier is not None:
-                    yield from self._compacted(needs, tier, is_over)
+            case Task.EXPIRE:
+                for begin in range(0, len(needs.expirable), _EXPIRED_AT_ONCE):
+                    some = needs.expirable[begin : begin + _EXPIRED_AT_ONCE]
+                    yield self._done(
+                        needs, task, sql.expire_snapshots(self._catalog, needs.name, some)
+                    )
             case Task.DROP_BRANCHES:
                 for branch in needs.figures.dead_branches:
                     yield self._done(
@@ -212,22 +268,20 @@ class Upkeep:
                     )
             case Task.MERGE_MANIFESTS:
                 yield self._done(needs, task, sql.merge_manifests(self._catalog, needs.name))
-            case Task.EXPIRE:
-                for begin in range(0, len(needs.expirable), _EXPIRED_AT_ONCE):
-                    some = needs.expirable[begin : begin + _EXPIRED_AT_ONCE]
-                    yield self._done(
-                        needs, task, sql.expire_snapshots(self._catalog, needs.name, some)
-                    )
             case Task.REMOVE_ORPHANS:
                 before = self._clock() - timedelta(days=self.said.orphan_days)
                 yield self._done(needs, task, sql.remove_orphans(self._catalog, needs.name, before))
+            case Task.COMPACT:
+                tier = tier_of(needs.figures, needs.limits)
+                if tier is not None:
+                    yield from self._compacted(needs, tier)
             case unexpected:
                 assert_never(unexpected)
 
-    def _compacted(self, needs: Needs, tier: Tier, is_over: IsOver) -> Iterator[Done]:
+    def _compacted(self, needs: Needs, tier: Tier) -> Iterator[Done]:
         """Combines a few files with each commit, until there is nothing left to combine."""
         statement = sql.compact(self._catalog, needs.name, self._options(needs, tier))
-        while not is_over():
+        while True:
             done = self._done(needs, Task.COMPACT, statement)
             if not done.counts.get("rewritten_data_files_count"):
                 return
@@ -278,6 +332,20 @@ class Upkeep:
             "delete-ratio-threshold": limits.marked,
             "max-files-to-rewrite": max(2 * limits.small_files, _AT_ONCE // average),
         }
+
+
+def _from(first: int, of: Sequence[T]) -> list[T]:
+    """Returns all of them, beginning with one of them."""
+    return [*of[first:], *of[:first]]
+
+
+def _all_of(failed: Sequence[CdcError]) -> CdcError:
+    """Returns one error for all tasks that have failed."""
+    if len(failed) == 1:
+        return failed[0]
+    passes = all(isinstance(each, TransientError) for each in failed)
+    what = "; ".join(str(each) for each in failed)
+    return (TransientError if passes else CdcError)(f"{len(failed)} tasks have failed: {what}")
 
 
 def _counts(rows: Sequence[Any]) -> dict[str, int]:

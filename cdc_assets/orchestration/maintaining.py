@@ -47,10 +47,12 @@ class Wish(dg.Config):
     Attributes:
         orphans: whether also to remove the files that no snapshot names.
         whole: whether to do everything needed, however long it takes and whoever waits.
+        turn: number of the run, which decides where it begins.
     """
 
     orphans: bool = False
     whole: bool = False
+    turn: int = 0
 
 
 def by_target(entries: Iterable[TableEntry]) -> list[Tables]:
@@ -105,12 +107,13 @@ def maintenance_asset(
                 begins, done = time.monotonic(), list["Done"]()
 
                 def is_over() -> bool:
-                    if wish.whole or not done:
+                    if wish.whole:
                         return False
                     is_late = time.monotonic() - begins >= BUDGET_SECONDS
                     return is_late or gives_way(context.instance, context.run)
 
-                for each in upkeep.carry_out(orphans=wish.orphans, is_over=is_over):
+                steps = upkeep.carry_out(orphans=wish.orphans, is_over=is_over, turn=wish.turn)
+                for each in steps:
                     done.append(each)
                     context.log.info(words(each))
                     if on_done:

@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 import pytest
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.errors import CdcError, ConflictError
+from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
@@ -280,7 +280,7 @@ def test_it_goes_on_beside_the_merge(pipeline: Make) -> None:
             while not over.is_set():
                 try:
                     rounds.append(len(list(upkeep(made).carry_out(orphans=False))))
-                except ConflictError:
+                except TransientError:
                     rounds.append(0)
         except BaseException as error:
             failed.append(error)

@@ -89,7 +89,7 @@ def test_a_table_with_many_small_files_gets_a_run(desk: Desk) -> None:
     assert request.tags[TAG_MODE] == MAINTENANCE
     assert request.tags[TAG_TABLE] == "shop.public.orders"
     assert request.run_config == {
-        "ops": {maintenance_op(desk.config, target): {"config": {"orphans": False}}}
+        "ops": {maintenance_op(desk.config, target): {"config": {"orphans": False, "turn": 0}}}
     }
 
 
@@ -120,7 +120,7 @@ def test_files_are_removed_once_a_day_with_what_else_is_due(desk: Desk) -> None:
     desk.passed = timedelta(hours=25)
     (request,) = desk.tick(loaded).run_requests or ()
     assert request.run_config["ops"][maintenance_op(desk.config, entry.target)] == {
-        "config": {"orphans": True}
+        "config": {"orphans": True, "turn": 0}
     }
 
 

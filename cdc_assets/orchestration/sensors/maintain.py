@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
 import dagster as dg
@@ -60,6 +60,7 @@ class Seen:
         looked: when its figures were last read; 0 for never.
         asked: when a run was last requested; 0 for never.
         swept: when removal of orphans was last requested, or when the table was first seen.
+        runs: number of runs requested; each begins elsewhere, see `Upkeep.carry_out`.
     """
 
     head: int
@@ -67,6 +68,22 @@ class Seen:
     looked: float = 0.0
     asked: float = 0.0
     swept: float = 0.0
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A lake table that gets a run.
+
+    Attributes:
+        tables: that are merged into it.
+        orphans: whether to remove its orphans.
+        turn: number of the run.
+    """
+
+    tables: Tables
+    orphans: bool
+    turn: int
 
 
 @dataclass
@@ -83,7 +100,7 @@ class Memory:
 
     def to_cursor(self) -> str:
         """Returns the cursor that `of` parses."""
-        rows = {n: [s.head, s.since, s.looked, s.asked, s.swept] for n, s in self.tables.items()}
+        rows = {name: list(astuple(seen)) for name, seen in self.tables.items()}
         return json.dumps(rows, separators=(",", ":"))
 
     def see(self, name: str, head: int, now: float) -> Seen:
@@ -141,11 +158,11 @@ def _chosen(
     services: Services,
     groups: Sequence[Tables],
     memory: Memory,
-) -> list[tuple[Tables, bool]]:
-    """Returns the tables for a run, each with whether to remove its orphans."""
+) -> list[Chosen]:
+    """Returns the tables for a run."""
     now = services.clock().timestamp()
     states = services.lake.states([(each[0].target, "") for each in groups])
-    ends, chosen = time.monotonic() + LOOK_SECONDS, list[tuple[Tables, bool]]()
+    ends, chosen = time.monotonic() + LOOK_SECONDS, list[Chosen]()
     for tables, state in zip(groups, states, strict=True):
         if state is None or state.snapshot_id is None:
             continue
@@ -164,18 +181,21 @@ def _chosen(
         if wanted or orphans:
             seen.asked = now
             seen.swept = now if orphans else seen.swept
-            chosen.append((tables, orphans))
+            chosen.append(Chosen(tables, orphans, seen.runs))
+            seen.runs += 1
     return chosen
 
 
-def _request(config: ReplicationConfig, chosen: Sequence[tuple[Tables, bool]]) -> dg.RunRequest:
-    entries = tuple(entry for tables, _ in chosen for entry in tables)
+def _request(config: ReplicationConfig, chosen: Sequence[Chosen]) -> dg.RunRequest:
+    entries = tuple(entry for each in chosen for entry in each.tables)
+    targets = [each.tables[0].target for each in chosen]
+    wishes = [{"orphans": each.orphans, "turn": each.turn} for each in chosen]
     return dg.RunRequest(
-        asset_selection=[maintenance_key(config, tables[0].target) for tables, _ in chosen],
+        asset_selection=[maintenance_key(config, target) for target in targets],
         run_config={
             "ops": {
-                maintenance_op(config, tables[0].target): {"config": {"orphans": orphans}}
-                for tables, orphans in chosen
+                maintenance_op(config, target): {"config": wish}
+                for target, wish in zip(targets, wishes, strict=True)
             }
         },
         tags={

@@ -1,0 +1,65 @@
+"""A run of maintenance that has little time, or a task that fails, keeps no other task out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.changes.upkeep import Task
+from cdc_assets.errors import TransientError
+from cdc_assets_tests.merge.upkeep_desk import Spark, UpkeepDesk
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> UpkeepDesk:
+    return UpkeepDesk(tmp_path)
+
+
+def run(desk: UpkeepDesk, turn: int = 0, steps: int = 1, *, orphans: bool = False) -> None:
+    """One run, with time for some steps; compaction would take all of it."""
+    begun = desk.spark.begun
+    ends = len(begun) + steps
+    list(desk.upkeep.carry_out(orphans=orphans, is_over=lambda: len(begun) >= ends, turn=turn))
+
+
+def test_compaction_that_never_ends_keeps_no_expiry_out(desk: UpkeepDesk) -> None:
+    run(desk, steps=3)
+    both = {(desk.target.name, Task.EXPIRE), (desk.side.name, Task.EXPIRE)}
+    assert both <= set(desk.spark.begun)
+    assert desk.spark.begun[2][1] is not Task.EXPIRE
+
+
+def test_runs_of_one_step_do_all_in_time(desk: UpkeepDesk) -> None:
+    for turn in range(8):
+        run(desk, turn)
+    assert len(desk.spark.begun) == 8
+    wanted = (Task.EXPIRE, Task.MERGE_MANIFESTS, Task.COMPACT)
+    assert {(each.name, task) for each in (desk.target, desk.side) for task in wanted} == set(
+        desk.spark.begun
+    )
+    first_two = {name for name, task in desk.spark.begun[:2] if task is Task.EXPIRE}
+    assert first_two == {desk.target.name, desk.side.name}
+
+
+@pytest.mark.parametrize("fails", [Task.COMPACT, Task.EXPIRE, Task.REMOVE_ORPHANS])
+def test_a_task_that_fails_ends_that_task_alone(desk: UpkeepDesk, fails: Task) -> None:
+    desk.spark = Spark({fails})
+    with pytest.raises(TransientError, match="2 tasks have failed") as failed:
+        run(desk, steps=20, orphans=True)
+    done = {task for _, task in desk.spark.begun}
+    assert done == {Task.EXPIRE, Task.MERGE_MANIFESTS, Task.REMOVE_ORPHANS, Task.COMPACT}
+    assert [str(failed.value).count(f"lake={each}") for each in (desk.target, desk.side)] == [1, 1]
+
+
+def test_a_table_whose_files_cannot_be_read_keeps_no_other_out(desk: UpkeepDesk) -> None:
+    table = desk.world.services.lake  # opens the catalog
+    assert table.exists(desk.target)
+    broken = next(desk.folder.rglob(f"{desk.target.name}/metadata/snap-*.avro")).parent
+    for each in broken.glob("*.avro"):
+        each.unlink()
+    with pytest.raises(TransientError, match="the lake did not answer"):
+        run(desk, steps=3)
+    assert {name for name, _ in desk.spark.begun} == {desk.side.name}
