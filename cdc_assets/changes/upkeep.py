@@ -34,6 +34,12 @@ TINY: Final = 8 * MIB
 SHARE_OF_TARGET: Final = 0.75
 """A share of the target file size: files below it are of the second tier. Iceberg's own bound."""
 
+AT_ONCE: Final = 256 * MIB
+"""Bytes rewritten with one commit, a few seconds' work, as far as files can be combined so."""
+
+_ENOUGH_TO_COMBINE: Final = 4
+"""Files of the second tier that Iceberg surely writes into fewer: it may make two of two."""
+
 LONGEST: Final = timedelta(days=1)
 """The longest that expirable snapshots are kept, however few there are: they hold files back."""
 
@@ -56,9 +62,9 @@ class Tier(Enum):
 
     TINY = auto()
     SMALL = auto()
-    """The tiny ones too."""
+    """The tiny ones too; and those with many deleted rows if `MARKED` would be due."""
     MARKED = auto()
-    """Only files with many deleted rows; the other tiers include these."""
+    """Only files with many deleted rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,8 @@ class Figures:
         metadata_bytes: size of the table's metadata file.
         history: its snapshots.
         dead_branches: branches of ours that can never be published.
+        undersized: number of files below `SHARE_OF_TARGET` in all partitions, of
+            ``undersized_bytes`` in all.
     """
 
     files: int
@@ -146,11 +154,17 @@ class Figures:
     metadata_bytes: int
     history: History
     dead_branches: tuple[str, ...] = ()
+    undersized: int = 0
+    undersized_bytes: int = 0
 
     @property
     def marked_share(self) -> float:
         """The share of deleted rows; in format version 2 some may be counted twice."""
         return min(1.0, self.marked / self.rows) if self.rows else 0.0
+
+    def is_marked(self, limits: Thresholds) -> bool:
+        """Whether files with many deleted rows are to be rewritten."""
+        return self.marked > 0 and self.marked_share >= limits.marked
 
 
 def tier_of(figures: Figures, limits: Thresholds) -> Tier | None:
@@ -159,7 +173,31 @@ def tier_of(figures: Figures, limits: Thresholds) -> Tier | None:
         return Tier.SMALL
     if figures.tiny >= limits.tiny_files:
         return Tier.TINY
-    return Tier.MARKED if figures.marked and figures.marked_share >= limits.marked else None
+    return Tier.MARKED if figures.is_marked(limits) else None
+
+
+def files_at_once(figures: Figures, tier: Tier, *, with_marked: bool) -> int:
+    """Returns the most files to rewrite with one commit: `AT_ONCE` bytes of them on the average.
+
+    They are enough for each commit to make progress: small files become fewer, whereas a marked
+    one is rewritten for its own sake.
+
+    Args:
+        figures: of the files that there are now.
+        tier: of the files.
+        with_marked: whether files with many deleted rows are among them, of any size.
+    """
+    small = _average(figures.undersized_bytes, figures.undersized)
+    others = _average(
+        figures.file_bytes - figures.undersized_bytes, figures.files - figures.undersized
+    )
+    largest = max(small, others) if with_marked else small
+    least = 1 if tier is Tier.MARKED else _ENOUGH_TO_COMBINE
+    return max(least, AT_ONCE // largest)
+
+
+def _average(of_bytes: int, files: int) -> int:
+    return max(1, of_bytes // max(1, files))
 
 
 def tasks(figures: Figures, limits: Thresholds, now_ms: int) -> tuple[Task, ...]:

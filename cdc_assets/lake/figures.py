@@ -43,17 +43,21 @@ def read_figures(table: Table, own: re.Pattern[str], named: Collection[int] = ()
     data = [each for each in files if each.content is DataFileContent.DATA]
     deletes = [each for each in files if each.content is DataFileContent.POSITION_DELETES]
     sizes = [(repr(each.partition), each.file_size_in_bytes) for each in data]
+    below = small_below(table)
+    undersized = [size for _, size in sizes if size < below]
     return Figures(
         files=len(data),
         file_bytes=sum(size for _, size in sizes),
         tiny=most_in_a_partition(sizes, 0, TINY),
-        small=most_in_a_partition(sizes, TINY, small_below(table)),
+        small=most_in_a_partition(sizes, TINY, below),
         rows=sum(each.record_count for each in data),
         marked=sum(each.record_count for each in deletes),
         manifests=len(manifests),
         metadata_bytes=len(table.io.new_input(table.metadata_location)),
         history=history_of(table, named),
         dead_branches=dead_branches(table, own, head.snapshot_id if head else None),
+        undersized=len(undersized),
+        undersized_bytes=sum(undersized),
     )
 
 

@@ -19,13 +19,13 @@ from pyspark.sql import SparkSession
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import (
-    MIB,
     TINY,
     Figures,
     Task,
     Thresholds,
     Tier,
     expirable,
+    files_at_once,
     tasks,
     tier_of,
 )
@@ -46,9 +46,6 @@ T = TypeVar("T")
 
 _TRIES: Final = 3
 """Number of conflicts with other writers after which a step is left for the next time."""
-
-_AT_ONCE: Final = 256 * MIB
-"""Bytes rewritten with one commit, a few seconds' work, unless one file is larger."""
 
 _EXPIRED_AT_ONCE: Final = 1_000
 
@@ -279,14 +276,21 @@ class Upkeep:
                 assert_never(unexpected)
 
     def _compacted(self, needs: Needs, tier: Tier) -> Iterator[Done]:
-        """Combines a few files with each commit, until there is nothing left to combine."""
-        statement = sql.compact(self._catalog, needs.name, self._options(needs, tier))
-        while True:
-            done = self._done(needs, Task.COMPACT, statement)
+        """Combines a few files with each commit, until there is nothing left to combine.
+
+        As files grow, fewer of them are taken. It ends, too, if a commit has made no progress.
+        """
+        figures: Figures | None = needs.figures
+        while figures is not None:
+            options = self._options(needs, figures, tier)
+            done = self._done(needs, Task.COMPACT, sql.compact(self._catalog, needs.name, options))
             if not done.counts.get("rewritten_data_files_count"):
                 return
             yield done
             if tier is Tier.TINY:
+                return
+            before, figures = figures, self._lake.figures(needs.name, OWN_BRANCH)
+            if figures and figures.files >= before.files and figures.marked >= before.marked:
                 return
 
     def _done(self, needs: Needs, task: Task, statement: str) -> Done:
@@ -315,9 +319,17 @@ class Upkeep:
         session.conf.set("spark.sql.session.timeZone", "UTC")
         return session
 
-    def _options(self, needs: Needs, tier: Tier) -> dict[str, object]:
-        """Returns options for Iceberg's procedure; others have their defaults."""
-        limits, figures = needs.limits, needs.figures
+    def _options(self, needs: Needs, figures: Figures, tier: Tier) -> dict[str, object]:
+        """Returns options for Iceberg's procedure; others have their defaults.
+
+        They select only files of the kinds that `files_at_once` counts with.
+
+        Args:
+            needs: decides which files are rewritten.
+            figures: of the files that there are now.
+            tier: of the files.
+        """
+        limits, is_marked = needs.limits, needs.figures.is_marked(needs.limits)
         wanted = limits.tiny_files if tier is Tier.TINY else limits.small_files
         options: dict[str, object] = {
             "min-input-files": max(2, wanted // 3),
@@ -325,12 +337,15 @@ class Upkeep:
         }
         if tier is Tier.TINY:
             return options | {"min-file-size-bytes": TINY, "delete-ratio-threshold": 1.0}
-        average = max(1, figures.file_bytes // max(1, figures.files))
+        if tier is Tier.MARKED:
+            options |= {"min-file-size-bytes": 0}
         if self._is_v2:
-            options |= {"delete-file-threshold": 5, "remove-dangling-deletes": "true"}
+            options |= {"remove-dangling-deletes": "true"}
+        if self._is_v2 and is_marked:
+            options |= {"delete-file-threshold": 5}
         return options | {
-            "delete-ratio-threshold": limits.marked,
-            "max-files-to-rewrite": max(2 * limits.small_files, _AT_ONCE // average),
+            "delete-ratio-threshold": limits.marked if is_marked else 1.0,
+            "max-files-to-rewrite": files_at_once(figures, tier, with_marked=is_marked),
         }
 
 

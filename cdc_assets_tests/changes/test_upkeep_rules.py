@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.upkeep import (
+    MIB,
+    SHARE_OF_TARGET,
     Figures,
     History,
     Past,
@@ -17,6 +19,7 @@ from cdc_assets.changes.upkeep import (
     Thresholds,
     Tier,
     expirable,
+    files_at_once,
     most_in_a_partition,
     tasks,
     tier_of,
@@ -25,6 +28,7 @@ from cdc_assets.changes.upkeep import (
 pytestmark = pytest.mark.unit
 
 NOW = 1_000_000_000
+TARGET = 512 * MIB
 MINUTE = 60_000
 LIMITS = Thresholds(
     tiny_files=10,
@@ -66,6 +70,52 @@ def line(count: int, every_ms: int, *, steps: int = 0) -> History:
 def test_which_files_are_written_anew(figures: Figures, tier: Tier | None) -> None:
     assert tier_of(figures, LIMITS) is tier
     assert (Task.COMPACT in tasks(figures, LIMITS, NOW)) == (tier is not None)
+
+
+def of_size(count: int, mib: int, *, others: int = 0) -> Figures:
+    """Files of a size, all of them below the target if that is, and others of 400 MiB."""
+    small, large = (count, others) if mib * MIB < SHARE_OF_TARGET * TARGET else (0, count)
+    size = small * mib * MIB
+    all_ = size + (count - small) * mib * MIB + others * 400 * MIB
+    return replace(
+        IDLE, files=small + large, file_bytes=all_, small=small, undersized=small,
+        undersized_bytes=size, rows=100, marked=25 if large else 0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mib", [10, 50, 400])
+def test_a_commit_rewrites_few_bytes_whatever_the_size_of_files(mib: int) -> None:
+    figures = of_size(2_000, mib)
+    tier = tier_of(figures, LIMITS)
+    assert tier is (Tier.MARKED if mib == 400 else Tier.SMALL)
+    assert tier is not None
+    at_once = files_at_once(figures, tier, with_marked=figures.is_marked(LIMITS))
+    assert 1 <= at_once * mib <= 2 * 256
+
+
+def test_large_files_do_not_decide_how_many_small_ones_are_taken() -> None:
+    figures = replace(of_size(60, 10, others=1_000), marked=0)
+    assert files_at_once(figures, Tier.SMALL, with_marked=False) == 25
+    assert files_at_once(figures, Tier.SMALL, with_marked=True) == 4
+
+
+def test_all_files_of_a_small_table_are_put_together_at_once() -> None:
+    figures = replace(IDLE, files=500, undersized=500, file_bytes=500_000, undersized_bytes=500_000)
+    assert files_at_once(figures, Tier.SMALL, with_marked=False) >= 500
+
+
+def files_made_of(mib: float) -> int:
+    """Iceberg's `SizeBasedFileRewritePlanner.expectedOutputFiles`, in units of 1 MiB."""
+    whole, rest = divmod(mib, 512)
+    if mib < 512 or rest > SHARE_OF_TARGET * 512:
+        return int(whole) + 1
+    return int(whole) if mib / whole < 1.1 * 512 else int(whole) + 1
+
+
+@pytest.mark.parametrize("mib", [50, 85, 150, 257, 300, 380, 383])
+def test_a_commit_leaves_fewer_files_than_it_takes(mib: int) -> None:
+    at_once = files_at_once(of_size(40, mib), Tier.SMALL, with_marked=False)
+    assert files_made_of(at_once * mib) < at_once
 
 
 def test_branches_and_manifests_are_told_by_their_number() -> None:

@@ -63,3 +63,9 @@ def test_a_table_whose_files_cannot_be_read_keeps_no_other_out(desk: UpkeepDesk)
     with pytest.raises(TransientError, match="the lake did not answer"):
         run(desk, steps=3)
     assert {name for name, _ in desk.spark.begun} == {desk.side.name}
+
+
+def test_compaction_that_changes_nothing_ends(desk: UpkeepDesk) -> None:
+    """Nothing is rewritten here, whatever Spark says: the figures show it."""
+    run(desk, steps=100)
+    assert [task for _, task in desk.spark.begun].count(Task.COMPACT) == 2
