@@ -147,6 +147,32 @@ def test_a_run_has_few_tables_and_there_is_one_at_a_time(desk: Desk) -> None:
     assert desk.asked(loaded) == names[TABLES_AT_ONCE:]
 
 
+def test_each_table_has_its_turn_however_little_time_there_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are written to all the time, and each tick has time for one look."""
+    monkeypatch.setattr("cdc_assets.orchestration.sensors.maintain.LOOK_SECONDS", 0.0)
+    names = ["t0", "t1", "t2"]
+    loaded, had = desk.make(*names, files=12), list[str]()
+    for minutes in range(0, 44, 11):
+        desk.passed = timedelta(minutes=minutes)
+        for entry in loaded:
+            desk.append(entry.target, 1)
+        had += desk.asked(loaded)
+    assert had == [*names, names[0]]
+
+
+def test_a_table_that_cannot_be_read_keeps_no_other_out(desk: Desk) -> None:
+    loaded = desk.make("broken", "orders")
+    for each in desk.folder.rglob("broken/metadata/snap-*.avro"):
+        each.unlink()
+    assert desk.asked(loaded) == ["orders"]
+    assert "shop_public.broken" in (desk.cursor or ""), "it is remembered"
+    desk.append([*loaded][1].target, 1)
+    desk.passed = timedelta(minutes=11)
+    assert desk.asked(loaded) == ["orders"]
+
+
 def test_switched_off_it_looks_at_nothing(desk: Desk) -> None:
     loaded = desk.make("items", "orders")
     sources = {

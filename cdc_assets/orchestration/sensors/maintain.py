@@ -5,6 +5,8 @@ has not moved since the last look is examined again when its snapshots' retentio
 once more a day later: nothing else can have changed.
 
 There is one run at a time, of few tables, because nothing else merges a run's tables meanwhile.
+Tables are visited in the order of their last visit, so that each has its turn, however many there
+are.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     TAG_MODE,
@@ -45,7 +48,7 @@ from cdc_assets.registry import Registry
 
 INTERVAL_SECONDS: Final = 60
 LOOK_SECONDS: Final = 5.0
-"""How long one tick examines tables; the next one continues with the others."""
+"""How long one tick examines tables, at least one; the next one continues with the others."""
 TABLES_AT_ONCE: Final = 8
 RUNTIME_SECONDS: Final = 3600
 _DAY: Final = 86_400.0
@@ -58,7 +61,7 @@ class Seen:
     Attributes:
         head: the table's head when last seen, and ``since`` when it has been that.
         looked: when its figures were last read; 0 for never.
-        asked: when a run was last requested; 0 for never.
+        asked: when a run was last requested, or a look failed; 0 for never.
         swept: when removal of orphans was last requested, or when the table was first seen.
         runs: number of runs requested; each begins elsewhere, see `Upkeep.carry_out`.
     """
@@ -69,6 +72,11 @@ class Seen:
     asked: float = 0.0
     swept: float = 0.0
     runs: int = 0
+
+    @property
+    def visited(self) -> float:
+        """When the table last had a look or a run; 0 for never."""
+        return max(self.looked, self.asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,7 @@ def maintain_sensor(
 
 def is_worth_a_look(seen: Seen, said: MaintenanceConfig, now: float) -> bool:
     """Returns whether anything can be due that was not due at the last look at the table."""
-    if now - max(seen.looked, seen.asked) < said.every_minutes * 60:
+    if now - seen.visited < said.every_minutes * 60:
         return False
     ripe = (0.0, said.keep_minutes * 60, LONGEST.total_seconds() + said.keep_minutes * 60)
     return any(seen.looked < seen.since + after <= now for after in ripe)
@@ -159,30 +167,40 @@ def _chosen(
     groups: Sequence[Tables],
     memory: Memory,
 ) -> list[Chosen]:
-    """Returns the tables for a run."""
+    """Returns the tables for a run; begins with those that had neither look nor run for longest.
+
+    A table whose needs cannot be found out is left out, with a warning.
+    """
     now = services.clock().timestamp()
     states = services.lake.states([(each[0].target, "") for each in groups])
-    ends, chosen = time.monotonic() + LOOK_SECONDS, list[Chosen]()
-    for tables, state in zip(groups, states, strict=True):
-        if state is None or state.snapshot_id is None:
-            continue
-        if len(chosen) == TABLES_AT_ONCE or time.monotonic() >= ends:
+    seen = [
+        (memory.see(str(state.name), state.snapshot_id, now), tables)
+        for tables, state in zip(groups, states, strict=True)
+        if state is not None and state.snapshot_id is not None
+    ]
+    ends, looks, chosen = time.monotonic() + LOOK_SECONDS, 0, list[Chosen]()
+    for known, tables in sorted(seen, key=lambda each: each[0].visited):
+        if len(chosen) == TABLES_AT_ONCE or (looks and time.monotonic() >= ends):
             break
-        seen = memory.see(str(state.name), state.snapshot_id, now)
-        said = _said(services.config, tables)
-        if not is_worth_a_look(seen, said, now):
+        if not is_worth_a_look(known, _said(services.config, tables), now):
             continue
-        seen.looked = now
-        orphans = now - seen.swept >= _DAY
-        needs = upkeep_of(services.config, tables, services.lake, no_session).needs()
+        looks += 1
+        try:
+            needs = upkeep_of(services.config, tables, services.lake, no_session).needs()
+        except Exception as error:  # of any kind: the other tables are looked after all the same
+            known.asked = now  # and this one is looked at again later
+            context.log.warning(f"{tables[0].target}: not looked after: {message_of(error)}")
+            continue
+        known.looked = now
+        orphans = now - known.swept >= _DAY
         wanted = [each for each in needs if each.tasks]
         for each in wanted:
             context.log.info(needed(each))
         if wanted or orphans:
-            seen.asked = now
-            seen.swept = now if orphans else seen.swept
-            chosen.append(Chosen(tables, orphans, seen.runs))
-            seen.runs += 1
+            known.asked = now
+            known.swept = now if orphans else known.swept
+            chosen.append(Chosen(tables, orphans, known.runs))
+            known.runs += 1
     return chosen
 
 
