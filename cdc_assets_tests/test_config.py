@@ -1,6 +1,7 @@
 """The configuration: what it accepts, and that every error names file, line, key and remedy."""
 
 import copy
+import math
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,9 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         ("zzz", 1, "zzz", "known: alerts, assess, home"),
         ("sources/shop/slo", {"percent": "95"}, "sources.shop.slo.percent", "must be a number"),
         ("sources/shop/slo", {"percent": 101}, "sources.shop.slo.percent", "at most 100"),
+        ("sources/shop/maintenance", {"keep_minutes": math.inf}, "keep_minutes", "finite number"),
+        ("sources/shop/maintenance", {"orphan_days": 1e9}, "orphan_days", "at most 3650"),
+        ("sources/shop/maintenance", {"every_minutes": 1e9}, "every_minutes", "at most 5256000"),
         ("sources/shop/slo", {"over_hours": 0}, "sources.shop.slo.over_hours", "at least 1"),
         ("sources/shop/quarantine", {"max_records": 0}, "quarantine.max_records", "more than 0"),
         ("sources/shop/quarantine", {"max_record": 9}, "quarantine.max_record", "'max_records'"),

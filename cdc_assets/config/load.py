@@ -33,6 +33,7 @@ _PLAIN_WORDS = {
     "string_type": "must be text",
     "int_type": "must be a whole number",
     "float_type": "must be a number",
+    "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
 }
 _BOUNDS = {
@@ -114,7 +115,7 @@ def _words(error: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
 def _plain_words(kind: str, context: Mapping[str, Any]) -> str | None:
     if kind in _BOUNDS:
         bound, key = _BOUNDS[kind]
-        return f"must be {bound} {context[key]:g}"
+        return f"must be {bound} {context[key]:.15g}"
     return _PLAIN_WORDS.get(kind)
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from cdc_assets.changes.upkeep import Thresholds
 from cdc_assets.config.strict import Strict
+
+_LONGEST_DAYS: Final = 3_650
+"""Ten years: beyond any table's history, and a time that can still be reckoned with."""
+
+_Minutes = Annotated[float, Field(le=_LONGEST_DAYS * 24 * 60, allow_inf_nan=False)]
+_Days = Annotated[float, Field(le=_LONGEST_DAYS, allow_inf_nan=False)]
 
 
 class MaintenanceConfig(Strict):
@@ -32,16 +39,16 @@ class MaintenanceConfig(Strict):
     """
 
     enabled: bool = True
-    every_minutes: float = Field(default=10, gt=0)
+    every_minutes: _Minutes = Field(default=10, gt=0)
     tiny_files: int = Field(default=10, ge=2)
     small_files: int = Field(default=30, ge=2)
-    marked_percent: float = Field(default=20, gt=0, le=100)
-    keep_minutes: float = Field(default=20, ge=1)
+    marked_percent: float = Field(default=20, gt=0, le=100, allow_inf_nan=False)
+    keep_minutes: _Minutes = Field(default=20, ge=1)
     keep_snapshots: int = Field(default=10, ge=1)
     expired_at_once: int = Field(default=100, ge=1)
     manifests: int = Field(default=100, ge=2)
     remembered_deletes: int = Field(default=10_000, ge=1)
-    orphan_days: float = Field(default=3, ge=1)
+    orphan_days: _Days = Field(default=3, ge=1)
 
     @property
     def thresholds(self) -> Thresholds:

@@ -176,8 +176,8 @@ class Upkeep:
     def after_batch(self, files: int | None) -> None:
         """Combines the tiny files of the lake table, if batches have left many of them.
 
-        This is quick even for a large table; the rest is left to `carry_out`. A failure is only
-        logged, as it must not hold the table up.
+        This is quick even for a large table; the rest is left to `carry_out`. A failure of any
+        kind is only logged, as it must not hold the table up.
 
         Args:
             files: number of the table's data files, according to its head.
@@ -197,8 +197,9 @@ class Upkeep:
                     _log.info("%s", done)
                     files += done.counts.get("added_data_files_count", 0)
                     files -= done.counts.get("rewritten_data_files_count", 0)
-        except CdcError as error:
-            _log.warning("%s: its files were not put together: %s", self._entries[0].target, error)
+        except Exception as error:  # other errors than ours may quote values
+            why = error if isinstance(error, CdcError) else type(error).__name__
+            _log.warning("%s: its files were not put together: %s", self._entries[0].target, why)
         _FILES_LOOKED_AT.keep(key, files)
 
     def _tables(self) -> Iterator[_Table]:

@@ -65,6 +65,17 @@ def test_a_table_whose_files_cannot_be_read_keeps_no_other_out(desk: UpkeepDesk)
     assert {name for name, _ in desk.spark.begun} == {desk.side.name}
 
 
+def test_what_fails_after_a_batch_does_not_hold_the_table_up(
+    desk: UpkeepDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of other errors than ours only the class is shown."""
+    desk.spark.raises = ValueError("a row: 4711")
+    desk.upkeep.after_batch(desk.files)
+    assert desk.spark.begun == [(desk.target.name, Task.COMPACT)]
+    assert "its files were not put together: ValueError" in caplog.text
+    assert "4711" not in caplog.text
+
+
 def test_compaction_that_changes_nothing_ends(desk: UpkeepDesk) -> None:
     """Nothing is rewritten here, whatever Spark says: the figures show it."""
     run(desk, steps=100)

@@ -32,9 +32,10 @@ IN_NEED = {"small_files": 2, "tiny_files": 2, "manifests": 2, "expired_at_once":
 
 @dataclass
 class Spark:
-    """Answers each procedure with its number of files; those in ``fails`` it refuses."""
+    """Answers each procedure with its number of files; refuses those in ``fails``, or raises."""
 
     fails: set[Task] = field(default_factory=set[Task])
+    raises: Exception | None = None
     begun: list[tuple[str, Task]] = field(default_factory=list[tuple[str, Task]])
     statements: list[str] = field(default_factory=list[str])
 
@@ -49,6 +50,8 @@ class Spark:
         self.statements.append(statement)
         task = next(task for name, task in PROCEDURES.items() if f".system.{name}(" in statement)
         self.begun.append((statement.split("`")[-2], task))
+        if self.raises is not None:
+            raise self.raises
         if task in self.fails:
             raise AnalysisException("refused")
         return self
