@@ -7,11 +7,14 @@ tombstone stays with the delete before it.
 Changes are in a partition in order of commit, so cuts are found by binary search. A connector's
 redelivery after a restart disturbs that order, so the records shortly before a cut are checked
 again. A longer disturbance may not be noticed here: see `cdc_assets.log.resent`.
+
+Many offsets in a row may be without a record: those of Kafka transactions that were aborted. So
+the last record before an end is looked for however far back it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,10 +74,11 @@ def align(
             first. Either way an unfinished one is left out.
         accepted: ids of transactions that count as finished.
     """
-    near = _near_ends(records, ranges)
+    ends = ends_of_records(records, ranges)
+    near = _near_ends(records, ranges, ends)
     if not near or not all(record.transaction.order for record in near):
         return Aligned(_filled(ranges))
-    found = oldest_unfinished(records, counts, accepted)
+    found = oldest_unfinished(records, ends, counts, accepted)
     return Aligned(_whole(records, ranges, found.transaction if found else None, forward), found)
 
 
@@ -93,6 +97,25 @@ def _whole(
     if forward or any(_is_filled(records, each) for each in moved):
         return moved
     return _first_transaction(records, ranges, unfinished) or moved
+
+
+def ends_of_records(records: Records, ranges: Sequence[OffsetRange]) -> dict[int, int]:
+    """Returns the log's end per partition, or where there are unread records, the last one's."""
+    records.load({p: (max(0, end - FIRST_DEPTH), end) for p, end in records.ends.items()})
+    unread = (OffsetRange(r.partition, r.start, records.ends[r.partition]) for r in ranges)
+    return dict(records.ends) | {each.partition: _end_of_records(records, each) for each in unread}
+
+
+def _end_of_records(records: Records, each: OffsetRange) -> int:
+    """Returns the offset after the last record in a range; its start if there is none."""
+    end, depth = each.end, FIRST_DEPTH
+    while end > each.start:
+        start = max(each.start, end - depth)
+        found = records.between(each.partition, start, end)
+        if found:
+            return found[-1].offset + 1
+        end, depth = start, depth * 2
+    return end
 
 
 def next_change(records: Records, partition: int, offset: int) -> LogRecord | None:
@@ -118,17 +141,27 @@ def last_change(records: Records, each: OffsetRange) -> LogRecord | None:
     return None
 
 
-def _near_ends(records: Records, ranges: tuple[OffsetRange, ...]) -> list[LogRecord]:
+def _near_ends(
+    records: Records, ranges: tuple[OffsetRange, ...], ends: Mapping[int, int]
+) -> list[LogRecord]:
     """Returns the changes of transactions at the log's ends and around those of the ranges."""
-    ends = {each.partition: each.end for each in ranges}
-    around = {p: (max(0, end - FIRST_DEPTH), end + FIRST_DEPTH) for p, end in ends.items()}
-    records.load(around)
     found = [
-        record for tail in read_tails(records, FIRST_DEPTH).values() for record in tail.changes
+        record
+        for tail in read_tails(records, ends, FIRST_DEPTH).values()
+        for record in tail.changes
     ]
-    for partition, span in around.items():
-        found += [r for r in records.between(partition, *span) if r.place is not None]
+    records.load({r.partition: (max(0, r.end - FIRST_DEPTH), r.end + FIRST_DEPTH) for r in ranges})
+    for each in ranges:
+        last, following = _end_of_records(records, each), records.at(each.partition, each.end)
+        found += _changes(records, each.partition, last - FIRST_DEPTH, last)
+        if following is not None:
+            start = following.offset
+            found += _changes(records, each.partition, start, start + FIRST_DEPTH)
     return found
+
+
+def _changes(records: Records, partition: int, start: int, end: int) -> list[LogRecord]:
+    return [r for r in records.between(partition, start, end) if r.place is not None]
 
 
 def _before_next(

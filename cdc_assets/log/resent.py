@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import Enum, auto
 
 from cdc_assets.changes.offsets import OffsetRange
-from cdc_assets.log.boundaries import next_change
+from cdc_assets.log.boundaries import ends_of_records, next_change
 from cdc_assets.log.marks import LogRecord
 from cdc_assets.log.unfinished import FIRST_DEPTH, Counts, Records, Unfinished, read_tails
 
@@ -60,7 +60,9 @@ def newest_of(
     first = max(behind, key=lambda record: record.transaction.order)
     transaction = first.transaction
     ended = counts({transaction: first.timestamp})
-    unfinished = Unfinished(transaction, _last_sent(records, first), transaction.id in ended)
+    unfinished = Unfinished(
+        transaction, _last_sent(records, ranges, first), transaction.id in ended
+    )
     if not unfinished.has_ended:
         return Newest.UNFINISHED, unfinished
     mine = {p: record for p, record in last.items() if record.transaction.id == transaction.id}
@@ -74,8 +76,8 @@ def newest_of(
     return (Newest.WHOLE if has_last and others else Newest.CUT), unfinished
 
 
-def _last_sent(records: Records, known: LogRecord) -> datetime:
-    tails = read_tails(records, FIRST_DEPTH).values()
+def _last_sent(records: Records, ranges: Sequence[OffsetRange], known: LogRecord) -> datetime:
+    tails = read_tails(records, ends_of_records(records, ranges), FIRST_DEPTH).values()
     return max([known.timestamp, *(each.timestamp for tail in tails for each in tail.records)])
 
 

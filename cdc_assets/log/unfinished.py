@@ -92,21 +92,22 @@ class Verdict(Enum):
 
 
 def oldest_unfinished(
-    records: Records, counts: Counts, accepted: Collection[str] = ()
+    records: Records, ends: Mapping[int, int], counts: Counts, accepted: Collection[str] = ()
 ) -> Unfinished | None:
     """Finds the first transaction in order of commit that is incomplete below the log's ends.
 
     Args:
         records: of the topic.
+        ends: per partition the offset after its last record: the log's end may be far behind it.
         counts: returns which transactions have ended.
         accepted: ids of transactions that count as whole although parts are missing.
     """
     ended: dict[str, int | None] = {}
     asked: set[str] = set()
-    deepest = max(FIRST_DEPTH, MAX_READ // max(1, len(records.ends)))
+    deepest = max(FIRST_DEPTH, MAX_READ // max(1, len(ends)))
     depth = FIRST_DEPTH
     while True:
-        tails = read_tails(records, depth)
+        tails = read_tails(records, ends, depth)
         doubtful = in_doubt(tails)
         new = {t: at for t, at in doubtful.items() if t.id not in asked}
         ended |= counts(new) if new else {}
@@ -122,9 +123,9 @@ def oldest_unfinished(
         depth = min(depth * _DEEPER, deepest)
 
 
-def read_tails(records: Records, depth: int) -> dict[int, Tail]:
-    """Returns the records at the last ``depth`` offsets of each partition."""
-    spans = {partition: (max(0, end - depth), end) for partition, end in records.ends.items()}
+def read_tails(records: Records, ends: Mapping[int, int], depth: int) -> dict[int, Tail]:
+    """Returns the records at the last ``depth`` offsets below these ends of the partitions."""
+    spans = {partition: (max(0, end - depth), end) for partition, end in ends.items()}
     records.load(spans)
     return {
         partition: Tail(records.between(partition, start, end), start == 0)

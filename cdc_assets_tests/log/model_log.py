@@ -101,19 +101,26 @@ def logs(draw, restarts=True):
     for upto in again:
         begin = draw(st.integers(0, upto))
         sent = [*sent[:upto], *sent[begin:]]
-    gaps = draw(st.sets(st.integers(0, len(sent)), max_size=6))
+    gap = st.tuples(
+        st.integers(0, len(sent)),
+        st.integers(0, count - 1),
+        st.sampled_from([1, 2, 31, 32, 70, 200]),
+    )
+    for at, partition, length in sorted(draw(st.lists(gap, max_size=6)), reverse=True):
+        sent.insert(at, ("gap", partition, length, None))
     for partition in range(count):
         log.partitions[partition] = []
     moments = [(dict.fromkeys(range(count), 0), frozenset())]
-    for number, (kind, partition, transaction, place) in enumerate(sent):
+    for kind, partition, what, place in sent:
         ends, done = moments[-1]
         if kind == "end":
-            moments.append((ends, done | {transaction.id}))
+            moments.append((ends, done | {what.id}))
             continue
-        if number in gaps:
-            log.partitions[partition].append(GAP)
-        log.add(partition, transaction, place)
-        log.partitions[partition] += [TOMBSTONE] if kind == "delete" else []
+        if kind == "gap":
+            log.partitions[partition] += [GAP] * what
+        else:
+            log.add(partition, what, place)
+            log.partitions[partition] += [TOMBSTONE] if kind == "delete" else []
         moments.append((ends | {partition: len(log.partitions[partition])}, done))
     return log, moments
 

@@ -11,7 +11,7 @@ from cdc_assets.log.boundaries import align
 from cdc_assets.log.marks import Transaction
 from cdc_assets.log.resent import Newest, newest_of
 from cdc_assets.log.unfinished import MAX_READ, Unfinished
-from cdc_assets_tests.log.model_log import NOW, ModelLog, logs, visible
+from cdc_assets_tests.log.model_log import GAP, NOW, ModelLog, logs, visible
 from cdc_assets_tests.toy.profiles import examples
 
 
@@ -218,6 +218,65 @@ def test_a_large_skewed_transaction_is_read_back_only_so_far():
     log.ends[0] -= 1
     found = align(log, whole(log), log.counts, forward=False)
     assert OffsetRange(0, 0, log.ends[0]) not in found.ranges
+
+
+def aborted(sent, size, gap):
+    """A transaction of which a part is there, and a Kafka transaction behind it that was aborted.
+
+    Offsets of aborted records remain, without a record that a reader may see.
+    """
+    log = ModelLog(sizes={"0": 4, "1": size})
+    for place in range(1, 5):
+        log.add(0, Transaction("0", (0,)), place)
+    for place in range(1, sent + 1):
+        log.add(0, Transaction("1", (100,)), place)
+    log.partitions[0] += [GAP] * gap
+    log.see({0: len(log.partitions[0])}, ["0"])
+    return log
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("gap", [0, 31, 32, 500, 2 * MAX_READ])
+@pytest.mark.parametrize("forward", [False, True], ids=["limit", "hour"])
+def test_an_aborted_kafka_transaction_does_not_hide_an_unfinished_one_before_it(gap, forward):
+    log = aborted(sent=6, size=10, gap=gap)
+    found = align(log, whole(log), log.counts, forward=forward)
+    assert found.ranges == (OffsetRange(0, 0, 4),)
+    assert found.unfinished.transaction.id == "1"
+    assert align(log, whole_from(log, {0: 4}), log.counts, forward=forward).ranges == ()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("end", [50, 104, 120], ids=["inside", "at the gap", "in the gap"])
+def test_a_limit_does_not_split_a_transaction_before_an_aborted_one(end):
+    log = aborted(sent=100, size=200, gap=40)
+    found = align(log, (OffsetRange(0, 4, end),), log.counts, forward=False)
+    assert found.ranges == ()
+    assert found.unfinished.transaction.id == "1"
+
+
+@pytest.mark.unit
+def test_a_limit_in_the_gap_inside_a_transaction_does_not_split_it():
+    """Behind the transaction there are rows only, so that the log's end shows no transaction."""
+    log = aborted(sent=100, size=200, gap=80)
+    for place in range(101, 201):
+        log.add(0, Transaction("1", (100,)), place)
+    for _ in range(100):
+        log.add(0, Transaction("rows read at 200", (200,)), None)
+    log.see({0: len(log.partitions[0])}, ["0", "1"])
+    found = align(log, (OffsetRange(0, 0, 144),), log.counts, forward=False)
+    assert found.ranges == (OffsetRange(0, 0, 4),)
+
+
+@pytest.mark.unit
+def test_a_connector_that_died_amid_sending_again_waits_from_the_newest_record_before_a_gap():
+    log = ModelLog(sizes={"0": 1, "1": 2})
+    for id_, seconds in (("0", 0), ("1", 1), ("0", 50)):
+        log.add(0, Transaction(id_, (int(id_),)), 1, NOW + timedelta(seconds=seconds))
+    log.partitions[0] += [GAP] * 40
+    log.see({0: 43}, ["0"])
+    _, unfinished = newest_of(log, whole(log), {0: 1}, log.counts)
+    assert unfinished.last_sent == NOW + timedelta(seconds=50)
 
 
 @pytest.mark.property

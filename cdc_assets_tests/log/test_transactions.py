@@ -52,6 +52,16 @@ class Connector:
         self.last_commit, self.lsn = commit, commit + 10
         self.producer.flush()
 
+    def aborts(self, count):
+        """A Kafka transaction of this many records in each partition, which is aborted."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": self.prefix})
+        producer.init_transactions()
+        producer.begin_transaction()
+        for number in range(count * self.partitions):
+            producer.produce(self.topic, b"{}", b"k", partition=number % self.partitions)
+        producer.flush()
+        producer.abort_transaction()
+
     def change(self, place, op="c"):
         self.lsn += 1
         block = {
@@ -215,6 +225,20 @@ def test_a_topic_of_one_partition(kafka_bootstrap):
     assert connector.aligned(first([7])) == {0: (0, 5)}
     assert connector.aligned(first([2])) == {0: (0, 5)}
     assert connector.aligned(first([5])) == {0: (0, 5)}
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_a_kafka_transaction_that_was_aborted_does_not_hide_half_of_one(
+    kafka_bootstrap, partitions
+):
+    connector = Connector(kafka_bootstrap, partitions=partitions)
+    connector.transaction(partitions)
+    connector.transaction(20 * partitions, end=False, upto=5 * partitions)
+    connector.aborts(100)
+    assert connector.aligned() == dict.fromkeys(range(partitions), (0, 1))
+    inside = [OffsetRange(partition, 1, 50) for partition in range(partitions)]
+    assert connector.aligned(inside) == {}
 
 
 @pytest.mark.stack
