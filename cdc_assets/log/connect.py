@@ -8,7 +8,7 @@ a connector writes are kept, and for an assessment what is no secret; of an erro
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
@@ -134,10 +134,19 @@ def connector_of(config: ReplicationConfig, entry: TableEntry) -> CommittedOffse
     if connect is None:
         return None
     rest = ConnectRest(reveal(connect.url))
+    named = writer_of(connect, () if connect.connector else rest.connectors(), entry.topic)
+    return None if named is None else CommittedOffsets(named, rest)
+
+
+def writer_of(connect: ConnectConfig, connectors: Iterable[Connector], topic: str) -> str | None:
+    """Returns the name of the connector that writes a topic, of these if none is configured.
+
+    None if it is not exactly one.
+    """
     if connect.connector:
-        return CommittedOffsets(connect.connector, rest)
-    names = [each.name for each in rest.connectors() if each.writes(entry.topic)]
-    return CommittedOffsets(names[0], rest) if len(names) == 1 else None
+        return connect.connector
+    names = [each.name for each in connectors if each.writes(topic)]
+    return names[0] if len(names) == 1 else None
 
 
 def described_connector(

@@ -4,6 +4,8 @@ See `cdc_assets.changes.valid_through`. The moments at a source are kept in a sm
 the registry, so that a process need not wait until the connector reaches the moment that it has
 just seen. They stay true: a document that is lost, or written by two processes at once, costs only
 time.
+
+A source may have several connectors: each proves only the tables whose topics it writes.
 """
 
 from __future__ import annotations
@@ -15,12 +17,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
+from urllib.parse import quote
 
 from cdc_assets.changes.valid_through import Moment, Seen, delivered
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.secret import reveal
 from cdc_assets.errors import CdcError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
-from cdc_assets.log.connect import connect_of, connector_of
+from cdc_assets.log.connect import (
+    CommittedOffsets,
+    Connector,
+    ConnectRest,
+    connect_of,
+    writer_of,
+)
 from cdc_assets.log.log_ends import LOGS, Log
 from cdc_assets.registry import TableEntry
 
@@ -31,6 +41,9 @@ FIRST_SECONDS: Final = 1.0
 """Seconds for which the first batch of a process waits for an answer."""
 
 _FORMATS: Final = "debezium"
+
+Key = tuple[str, str]
+"""A source and its connector's name; empty as long as the connector of a table is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +72,34 @@ class Deliveries:
         self._config = config
         self._now = monotonic
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, str], Delivery | None] = {}
-        self._due: dict[tuple[str, str], float] = {}
-        self._asking: dict[tuple[str, str], threading.Thread] = {}
+        self._found: dict[Key, Delivery | None] = {}
+        self._due: dict[Key, float] = {}
+        self._asking: dict[Key, threading.Thread] = {}
+        self._connectors: dict[str, tuple[Connector, ...]] = {}
+        self._names: dict[tuple[str, str], str] = {}
 
     def newest(self, entry: TableEntry) -> Delivery | None:
         """Returns a delivery, asking unless the last answer is still valid; None if none is proven.
 
         Not to be called by a thread that waits for the other threads' answers.
         """
-        key = self._key(entry)
         if not self._may_be_asked(entry):
             return None
+        key = self._key(entry)
         with self._lock:
             is_due = self._now() >= self._due.get(key, 0.0)
         if is_due:
             self._ask(key, entry)
-        return self._found.get(key)
+        return self._found.get(self._key(entry))
 
     def known(self, entry: TableEntry) -> Delivery | None:
         """Returns the newest answer without waiting; the next is asked for in the background.
 
         Only the first call waits, for a second at most.
         """
-        key = self._key(entry)
         if not self._may_be_asked(entry):
             return None
+        key = self._key(entry)
         with self._lock:
             running = self._asking.get(key)
             is_due = self._now() >= self._due.get(key, 0.0)
@@ -95,7 +110,7 @@ class Deliveries:
                 running.start()
         if running is not None and key not in self._due:
             running.join(FIRST_SECONDS)
-        return self._found.get(key)
+        return self._found.get(self._key(entry))
 
     def _may_be_asked(self, entry: TableEntry) -> bool:
         """Returns whether the source's log can be compared with its connector's progress."""
@@ -104,33 +119,52 @@ class Deliveries:
             return False
         return connect_of(self._config, entry.table.source) is not None
 
-    @staticmethod
-    def _key(entry: TableEntry) -> tuple[str, str]:
-        return entry.table.source, entry.topic.partition(".")[0]
+    def _key(self, entry: TableEntry) -> Key:
+        """Returns the key of the connector that was last known to write a table's topic."""
+        source, topic = entry.table.source, entry.topic
+        connect = connect_of(self._config, source)
+        named = connect and writer_of(connect, self._connectors.get(source, ()), topic)
+        if named:
+            self._names[source, topic] = named
+        return source, self._names.get((source, topic), "")
 
-    def _ask(self, key: tuple[str, str], entry: TableEntry) -> None:
-        wait = AGAIN_SECONDS
+    def _ask(self, key: Key, entry: TableEntry) -> None:
+        wait, found = AGAIN_SECONDS, None
         try:
-            found = self._look(key, entry)
+            connector = self._connector(entry)
+            if connector is not None:
+                key = entry.table.source, connector.name
+                found = self._look(key, connector)
             wait = GOOD_FOR_SECONDS
         except CdcError:  # nothing is proven then; code that needs these parts reports the error
-            found = None
+            pass
         with self._lock:
             before = self._found.get(key)
             self._found[key] = latest(before, found)
             self._due[key] = self._now() + wait
 
-    def _look(self, key: tuple[str, str], entry: TableEntry) -> Delivery | None:
+    def _connector(self, entry: TableEntry) -> CommittedOffsets | None:
+        """Returns the connector that writes a table's topic; None if that is not known."""
+        source = entry.table.source
+        connect = connect_of(self._config, source)
+        if connect is None:
+            return None
+        rest = ConnectRest(reveal(connect.url))
+        found = () if connect.connector else rest.connectors()
+        self._connectors[source] = found
+        named = writer_of(connect, found, entry.topic)
+        return None if named is None else CommittedOffsets(named, rest)
+
+    def _look(self, key: Key, connector: CommittedOffsets) -> Delivery | None:
         """Reads acknowledgements before the log's end, so that the end is not the older one."""
-        database = self._config.source(entry.table.source).database
-        connector = connector_of(self._config, entry)
-        if connector is None or database is None:
+        database = self._config.source(key[0]).database
+        if database is None:
             return None
         log = LOGS[database.kind]
         at, now = log.acknowledged(connector.offsets()), log.now(database.dsn.reveal())
         if now is None:
             return None
-        document = _Document.of(self._config.registry, "-".join(key), log)
+        document = _Document.of(self._config.registry, key, log)
         newest, kept = delivered(document.load(), at, now)
         document.save(kept)
         return Delivery(newest.at, now.at) if newest else None
@@ -145,14 +179,15 @@ def latest(before: Delivery | None, found: Delivery | None) -> Delivery | None:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """The moments of one source that the connector has not reached, and the newest that it has."""
+    """The moments of a source that a connector has not reached, and the newest that it has."""
 
     url: str
     log: Log
 
     @classmethod
-    def of(cls, registry_url: str, name: str, log: Log) -> _Document:
-        return cls(beside(registry_url, f"moments/{name}.json"), log)
+    def of(cls, registry_url: str, key: Key, log: Log) -> _Document:
+        source, connector = (quote(each, safe="") for each in key)
+        return cls(beside(registry_url, f"moments/{source}/{connector}.json"), log)
 
     def load(self) -> Seen[Any]:
         """Returns nothing if it is missing or unreadable: moments are then collected again."""

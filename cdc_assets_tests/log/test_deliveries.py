@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,9 +15,11 @@ from typing import Any, ClassVar
 import pytest
 
 from cdc_assets.changes.log_places import Gtids, Lsn
+from cdc_assets.changes.valid_through import Moment
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.source import ConnectConfig
 from cdc_assets.log.deliveries import AGAIN_SECONDS, Deliveries, Delivery, latest
-from cdc_assets.log.log_ends import acknowledged_gtids, acknowledged_lsn
+from cdc_assets.log.log_ends import LOGS, acknowledged_gtids, acknowledged_lsn
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -95,24 +101,115 @@ class Counting(BaseHTTPRequestHandler):
         self.send_response(500)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 
 
-def test_a_part_that_does_not_answer_is_left_alone_for_a_while(tmp_path: Path) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Counting)
+class Connectors(BaseHTTPRequestHandler):
+    """A Connect with connectors, by name their prefix and the commit that they have reached."""
+
+    tells: ClassVar[dict[str, tuple[str, int]]] = {}
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        path, _, _ = self.path.partition("?")
+        self.asked.append(path)
+        found: dict[str, Any] = {
+            name: {"info": {"config": {"topic.prefix": prefix}}}
+            for name, (prefix, _) in self.tells.items()
+        }
+        if path.endswith("/offsets"):
+            _, reached = self.tells[path.split("/")[2]]
+            found = {"offsets": [{"offset": {"lsn_commit": reached}}]}
+        content = json.dumps(found).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@contextmanager
+def served(
+    handler: type[BaseHTTPRequestHandler], folder: Path, **connect: str
+) -> Iterator[ReplicationConfig]:
+    """A configuration whose source ``shop`` has this Connect."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    config = write_config(tmp_path)
-    connect = ConnectConfig.model_validate({"url": f"http://127.0.0.1:{server.server_port}"})
-    shop = config.sources["shop"].model_copy(update={"connect": connect})
-    config = config.model_copy(update={"sources": {"shop": shop}})
-    now = [0.0]
-    deliveries, entry = Deliveries(config, monotonic=lambda: now[0]), entry_of("orders", config)
-    assert [deliveries.newest(entry) for _ in range(10)] == [None] * 10
-    assert deliveries.known(entry) is None
-    assert len(Counting.asked) == 1
-    now[0] = AGAIN_SECONDS
-    assert deliveries.newest(entry) is None
-    assert len(Counting.asked) == 2
+    config = write_config(folder)
+    url = {"url": f"http://127.0.0.1:{server.server_port}"}
+    shop = config.sources["shop"].model_copy(
+        update={"connect": ConnectConfig.model_validate(url | connect)}
+    )
+    yield config.model_copy(update={"sources": {"shop": shop}})
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def at_1000(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database whose log ends at 1000."""
+    log = replace(LOGS["postgres"], now=lambda _: Moment(START, Lsn(1000)))
+    monkeypatch.setitem(LOGS, "postgres", log)
+    monkeypatch.setenv("SHOP_DSN", "postgresql://nowhere/shop")
+
+
+@pytest.mark.usefixtures("at_1000")
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_connector_proves_nothing_of_the_tables_of_another_one(
+    tmp_path: Path, first: str
+) -> None:
+    Connectors.tells = {"to-here": ("prod.orders", 1000), "behind": ("prod.items", 10)}
+    with served(Connectors, tmp_path) as config:
+        deliveries = Deliveries(config, monotonic=lambda: 0.0)
+        tables = {
+            "a": entry_of("a", config, "prod.orders.public.a"),
+            "b": entry_of("b", config, "prod.items.public.b"),
+        }
+        asked = [first, *tables]
+        found = {name: deliveries.newest(tables[name]) for name in asked}
+        assert found == {"a": Delivery(START, START), "b": None}
+        Connectors.tells["behind"] = ("prod.items", 1000)
+        again = Deliveries(config, monotonic=lambda: 0.0)
+        assert again.newest(tables["b"]) == Delivery(START, START)
+
+
+@pytest.mark.usefixtures("at_1000")
+def test_tables_of_one_connector_are_asked_for_once(tmp_path: Path) -> None:
+    Connectors.tells, Connectors.asked = {"one": ("shop", 1000)}, []
+    with served(Connectors, tmp_path) as config:
+        now = [0.0]
+        deliveries = Deliveries(config, monotonic=lambda: now[0])
+        entries = [entry_of(name, config) for name in "abc"]
+        assert [deliveries.newest(each) for each in entries] == [Delivery(START, START)] * 3
+        assert Connectors.asked == ["/connectors", "/connectors/one/offsets"]
+        Connectors.tells, now[0] = {}, AGAIN_SECONDS
+        gone = Delivery(START, None)
+        assert deliveries.newest(entries[0]) == gone, "what is proven stays so"
+        assert [deliveries.newest(entry_of("d", config)) for _ in range(3)] == [None] * 3
+        assert Connectors.asked[2:] == ["/connectors", "/connectors"]
+
+
+@pytest.mark.usefixtures("at_1000")
+def test_a_connector_that_is_named_proves_all_tables_of_its_source(tmp_path: Path) -> None:
+    Connectors.tells, Connectors.asked = {"one": ("routed", 1000)}, []
+    with served(Connectors, tmp_path, connector="one") as config:
+        deliveries = Deliveries(config, monotonic=lambda: 0.0)
+        found = [deliveries.newest(entry_of(name, config)) for name in "abc"]
+        assert found == [Delivery(START, START)] * 3
+        assert Connectors.asked == ["/connectors/one/offsets"]
+
+
+def test_a_part_that_does_not_answer_is_left_alone_for_a_while(tmp_path: Path) -> None:
+    Counting.asked = []
+    with served(Counting, tmp_path) as config:
+        now = [0.0]
+        deliveries, entry = Deliveries(config, monotonic=lambda: now[0]), entry_of("orders", config)
+        assert [deliveries.newest(entry) for _ in range(10)] == [None] * 10
+        assert deliveries.known(entry) is None
+        assert deliveries.newest(entry_of("items", config)) is None
+        assert len(Counting.asked) == 1
+        now[0] = AGAIN_SECONDS
+        assert deliveries.newest(entry) is None
+        assert len(Counting.asked) == 2
