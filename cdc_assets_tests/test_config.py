@@ -346,6 +346,28 @@ def test_no_message_repeats_a_value_that_may_be_secret(path, value):
     assert SECRET not in " ".join(str(each) for each in chain)
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["sasl.password", "ssl.key.password", "s3.secret-access-key",
+                                  "token", "s3.access-key-id", "credential"])  # fmt: skip
+@pytest.mark.parametrize("value", [12345678, 1234.5678])
+def test_a_secret_of_digits_alone_is_refused_too(name, value):
+    error = error_of(edited("kafka/properties", {name: value}))
+    assert "holds a secret in plain text" in str(error)
+    assert str(value) not in str(error)
+
+
+@pytest.mark.unit
+def test_a_number_is_no_secret_if_the_name_says_that_it_is_an_amount():
+    given = {"token.refresh-window-ms": 300, "password.encoder.iterations": 4096,
+             "token-refresh-enabled": True}  # fmt: skip
+    config = parse_config(edited("kafka/properties", given))
+    assert dict(config.kafka.properties) == {
+        "token.refresh-window-ms": "300",
+        "password.encoder.iterations": "4096",
+        "token-refresh-enabled": "true",
+    }
+
+
 @pytest.mark.property
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=40), st.text(max_size=20))
 def test_broken_yaml_never_leaks_what_follows(before, after):

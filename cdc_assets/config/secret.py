@@ -19,6 +19,11 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 
+_NUMERIC_SECRET = re.compile(
+    r"(passw(or)?d|passphrase|secret|credentials?|token|key|key[-_.]?id|jaas)$", re.IGNORECASE
+)
+"""How the names of secrets end: ``token.refresh-window-ms`` is none, and takes a number."""
+
 
 class Secret(BaseModel):
     """``{env: NAME}``: the only form of a secret. Neither `repr` nor errors show its value."""
@@ -90,11 +95,18 @@ def _refuse_property() -> object:
 def _refuse_plain_secrets(data: object) -> object:
     """Refuses plain secrets in the raw mapping, before the values are parsed."""
     for name, value in as_mapping(data).items():
-        if looks_secret(str(name)) and isinstance(value, str):
+        if looks_secret(str(name)) and _is_plain(str(name), value):
             what = f"{name} holds a secret in plain text; its value is not shown here"
             remedy = f"write {name}: {{env: NAME}}, and put the value into that variable"
             raise refuse(what, remedy)
     return data
+
+
+def _is_plain(name: str, value: object) -> bool:
+    """Returns whether a value may be a secret: YAML reads digits alone as a number."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return bool(_NUMERIC_SECRET.search(name))
+    return isinstance(value, str)
 
 
 def _refuse_password_in_url(data: object) -> object:
