@@ -19,7 +19,7 @@ from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.record_json import found_here
 from cdc_assets.formats.spec import ReadSpec
 from cdc_assets.formats.values import arrives_in_digits, element_of
-from cdc_assets.schema.types import Column, ListOf, Wire, WireDetail
+from cdc_assets.schema.types import Column, ListOf, Wire
 
 Held = tuple[Expression, Column]
 """A value as it arrives, and its column."""
@@ -172,5 +172,5 @@ def _group(value: Expression, column: Column) -> Expression:
 def _number(value: Expression, column: Column) -> Expression:
     if column.wire is Wire.VARIABLE_SCALE_DECIMAL:
         return value
-    scale = (column.detail or WireDetail()).scale
-    return F.when(value.isNotNull(), F.struct(F.lit(scale).alias("scale"), value.alias("value")))
+    scale = F.lit(column.wire_scale).alias("scale")
+    return F.when(value.isNotNull(), F.struct(scale, value.alias("value")))

@@ -38,7 +38,7 @@ from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar, json_tex
 from cdc_assets.formats.stand_in_values import STAND_IN_WIRES, from_stand_in
 from cdc_assets.formats.text_values import TEXT_WIRES, from_text
 from cdc_assets.formats.unsigned_values import from_unsigned
-from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire, WireDetail
+from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire
 
 _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.BOOLEAN: BooleanType(),
@@ -162,8 +162,10 @@ def arrives_in_digits(column: Column) -> bool:
         return False
     if isinstance(column.type, ListOf):
         return arrives_in_digits(element_of(column, column.type))
-    is_text_of_bytes = column.wire is Wire.DECIMAL_BYTES and column.type is Primitive.STRING
-    return is_text_of_bytes or column.wire is Wire.VARIABLE_SCALE_DECIMAL
+    if column.wire is Wire.DECIMAL_BYTES:
+        is_as_sent = isinstance(column.type, Decimal) and column.type.scale == column.wire_scale
+        return not is_as_sent
+    return column.wire is Wire.VARIABLE_SCALE_DECIMAL
 
 
 def element_of(column: Column, type_: ListOf) -> Column:
@@ -190,7 +192,7 @@ def _primitive(value: Expression, column: Column, type_: Primitive) -> Expressio
         case _ if is_identity(column):
             return value
         case (Primitive.STRING, _) if arrives_in_digits(column):
-            return _from_digits(value, (column.detail or WireDetail()).scale)
+            return _from_digits(value, column.wire_scale)
         case (Primitive.LONG, Wire.INT) | (Primitive.DOUBLE, Wire.FLOAT | Wire.INT):
             return value.cast(str(type_))
         case (Primitive.LONG, Wire.MILLIS_OF_DAY):
@@ -240,11 +242,13 @@ def _iso_instant(value: Expression) -> Expression:
 
 def _decimal(value: Expression, column: Column, type_: Decimal) -> Expression:
     match column.wire:
+        case _ if arrives_in_digits(column):
+            return _from_text(value, type_)
         case Wire.DECIMAL_BYTES if type_.precision <= 18:
             return _from_long_bytes(value, type_)
         case Wire.DECIMAL_BYTES:
             return _from_bytes(value, type_)
-        case Wire.DECIMAL_TEXT | Wire.VARIABLE_SCALE_DECIMAL:
+        case Wire.DECIMAL_TEXT:
             return _from_text(value, type_)
         case _:
             raise _unsupported(column)

@@ -182,8 +182,8 @@ class _Planning:
             return renamed or self._added(column)
         if self.by_catalog and reads_otherwise(home, column):
             return (
-                f"column {home.name}: {home.type} has become {column.type}, and nothing tells "
-                "which records are from before and which from after"
+                f"column {home.name}: {_as_sent(home)} has become {_as_sent(column)}, and nothing "
+                "tells which records are from before and which from after"
             )
         if fits(column.type, home.type):
             more = self.by_catalog and says_more(home, column)
@@ -366,6 +366,13 @@ def _once_others(column: Column) -> str:
         f"column {column.name} is called as another one was before: records of the two cannot be "
         "told apart"
     )
+
+
+def _as_sent(column: Column) -> str:
+    """Describes the column's type, and the scale of its values if that is another."""
+    if column.detail is None or column.detail.scale is None:
+        return str(column.type)
+    return f"{column.type} of values with {column.detail.scale} digits after the point"
 
 
 def _sent_as(column: Column, identity: Identity) -> Column:

@@ -228,11 +228,8 @@ def _unscaled(value: object, column: Column) -> str | None:
     if not unscaled:
         return None
     number = int.from_bytes(unscaled, signed=True)
-    scale = column.type.scale if isinstance(column.type, Decimal) else 0
-    if column.type is Primitive.STRING:
-        scale = column.detail.scale if column.detail else 0
     digits = tuple(map(int, str(abs(number))))
-    return _of_text(f"{Number((number < 0, digits, -scale)):f}", column)
+    return _of_text(f"{Number((number < 0, digits, -column.wire_scale)):f}", column)
 
 
 def _bytes(value: object, _: Column) -> str | None:

@@ -179,9 +179,18 @@ def _typed(
         column.unchanged_marker,
         element_wire,
         column.comment,
-        detail=column.detail if isinstance(column, Column) else None,
+        detail=_detail(column, spec) if isinstance(column, Column) else None,
         existing=UNTOLD if isinstance(column, Column) and column.existing else None,
     )
+
+
+def _detail(column: Column, spec: TypeSpec) -> WireDetail | None:
+    """Keeps the scale in which a decimal's bytes arrive, whatever scale it is stored in."""
+    if column.wire is not Wire.DECIMAL_BYTES or not isinstance(spec.type, Decimal):
+        return column.detail
+    if column.wire_scale == spec.type.scale:
+        return column.detail
+    return replace(column.detail or WireDetail(), scale=column.wire_scale)
 
 
 def _wire(

@@ -70,7 +70,7 @@ def reads_otherwise(home: Column, column: Column) -> bool:
     if home.wire != column.wire:
         return True
     if home.wire is Wire.DECIMAL_BYTES:
-        return _scale(home) != _scale(column)
+        return home.wire_scale != column.wire_scale
     return now.labels[: len(was.labels)] != was.labels
 
 
@@ -83,8 +83,3 @@ def says_more(home: Column, column: Column) -> bool:
 def _element(column: Column, type_: ListOf) -> Column:
     wire = column.element_wire or column.wire
     return replace(column, type=type_.element, wire=wire, element_wire=None)
-
-
-def _scale(column: Column) -> int:
-    detail = column.detail.scale if column.detail else 0
-    return column.type.scale if isinstance(column.type, Decimal) else detail

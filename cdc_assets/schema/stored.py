@@ -76,15 +76,15 @@ def _identity_document(identity: Identity) -> dict[str, object]:
 
 
 def _detail_document(detail: WireDetail) -> dict[str, object]:
-    given = {
+    given: dict[str, object] = {
         "labels": list(detail.labels),
         "zone": detail.zone,
         "width": detail.width,
-        "scale": detail.scale,
         "bits": detail.bits,
         "mask": detail.mask,
     }
-    return {name: value for name, value in given.items() if value}
+    told = {name: value for name, value in given.items() if value}
+    return told if detail.scale is None else {**told, "scale": detail.scale}
 
 
 def _column(document: dict[str, Any]) -> Column:
@@ -116,5 +116,6 @@ def _identity(document: dict[str, Any]) -> Identity:
 
 def _detail(document: dict[str, Any]) -> WireDetail:
     labels = tuple(document.get("labels", ()))
-    numbers = {name: document.get(name, 0) for name in ("width", "scale", "bits")}
-    return WireDetail(labels, document.get("zone", ""), **numbers, mask=document.get("mask", False))
+    numbers = {name: document.get(name, 0) for name in ("width", "bits")}
+    scale, mask = document.get("scale"), document.get("mask", False)
+    return WireDetail(labels, document.get("zone", ""), **numbers, scale=scale, mask=mask)

@@ -124,7 +124,7 @@ class WireDetail:
         zone: the zone of text without an offset: an IANA name or ``+hh:mm``.
         width: bytes of a value of fixed width, which arrives without its trailing zero bytes;
             0 if values arrive whole.
-        scale: digits after the point of a decimal that is stored as text.
+        scale: digits after the point of a decimal's bytes; None for those of its type, or none.
         bits: number of bits of a bit string that is stored as text.
         mask: whether the lake has only a digest of the values.
     """
@@ -132,7 +132,7 @@ class WireDetail:
     labels: tuple[str, ...] = ()
     zone: str = ""
     width: int = 0
-    scale: int = 0
+    scale: int | None = None
     bits: int = 0
     mask: bool = False
 
@@ -197,6 +197,14 @@ class Column:
     def sent_as(self) -> str:
         """The column's name in records."""
         return self.identity.name or self.name
+
+    @property
+    def wire_scale(self) -> int:
+        """Digits after the point of a decimal that arrives as bytes, or of a list of such."""
+        if self.detail is not None and self.detail.scale is not None:
+            return self.detail.scale
+        of = self.type.element if isinstance(self.type, ListOf) else self.type
+        return of.scale if isinstance(of, Decimal) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import random
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
@@ -267,6 +268,27 @@ CASES: dict[str, tuple[Column, dict[object, object]]] = {
     "decimal as text": (
         c(Decimal(5, 2), Wire.DECIMAL_TEXT),
         {"1.50": Number("1.50"), "1.500": Number("1.50"), "1.501": "refused", "1\n": "refused"},
+    ),
+    "decimal of a smaller scale": (  # 123.45, -0.01
+        c(Decimal(18, 4), Wire.DECIMAL_BYTES, scale=2),
+        {"MDk=": Number("123.4500"), "/w==": Number("-0.0100"), "": "refused"},
+    ),
+    "decimal of a larger scale": (  # 1.2345, 1.2300
+        c(Decimal(12, 2), Wire.DECIMAL_BYTES, scale=4),
+        {"MDk=": "refused", "MAw=": Number("1.23"), "AA==": Number("0.00")},
+    ),
+    "decimal of more digits than the lake has": (
+        c(Decimal(38, 10), Wire.DECIMAL_BYTES, scale=2),
+        {
+            "MDk=": Number("123.4500000000"),
+            b64encode((10**30 - 1).to_bytes(13)).decode(): Number("9" * 28 + ".99"),
+            b64encode((10**30).to_bytes(13)).decode(): "refused",
+            b64encode((10**48).to_bytes(20)).decode(): "refused",
+        },
+    ),
+    "decimal of a scale below zero": (
+        c(Decimal(5, 0), Wire.DECIMAL_BYTES, scale=2046),
+        {b64encode((1200 * 10**2046).to_bytes(852)).decode(): Number(1200)},
     ),
     "timestamp where clocks change": (
         c(Primitive.TIMESTAMPTZ, Wire.TIMESTAMP_TEXT, zone="Europe/Berlin"),
