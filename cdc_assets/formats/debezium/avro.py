@@ -25,7 +25,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.key_form import KeyForm, are_numbers
 from cdc_assets.formats.names import TopicNames
 from cdc_assets.formats.registry import SchemaRegistry
-from cdc_assets.formats.sample import JsonObject, Sample, Written
+from cdc_assets.formats.sample import JsonObject, Refusal, Sample, Written
 from cdc_assets.formats.wire_id import (
     Framed,
     Framing,
@@ -39,7 +39,12 @@ from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import Ended, LogRecord
 from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
-from cdc_assets.schema.connect import describe_envelope, describe_row, is_envelope_schema
+from cdc_assets.schema.connect import (
+    describe_envelope,
+    describe_row,
+    is_documents_schema,
+    is_envelope_schema,
+)
 from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.described import Described
 
@@ -53,6 +58,11 @@ if TYPE_CHECKING:
     from cdc_assets.formats.spec import ReadSpec
 
 _OPS = frozenset({"c", "u", "d", "r", "t"})
+_DOCUMENTS = Refusal(
+    "its records hold whole documents (MongoDB), which are read from JSON only",
+    "have the connector write JSON (value.converter) to another topic, and read that by a source "
+    "with format: debezium-json",
+)
 
 
 class DebeziumAvro(Format):
@@ -121,8 +131,19 @@ class DebeziumAvro(Format):
             sources=tuple(s for _, each in events if (s := mapping(each.get("source")))),
             dialect=_framing(record for record, _ in events),
             described=self._described(events[0][0], plain=plain) if events else None,
+            refusal=_DOCUMENTS if self._are_documents(events) else None,
             scalars=() if keys else tuple((key, row) for key, row in shown if key is not None),
         )
+
+    def _are_documents(self, events: Sequence[tuple[RawRecord, JsonObject]]) -> bool:
+        """Returns whether row images are texts, or are so by the schema of deletes."""
+        if any(isinstance(event.get("after"), str) for _, event in events):
+            return True
+        frame = read_frame(events[0][0], Side.VALUE) if events else None
+        if not isinstance(frame, Framed):
+            return False
+        schema = self._schemas.connect(frame.schema_id, events[0][0].coordinate.topic)
+        return is_documents_schema(schema)
 
     def _described(self, record: RawRecord, *, plain: bool) -> Described | None:
         written = self._of_value(record)
