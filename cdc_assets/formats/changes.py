@@ -67,6 +67,10 @@ from cdc_assets.schema.types import Column, ColumnType, Wire
 
 _NO_SCHEMA: Final = "its schema is not that of a change event"
 _UNWRITTEN: Final = "its schema is not known yet"
+_UNDECIDED: Final = (
+    "a create with the connector's placeholder: without positions (source.lsn and source.sequence) "
+    "an unchanged value of a changed key cannot be told from data"
+)
 _MOST_COLUMNS: Final = 120
 """Limit of the columns of all schemas that one plan reads. Three schemas of forty columns each were
 too many for code that Java compiles."""
@@ -385,7 +389,8 @@ def _value(image: Image, target: Column, ways: Sequence[Column]) -> Expression:
 def _unset(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
     """Returns which columns are left out: only an update leaves out, or a create of a changed key.
 
-    In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`).
+    In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`). Without
+    positions such a create is rejected, see `_undecided`.
     """
     ops = ("u", "c") if spec.schema.key and spec.order.types else ("u",)
     arriving = {target.name: ways for target, ways in spec.pairs if ways} if spec.has_rows else {}
@@ -428,7 +433,23 @@ def _rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
         for column in spec.schema.columns
         for bad, type_ in _unfit(image, column, envelope, targets.get(column.name))
     ]
+    values += _undecided(envelope, spec)
     return F.coalesce(shape, *values) if values else shape
+
+
+def _undecided(envelope: Envelope, spec: ReadSpec) -> Iterator[Expression]:
+    """Yields rejections of creates with a placeholder, where only offsets order the changes.
+
+    A changed key is a delete and a create at one position; without positions, a create with a
+    placeholder may be that, or an insert of this text.
+    """
+    if not spec.schema.key or spec.order.types or not spec.has_rows:
+        return
+    is_create = (envelope.op == "c") & ~envelope.is_read
+    for column in spec.schema.columns:
+        held = envelope.left_out(column)
+        if held is not None:
+            yield F.when(is_create & held, f"column {column.name!r}: {_UNDECIDED}")
 
 
 def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:

@@ -1,0 +1,53 @@
+"""Placeholders as Spark reads them: what is left out, what is data, and what cannot be told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.layout import Layout
+from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
+from cdc_assets_tests.formats.debezium import debezium_json
+from cdc_assets_tests.formats.decoding import Bytes, Table, decoded
+from cdc_assets_tests.pipeline import Session
+
+pytestmark = pytest.mark.spark
+
+PLACEHOLDER = "__debezium_unavailable_value"
+ROWS = TableSchema(
+    (
+        Column("id", Primitive.LONG, Wire.LONG, required=True),
+        Column("big", Primitive.STRING, Wire.STRING, unchanged_marker=True),
+    ),
+    ("id",),
+)
+
+
+def flat(op: str, big: str, **added: object) -> Bytes:
+    row = {"id": 1, "big": big, "__op": op, "__deleted": "false", **added}
+    return Bytes(b'{"id":1}', json.dumps(row).encode())
+
+
+def test_without_positions_a_create_with_the_placeholder_is_rejected(spark: Session) -> None:
+    table = Table(ROWS, Layout("flat", scheme=Scheme.OFFSET))
+    records = [flat(op, big) for op in "cur" for big in (PLACEHOLDER, "plain")]
+    read = [rows[0] for rows in decoded(spark, debezium_json(), table, records).values()]
+    assert [row["reject"] is None for row in read] == [False, True, True, True, True, True]
+    assert "cannot be told from data" in read[0]["reject"]
+    assert "source.lsn" in read[0]["reject"]
+    assert PLACEHOLDER not in read[0]["reject"]
+    assert [row["unset"]["big"] for row in read[1:]] == [False, True, False, False, False]
+
+
+def test_with_positions_the_delete_of_the_old_key_decides(spark: Session) -> None:
+    table = Table(ROWS, Layout("flat", scheme=Scheme.POSTGRES))
+    at = {
+        "__source_connector": "postgresql",
+        "__source_ts_ms": 1,
+        "__source_lsn": 7,
+        "__source_sequence": '["6","7"]',
+    }
+    (read,) = decoded(spark, debezium_json(), table, [flat("c", PLACEHOLDER, **at)])[0]
+    assert (read["reject"], read["in_doubt"], read["unset"]["big"]) == (None, True, True)
