@@ -21,6 +21,8 @@ from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, Wire
 
 _TEXT: Final = r'(?s)^"(?:[^"\\]++|\\.)*+"\z'
+_HAS_PAYLOAD: Final = r'"payload"\s*:'
+"""A name of a field: within a text its quotes would be escaped."""
 _NUMBER: Final = r"^-?[0-9][0-9.eE+-]*\z"
 _WHOLE: Final = r"^(?:0|-?[1-9][0-9]{0,18})\z"
 
@@ -39,10 +41,14 @@ def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
 
 
 def json_object(bare: StructType) -> Expression:
-    """Reads the key as an object of these fields, with or without a schema around it."""
+    """Reads the key as an object of these fields, with or without a schema around it.
+
+    As in `cdc_assets.formats.debezium.dialects.dialect.opened`, only a schema with a payload is
+    around it: ``schema`` may also be a column of the key.
+    """
     wrapped = StructType([StructField("payload", bare)])
     text = key_text()
-    is_wrapped = text.startswith(SCHEMA)
+    is_wrapped = text.startswith(SCHEMA) & text.rlike(_HAS_PAYLOAD)
     return F.when(is_wrapped, F.from_json(text, wrapped).getField("payload")).otherwise(
         F.from_json(text, bare)
     )

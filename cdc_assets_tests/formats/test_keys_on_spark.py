@@ -1,0 +1,31 @@
+"""Keys as Spark reads them: with and without a schema around them, whatever the columns' names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from cdc_assets.formats.debezium.dialects.dialect import unwrapped
+from cdc_assets.formats.debezium.records.keys import json_object
+from cdc_assets_tests.pipeline import Session
+
+KEY = {"schema": "public", "id": 7}
+NAMED_BY = {"schema": "payload", "id": 7}
+QUOTED = {"schema": '"payload":', "id": 7}
+WRAPPED = {"schema": {"type": "struct", "fields": [{"field": "payload"}]}, "payload": KEY}
+FIELDS = StructType([StructField("schema", StringType()), StructField("id", LongType())])
+
+
+def compact(key: object) -> bytes:
+    return json.dumps(key, separators=(",", ":")).encode()
+
+
+@pytest.mark.spark
+def test_a_schema_is_around_a_key_only_if_a_payload_is_beside_it(spark: Session) -> None:
+    keys = [compact(each) for each in (KEY, NAMED_BY, QUOTED, WRAPPED)]
+    keys.append(compact(WRAPPED).replace(b',"payload":', b', "payload" : '))
+    frame = spark().createDataFrame([(each, n) for n, each in enumerate(keys)], "key binary, n int")
+    found = frame.select("n", json_object(FIELDS).alias("read")).sort("n").collect()
+    assert [row["read"].asDict() for row in found] == [unwrapped(each) for each in keys]
