@@ -281,11 +281,10 @@ class TableRun:
         self.entry = self.services.registry.load().get(self.entry.table) or self.entry
         until = ends.get(self.entry.topic)
         if self._known is None or until is None:
-            before = self._as_called_now(self._survey())
-            if before.state is None and (yield from self._follow()):
+            before = yield from self._begun()
+            if before is None:
                 self._turns.end()  # the tables are no longer those that were loaded
                 return True
-            self._require_assessed(before)
             self._known = Known(before.position, before.state.snapshot_id if before.state else None)
             until = before.marks.end if before.marks else None
         for batch in self._drain(self._windows[-1], until and self._shared.end(self.entry, until)):
@@ -328,21 +327,35 @@ class TableRun:
 
     def _once(self) -> Iterator[Event]:
         intention = intention_of(self.context.run)
+        before = yield from self._begun()
+        if before is None:
+            return
         if intention is Intention.REPLAY:
-            yield from self._replay()
+            yield from self._replay(before)
             return
-        before = self._as_called_now(self._survey())
-        if before.state is None and (yield from self._follow()):
-            return
-        self._require_assessed(before)
         batches = _HeldBack(self._tail(before))
         yield from (self._event(batch) for batch in batches)
         by_hand = intention is Intention.BY_HAND and batches.last is None
         if by_hand and before.published is not None and self._is_over(self._windows[-1]):
-            yield from self._replay()
+            yield from self._replay(before)
             return
         yield from self._settle()
         yield from self._finish(batches.last)
+
+    def _begun(self) -> Generator[Event, None, TableSurvey | None]:
+        """Surveys the table, and does what comes before its first batch, whoever asks for that.
+
+        Returns:
+            The table; None if it continues the rows of another one, which is done then.
+
+        Raises:
+            TerminalError: if the rows of a first batch would be wrong unnoticed.
+        """
+        before = self._as_called_now(self._survey())
+        if before.state is None and (yield from self._follow()):
+            return None
+        self._require_assessed(before)
+        return before
 
     def _as_called_now(self, before: TableSurvey) -> TableSurvey:
         """Updates the entry from the lake: a run that followed a rename may have died after it."""
@@ -448,10 +461,10 @@ class TableRun:
             check_results=[] if self._has_checks else list(self._checks()),
         )
 
-    def _replay(self) -> Iterator[Event]:
+    def _replay(self, before: TableSurvey) -> Iterator[Event]:
         """Merges the hours again, then their unmerged records; one event per hour, exact sums."""
         hours = ReplayedHours(self._windows)
-        for batch in self._again():
+        for batch in self._again() if before.published else ():
             self._tell(batch)
             hours.add(batch)
         for batch in self._drain(self._windows[-1], until=None):
@@ -463,8 +476,6 @@ class TableRun:
         yield dg.MaterializeResult(check_results=list(self._checks()))
 
     def _again(self) -> Iterator[BatchResult]:
-        if self._survey().published is None:
-            return
         self._replaying = True
         run_id, replicator = self.context.run.run_id, self._place.replicator
         yield from replicator.replay(self.entry, self._windows, run_id=run_id)

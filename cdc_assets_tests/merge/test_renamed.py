@@ -13,6 +13,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.desired import Wanted, Wish
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import OutcomeUnknownError, TerminalError, TransientError
+from cdc_assets.log.hours import HOUR, hour_of
 from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.renamed import Former, Renames
 from cdc_assets.merge.replicate import utc_now
@@ -20,7 +21,7 @@ from cdc_assets.operate.contiguity import gaps
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import rebuilding
-from cdc_assets.orchestration.command import Selection, run_replicate
+from cdc_assets.orchestration.command import Selection, run_replay, run_replicate
 from cdc_assets.orchestration.rebuilding import run_rebuild
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.faults import Anywhere, Death, How
@@ -151,6 +152,21 @@ def test_a_chain_of_names_of_which_one_had_changes_is_followed(begun: Make) -> N
     assert shop.replicate() == {}
     assert shop.rows() == {1: "new", 2: "old"}
     assert shop.entries()["t"].at_source.name == "w"
+
+
+def test_replaying_hours_of_the_new_name_goes_on_with_the_rows_of_the_one_before(
+    begun: Make,
+) -> None:
+    shop = begun().renamed()
+    discover(Services(shop.made.config))
+    new, now = shop.entries()["u"], utc_now()
+    first, last = hour_of(now - HOUR).key, hour_of(now).key
+    assert run_replay(shop.made.config, str(new.table), first, last) == {}
+    assert shop.made.lake.state(new.target) is None, "its topic holds only rows changed since"
+    assert [*shop.entries()] == ["t"]
+    former = str(shop.entries()["t"].table)
+    assert run_replay(shop.made.config, former, first, last) == {}
+    assert shop.rows() == BOTH
 
 
 def test_what_comes_under_the_name_before_stops_it(begun: Make) -> None:

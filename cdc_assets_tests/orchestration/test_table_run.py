@@ -236,6 +236,25 @@ def test_replayed_hours_change_nothing_though_rows_were_deleted_since(
     assert events == {EARLIER.key: 3, EARLIER.next().key: 0}
 
 
+@pytest.mark.parametrize("asks", ["tail", "backfill", "by hand"])
+def test_no_first_batch_is_merged_unassessed_whoever_asks(
+    tables: Tables, instance: dg.DagsterInstance, asks: str
+) -> None:
+    tables.create_topic("public.orders", **{"cleanup.policy": "compact"})
+    tables.change("orders", "c", 1, NOW)
+    match asks:
+        case "tail":
+            result = tables.tail(instance, "orders", hour=THIS_HOUR)
+        case "backfill":
+            result = tables.replay(instance, "orders", EARLIER, THIS_HOUR)
+        case _:
+            result = tables.run(instance, "orders", hour=THIS_HOUR)
+    (event,) = result.get_step_failure_events()
+    assert "is compacted" in event.step_failure_data.user_failure_data.description
+    assert tables.lake.state(tables.entry("public.orders").target) is None
+    assert remembered(tables) == {"orders": FailureKind.TERMINAL}
+
+
 def test_a_topic_without_debezium_records_fails_and_the_other_table_goes_on(
     tables: Tables, instance: dg.DagsterInstance
 ) -> None:
