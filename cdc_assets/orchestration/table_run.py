@@ -36,7 +36,7 @@ from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.desired import NOTHING, Desired
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, HeldError, StalledError, TerminalError, TransientError
+from cdc_assets.errors import HeldError, StalledError, TerminalError, TransientError
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.ddl import among_rows
 from cdc_assets.operate.discovery import add_seen, replicated
@@ -153,19 +153,27 @@ class TableRun:
                 with effect("dagster: event"):
                     yield event
             self._turns.leave(self._step, self.entry)
+            return
         except RunIsOverError:
             what = f"{self.entry.table}: the run was stopped before the table had its turn"
             raise dg.Failure(what, allow_retries=False) from None
         except Exception as error:
-            failure = failure_of(self.entry, error)
-            last_try = not failure.allow_retries or self.context.retry_number >= MAX_RETRIES
-            if last_try and not self._replaying and not isinstance(error, HeldError):
-                self._remember(error)
-            if last_try:
+            failed = error
+        # Out of the handler: an error of what follows must not quote this one in its context.
+        failure = failure_of(self.entry, failed)
+        if not failure.allow_retries or self.context.retry_number >= MAX_RETRIES:
+            try:
+                yield from self._given_up(failed, failure)
+            finally:
                 self._turns.leave(self._step, self.entry)
-                yield failure_observation(self.config, self.entry, failure)
-                yield from self._checks_despite(failure)
-            raise failure from None
+        raise failure
+
+    def _given_up(self, error: Exception, failure: dg.Failure) -> Iterator[Event]:
+        """Records the failure of the last try, and yields what shows it."""
+        if not self._replaying and not isinstance(error, HeldError):
+            self._remember(error)
+        yield failure_observation(self.config, self.entry, failure)
+        yield from self._checks_despite(failure)
 
     @contextmanager
     def _my_turn(self) -> Iterator[Turn]:
@@ -554,7 +562,9 @@ class TableRun:
         """
         try:
             found = verdicts_of(self.services, self._survey(ages=True))
-        except CdcError:  # most often for the same reason as the failure
+        except Exception as error:  # most often for the same reason as the failure
+            said = f"{self.entry.table}: its checks cannot be judged: {message_of(error)}"
+            self.context.log.warning(said)
             found = unjudged(self.config, self.entry, failure.description or "")
         if not self._has_checks:
             yield from (each.result() for each in found)

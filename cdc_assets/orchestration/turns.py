@@ -45,7 +45,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class RunIsOverError(Exception):
-    """The run was told to stop before a table had its turn."""
+    """The run was told to stop before a table had its turn, or the table has left it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Turns:
         """Waits for a table's turn, and yields it. A turn that raises may be repeated.
 
         Raises:
-            RunIsOverError: if the run is told to stop before.
+            RunIsOverError: if the run is told to stop before, or the table has left it.
         """
         place, round_ = self._begin(table)
         is_done = False
@@ -223,7 +223,7 @@ class Turns:
     def _begin(self, table: str) -> tuple[Place, _Round]:
         mine = _Waiting(table)
         with self._lock:
-            if self._stopped:
+            if self._stopped or table not in self._members[self._topics[table]]:
                 raise RunIsOverError
             self._queue.append(mine)
             self._assign()

@@ -153,6 +153,13 @@ def test_who_leaves_is_not_waited_for() -> None:
         assert turn.readings is not first
 
 
+def test_who_has_left_waits_for_no_turn() -> None:
+    turns = Turns({"a": "t"}, lambda: cast("Place", Spot()), 1, None)
+    turns.leave("a", entry("a"))
+    with pytest.raises(RunIsOverError), turns.turn("a", entry("a")):
+        pass
+
+
 def test_who_waits_for_a_turn_is_told_when_the_run_stops() -> None:
     with group({t: t for t in "ab"}, 1) as run:
         run.start("a", "b")
