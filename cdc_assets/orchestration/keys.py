@@ -168,6 +168,11 @@ def tables_tag(entries: tuple[TableEntry, ...]) -> str:
     return " ".join(str(entry.table) for entry in entries)
 
 
+def names_in(run: dg.DagsterRun) -> frozenset[str]:
+    """Returns the names in a run's `TAG_TABLE`; one with spaces is there in parts."""
+    return frozenset(run.tags.get(TAG_TABLE, "").split())
+
+
 def steps_apart(
     config: ReplicationConfig, entries: Sequence[TableEntry], check: str
 ) -> list[tuple[TableEntry, ...]]:

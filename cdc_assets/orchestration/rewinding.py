@@ -18,10 +18,10 @@ from cdc_assets.orchestration.command import open_instance
 from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
     TAG_MODE,
-    TAG_TABLE,
     TAIL,
     UNFINISHED,
     is_of,
+    names_in,
 )
 from cdc_assets.orchestration.rewound import observations
 from cdc_assets.registry import TableEntry
@@ -128,5 +128,5 @@ def hand_over(
     names = {str(each.table) for each in tables}
     wanted = dg.RunsFilter(statuses=list(UNFINISHED), tags={TAG_MODE: TAIL})
     for run in instance.get_runs(wanted):
-        if is_of(config, run) and names & set(run.tags.get(TAG_TABLE, "").split()):
+        if is_of(config, run) and names & names_in(run):
             instance.add_run_tags(run.run_id, {TAG_HAND_OVER: "true"})

@@ -15,11 +15,11 @@ from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
     TAG_MODE,
-    TAG_TABLE,
     TAG_TOPIC,
     TAIL,
     UNFINISHED,
     VERIFY,
+    names_in,
 )
 from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.turns import Stay, Turns
@@ -98,9 +98,5 @@ def gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 def _share(run: dg.DagsterRun, other: dg.DagsterRun) -> bool:
     """Returns whether two runs have a table in common, including for its upkeep."""
     assets = frozenset(run.asset_selection or ()), frozenset(other.asset_selection or ())
-    tables = _tables(run), _tables(other)
+    tables = names_in(run), names_in(other)
     return not (assets[0].isdisjoint(assets[1]) and tables[0].isdisjoint(tables[1]))
-
-
-def _tables(run: dg.DagsterRun) -> frozenset[str]:
-    return frozenset(run.tags.get(TAG_TABLE, "").split())

@@ -10,7 +10,16 @@ import pytest
 
 from cdc_assets.errors import UnreachableError
 from cdc_assets.orchestration import build_definitions
-from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAIL, table_key
+from cdc_assets.orchestration.keys import (
+    MAINTENANCE,
+    REPLAY,
+    TAG_HAND_OVER,
+    TAG_MODE,
+    TAIL,
+    VERIFY,
+    run_tags,
+    table_key,
+)
 from cdc_assets.orchestration.removing import Runs
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import entry_of, registry_of, write_config
@@ -34,6 +43,14 @@ class Instance:
         run = self.instance.create_run_for_job(job, asset_selection=keys, tags=tagged)
         if event is not None:
             self.report(run.run_id, event)
+        return run.run_id
+
+    def command(self, table: str, mode: str) -> str:
+        """A run of a command, which selects no assets."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        tags = run_tags(self.config, mode, [entry_of(table, self.config)])
+        run = self.instance.create_run_for_job(job, tags=tags)
+        self.report(run.run_id, dg.DagsterEventType.RUN_START)
         return run.run_id
 
     def report(self, run_id: str, event: dg.DagsterEventType) -> None:
@@ -75,6 +92,21 @@ def test_runs_of_other_tables_queued_ones_and_its_own_are_not_waited_for(
     own = runs_of.add("orders", dg.DagsterEventType.RUN_START)
     runs_of.runs(own).wait(runs_of.orders)
     assert runs_of.said == []
+
+
+@pytest.mark.parametrize("mode", [TAIL, REPLAY, MAINTENANCE])
+def test_a_run_of_a_command_is_waited_for(runs_of: Instance, mode: str) -> None:
+    runs_of.command("items", mode)
+    run = runs_of.command("orders", mode)
+    with pytest.raises(UnreachableError, match=f"at the table: {run} "):
+        runs_of.runs(patience=0).wait(runs_of.orders)
+    runs_of.report(run, dg.DagsterEventType.RUN_SUCCESS)
+    runs_of.runs(patience=0).wait(runs_of.orders)
+
+
+def test_a_run_that_only_compares_is_not_waited_for(runs_of: Instance) -> None:
+    runs_of.command("orders", VERIFY)
+    runs_of.runs(patience=0).wait(runs_of.orders)
 
 
 def test_a_run_that_does_not_end_is_named(runs_of: Instance) -> None:

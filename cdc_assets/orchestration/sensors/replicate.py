@@ -32,8 +32,10 @@ from cdc_assets.orchestration.keys import (
     TAIL,
     UNFINISHED,
     VERIFY,
+    is_of,
     maintenance_key,
     named,
+    names_in,
     run_tags,
     table_key,
 )
@@ -88,12 +90,19 @@ def replicate_sensor(
 def busy_tables(
     config: ReplicationConfig, runs: Iterable[dg.DagsterRun], entries: Sequence[TableEntry]
 ) -> frozenset[TableName]:
-    """Returns the tables that unfinished runs merge or maintain, whoever started them."""
+    """Returns the tables that unfinished runs merge or maintain, whoever started them.
+
+    Runs of commands select no assets: they are known by their tag. Comparing is no work on a table.
+    """
+    runs = tuple(runs)
     selected = {key for run in runs for key in run.asset_selection or ()}
+    at_work = (run for run in runs if is_of(config, run) and run.tags[TAG_MODE] != VERIFY)
+    names = frozenset[str]().union(*(names_in(run) for run in at_work))
     return frozenset(
         entry.table
         for entry in entries
-        if not selected.isdisjoint(
+        if names.issuperset(str(entry.table).split())
+        or not selected.isdisjoint(
             (table_key(config, entry), maintenance_key(config, entry.target))
         )
     )
