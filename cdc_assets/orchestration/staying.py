@@ -42,6 +42,8 @@ def turns_of(
 ) -> Turns:
     """Returns the turns of the run; the first step that calls this creates them.
 
+    A run that was started again from a failure has only some of its job's steps.
+
     A run stays if a sensor started it and its steps run side by side: if they ran one after the
     other, the first would keep all others waiting.
     """
@@ -51,7 +53,10 @@ def turns_of(
         stays = stays and config.runs.idle_seconds > 0
         stay = _stay(context, config, clock) if stays else None
         nodes = context.op_execution_context.job_def.nodes
-        topics = {node.name: node.tags.get(TAG_TOPIC, node.name) for node in nodes}
+        steps = frozenset(context.run.step_keys_to_execute or (node.name for node in nodes))
+        topics = {
+            node.name: node.tags.get(TAG_TOPIC, node.name) for node in nodes if node.name in steps
+        }
         places = config.spark.tables_at_once if is_side_by_side else 1
         witnesses = _witnesses(config)
         return Turns(topics, lambda: Place(config, spark.new_session, witnesses), places, stay)

@@ -226,6 +226,7 @@ class Turns:
             if self._stopped or table not in self._members[self._topics[table]]:
                 raise RunIsOverError
             self._queue.append(mine)
+            self._close(self._topics[table])
             self._assign()
         mine.called.wait()
         if mine.place is None:
@@ -271,9 +272,15 @@ class Turns:
         return self._places[-1]
 
     def _close(self, topic: str) -> None:
-        """Begins the next round once each table has had its turn in this one."""
+        """Begins the next round once each table has had its turn in this one.
+
+        A run that is to end waits for none that has not come for its turn: it may never come.
+        """
         round_ = self._rounds[topic]
-        if not round_.left and not round_.working:
+        left = round_.left
+        if self._over.is_set():
+            left = left.intersection(each.table for each in self._queue)
+        if not left and not round_.working:
             self._rounds[topic] = self._round(topic)
 
     def _round(self, topic: str) -> _Round:
@@ -316,6 +323,9 @@ class Turns:
             for each in self._resting.values():
                 each.called.set()
             self._resting.clear()
+            for topic in self._rounds:
+                self._close(topic)
+            self._assign()
 
     def stop(self) -> None:
         """Ends the run as `end` does; tables that wait for a turn do not get it."""

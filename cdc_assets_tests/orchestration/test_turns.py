@@ -237,6 +237,27 @@ def test_a_table_rests_until_its_topic_has_more() -> None:
     assert found["a"] is None
 
 
+def test_a_run_that_ends_waits_for_no_table_that_has_not_come() -> None:
+    stay = Stay(SOON, Log({"t": 5}).look, lambda: False)
+    turns = Turns({"a": "t", "b": "t"}, lambda: cast("Place", Spot()), 2, stay)
+    had: list[str] = []
+
+    def turn(table: str) -> None:
+        with turns.turn(table, entry(table)):
+            had.append(table)
+
+    turn("a")
+    waiting = threading.Thread(target=turn, args=("a",), daemon=True)
+    waiting.start()
+    until(lambda: turns.queued == 1)
+    turns.end()
+    waiting.join(20)
+    assert had == ["a", "a"]
+    turn("a")
+    turn("b")
+    assert had == ["a", "a", "a", "b"], "one that comes late has its turn, too"
+
+
 @pytest.mark.parametrize(
     "runs",
     [SOON.model_copy(update={name: 0.05}) for name in ("idle_seconds", "most_seconds")],

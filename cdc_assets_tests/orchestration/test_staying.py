@@ -1,0 +1,62 @@
+"""The tables that a run waits for are those of its own steps."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.orchestration.keys import TAG_TOPIC
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.staying import turns_of
+from cdc_assets_tests.world import write_config
+
+pytestmark = pytest.mark.unit
+
+CONFIGS: list[ReplicationConfig] = []
+"""The configuration of the job, which Dagster makes by a function of this module."""
+ALONE: list[bool] = []
+
+
+@pytest.fixture
+def _configured(tmp_path: Path) -> Iterator[None]:
+    CONFIGS.append(write_config(tmp_path))
+    yield
+    CONFIGS.clear()
+    ALONE.clear()
+
+
+def table(name: str) -> dg.AssetsDefinition:
+    """One of two tables of a topic, of which the first fails at the first time."""
+
+    def work(context: dg.AssetExecutionContext) -> Iterator[object]:
+        (config,) = CONFIGS
+        turns = turns_of(context, config, spark_resource(config), may_stay=False)
+        ALONE.append(turns.is_alone(name))
+        if name == "a" and context.run.parent_run_id is None:
+            raise dg.Failure("no", allow_retries=False)
+        yield dg.MaterializeResult()
+
+    made = dg.multi_asset(name=name, specs=[dg.AssetSpec(name)], op_tags={TAG_TOPIC: "shop:all"})
+    return made(work)
+
+
+def job() -> dg.JobDefinition:
+    found = dg.Definitions(
+        assets=[table(name) for name in "ab"], executor=dg.in_process_executor,
+        jobs=[dg.define_asset_job("tables", dg.AssetSelection.all())],
+    )  # fmt: skip
+    return found.resolve_job_def("tables")
+
+
+@pytest.mark.usefixtures("_configured")
+def test_a_run_from_a_failure_waits_for_no_table_that_it_leaves_out(
+    instance: dg.DagsterInstance,
+) -> None:
+    failed = dg.execute_job(dg.reconstructable(job), instance)
+    again = dg.ReexecutionOptions.from_failure(failed.run_id, instance)
+    assert dg.execute_job(dg.reconstructable(job), instance, reexecution_options=again).success
+    assert ALONE == [False, False, True]
