@@ -11,8 +11,9 @@ import dagster as dg
 import pytest
 
 from cdc_assets.errors import LostRangeError, UnreachableError
+from cdc_assets.operate.unsent import Resent, Unsent
 from cdc_assets.orchestration.failing import failure_of
-from cdc_assets.orchestration.sensors import alert_sensor
+from cdc_assets.orchestration.sensors import alert_sensor, watch_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.world import entry_of, write_config
 
@@ -151,13 +152,32 @@ def test_a_webhook_that_stumbles_is_asked_again(
     assert len(hook.received) == 2
 
 
-def test_a_webhook_that_refuses_is_an_error_that_does_not_show_its_url(
+def test_a_run_whose_alert_is_refused_is_posted_once_the_webhook_takes_it(
     tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
-    hook.answers.extend([500] * 3)
+    hook.answers.extend([500] * 5)
     context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
+    config = write_config(tmp_path, alerts=ALERTS)
 
-    with pytest.raises(UnreachableError, match="500") as caught:
-        alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
-    assert SECRET not in str(caught.value)
-    assert caught.value.__cause__ is None
+    skipped = alert_sensor(config, Registry.of([]))(context)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "500" in (skipped.skip_message or "")
+    assert SECRET not in (skipped.skip_message or "")
+    again = Unsent.beside(config.registry)
+    assert "500" in again.send(config.alerts).problem
+    hook.received.clear()
+    assert again.send(config.alerts) == Resent((context.dagster_run.run_id,))
+    assert [each["run_id"] for each in hook.received] == [context.dagster_run.run_id]
+    assert again.send(config.alerts) == Resent()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_was_refused_is_posted_though_nothing_else_can_be_looked_at(
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    config = write_config(tmp_path, alerts=ALERTS)
+    Unsent.beside(config.registry).keep("1", {"text": "a run failed"})
+    (tmp_path / ".cdc" / "registry.unsent" / "2.json").write_bytes(b"{")
+    watch_sensor(config, Registry())(dg.build_sensor_context(instance=instance_in_memory))
+    assert hook.received[0] == {"text": "a run failed"}
+    assert not [*(tmp_path / ".cdc" / "registry.unsent").iterdir()]

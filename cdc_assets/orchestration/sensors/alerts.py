@@ -1,7 +1,7 @@
 """Defines the sensor `alerts`, which posts runs that failed for other reasons than their tables.
 
-Each is posted once. `watch` reports a failing table, once and not at each attempt. Messages contain
-no data.
+Each is posted once. What the receiver does not accept is kept, and `watch` posts it once it does.
+`watch` reports a failing table, once and not at each attempt. Messages contain no data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any, Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import UnreachableError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.unsent import Unsent
 from cdc_assets.operate.webhook import formed, post
 from cdc_assets.orchestration.keys import is_of, named, table_key
 from cdc_assets.orchestration.mount import mount_of
@@ -48,7 +50,12 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
             return dg.SkipReason(f"Run {run.run_id} failed and will be retried")
         if _is_told_by_tables(context):
             return dg.SkipReason(f"Run {run.run_id} failed by its tables, which `watch` tells of")
-        post(config.alerts.webhook.reveal(), formed(alert_of(context), config.alerts))
+        alert = alert_of(context)
+        try:
+            post(config.alerts.webhook.reveal(), formed(alert, config.alerts))
+        except UnreachableError as problem:
+            Unsent.beside(config.registry).keep(run.run_id, alert)
+            return dg.SkipReason(f"Run {run.run_id} failed; `watch` posts it later: {problem}")
         return None
 
     return alerts

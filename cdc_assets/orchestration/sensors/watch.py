@@ -1,7 +1,7 @@
 """Defines the sensor `watch`, which posts each problem to the webhook once, and its recovery.
 
-A receiver that is down is tried again at each tick; it blocks nothing, as only this sensor waits
-for it.
+A receiver that is down is tried again at each tick, also with failed runs that the sensor `alerts`
+could not post; it blocks nothing, as only this sensor waits for it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.alerts import AlertBook, tell
 from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.unsent import Unsent
 from cdc_assets.orchestration.keys import named
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry
@@ -35,11 +36,14 @@ def watch_sensor(
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         if config.alerts.webhook is None:
             return dg.SensorResult(skip_reason="alerts.webhook is not configured")
+        runs = Unsent.beside(config.registry).send(config.alerts)
         told = tell(read_numbers(services), config.alerts, AlertBook.beside(config.registry))
-        said = "; ".join(f"{each.id} {each.change}" for each in told.sent)
-        if told.problem:
-            context.log.warning(told.problem)
-        words = (f"sent {said}" if said else "", told.problem and f"not sent: {told.problem}")
+        sent = [f"run {each}" for each in runs.names]
+        said = "; ".join([*sent, *(f"{each.id} {each.change}" for each in told.sent)])
+        problem = told.problem or runs.problem
+        if problem:
+            context.log.warning(problem)
+        words = (f"sent {said}" if said else "", problem and f"not sent: {problem}")
         return dg.SensorResult(skip_reason="; ".join(filter(None, words)) or "nothing new")
 
     return dg.SensorDefinition(
