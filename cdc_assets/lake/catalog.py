@@ -25,7 +25,7 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.references import conflict, make_branch, moves_branches, publish_branch
 from cdc_assets.lake.side import SideState, read_side
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes
-from cdc_assets.lake.states import States
+from cdc_assets.lake.states import Looked, States, state_in
 from cdc_assets.lake.trying import try_place
 
 _SIDES: Final = Newest[SideState](256)
@@ -62,9 +62,23 @@ class Lake:
         self._published = None
         return self._states.one(name, shard)
 
-    def states(self, tables: Sequence[tuple[LakeName, str]]) -> list[TableState | None]:
-        """Returns the states of many tables and shards, in their order, with few calls."""
+    def looked(self, tables: Sequence[tuple[LakeName, str]]) -> list[Looked]:
+        """Looks at many tables and shards, in their order, with few calls.
+
+        A table that cannot be read is an error in the list, and prevents no other.
+
+        Raises:
+            UnreachableError: if the catalog does not answer, or no table's metadata is to be had.
+        """
         return self._states.all(tables)
+
+    def states(self, tables: Sequence[tuple[LakeName, str]]) -> list[TableState | None]:
+        """Returns the states of tables like `looked`.
+
+        Raises:
+            CdcError: if one of them cannot be read.
+        """
+        return [state_in(each) for each in self._states.all(tables)]
 
     def side(self, name: LakeName) -> SideState | None:
         """Returns a side table; None if it does not exist. See `cdc_assets.lake.side.side_of`."""

@@ -19,11 +19,18 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import LakeConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import UnreachableError
+from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 
 T = TypeVar("T")
 
 _BUSY_SECONDS: Final = 3.0
+_RESTORE: Final = (
+    "restore its folder, or drop it from the catalog: it is then made again from its topic"
+)
+_UNDO: Final = (
+    "undo what another program did to the table (a column of a type that PyIceberg does not know, "
+    "a changed property of a snapshot, a file that was cut), or restore an older metadata file"
+)
 SILENT_SECONDS: Final = 60.0
 """How long a REST catalog may be silent; commits of large tables take seconds."""
 
@@ -66,8 +73,12 @@ class CatalogConnection:
             UnreachableError: if the catalog or the table's metadata cannot be read.
         """
         table = self.asked("lake: load table", lambda: self.loaded(name))
-        self._last = (name, table) if table else None
+        self.note(name, table)
         return table
+
+    def note(self, name: LakeName, table: Table | None) -> None:
+        """Records what was loaded, for `last`."""
+        self._last = (name, table) if table else None
 
     def last(self, name: LakeName) -> Table | None:
         """Returns the table as `load` has loaded it, if it was the last one that was loaded."""
@@ -76,10 +87,46 @@ class CatalogConnection:
 
     def loaded(self, name: LakeName) -> Table | None:
         """Loads a table like `load`, for calls within `asked`."""
+        catalog = self.catalog
+        with self.reading(name):
+            try:
+                return catalog.load_table((name.namespace, name.name))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    @contextmanager
+    def reading(self, name: LakeName, file: str = "") -> Iterator[None]:
+        """Translates errors in one table's metadata, and names the table in them.
+
+        Errors of the catalog itself are not translated: `reachable` does that.
+
+        Args:
+            name: of the table.
+            file: its metadata file, if known.
+
+        Raises:
+            UnreachableError: if the metadata is not to be had now.
+            TerminalError: if the file is gone, cannot be understood, or is of a newer version.
+        """
+        where = _place(name, file)
         try:
-            return self.catalog.load_table((name.namespace, name.name))
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
+            yield
+        except (SQLAlchemyError, requests.RequestException):
+            raise
+        except CdcError as error:
+            where = " ".join(filter(None, (where, error.where)))
+            raise type(error)(error.what, where=where, remedy=error.remedy) from None
+        except FileNotFoundError as error:
+            what = f"the catalog has table {name}, and its metadata file is gone"
+            where = _place(name, file or error.filename or "")
+            raise TerminalError(what, where=where, remedy=_RESTORE) from None
+        except (RESTError, OSError) as error:
+            what = f"the lake's metadata of {name} is not to be had ({type(error).__name__})"
+            remedy = "check that the table's folder can be read"
+            raise UnreachableError(what, where=where, remedy=remedy) from None
+        except Exception as error:  # PyIceberg and its parts have no common one
+            what = f"the lake's metadata of {name} cannot be read ({type(error).__name__})"
+            raise TerminalError(what, where=where, remedy=_UNDO) from error
 
     @contextmanager
     def reachable(self) -> Iterator[None]:
@@ -90,6 +137,10 @@ class CatalogConnection:
             what = f"the lake did not answer ({type(error).__name__})"
             remedy = "check that the catalog runs and that its warehouse can be read"
             raise UnreachableError(what, where=self.address, remedy=remedy) from None
+
+
+def _place(name: LakeName, file: str) -> str:
+    return f"table={name} metadata={file}" if file else f"table={name}"
 
 
 def _patiently() -> Retrying:

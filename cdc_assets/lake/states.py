@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -11,6 +12,7 @@ from pyiceberg.table import Table
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.effects import effect
+from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.kept import KeptMetadata
 from cdc_assets.lake.pointers import Newest, pointers
@@ -23,8 +25,12 @@ _KNOWN = Newest[TableState](4_096)
 
 Wanted = tuple[LakeName, str]
 """A table, and the shard whose publishes count; empty for a table with one source table."""
+Looked = TableState | CdcError | None
+"""A table's state, or why it cannot be read; None if the table does not exist."""
 Files = Mapping[LakeName, str]
 """The newest metadata file of each table."""
+Read = Mapping[LakeName, Short | CdcError]
+"""The contents of metadata files, or why they cannot be read."""
 
 
 class States:
@@ -40,48 +46,70 @@ class States:
         self._kept = kept
 
     def one(self, name: LakeName, shard: str) -> TableState | None:
-        """Returns a table's present state; None if it does not exist."""
+        """Returns a table's present state; None if it does not exist.
+
+        Raises:
+            CdcError: if it cannot be read.
+        """
         files = self._files([name])
         if files is None:
-            return self._loaded(name, shard)
-        return self._told([(name, shard)], files, self._read)[0]
+            return state_in(self._loaded(name, shard))
+        return state_in(self._told([(name, shard)], files, self._read)[0])
 
     def known(self, name: LakeName, shard: str, table: Table) -> TableState:
         """Returns the state of a table that was just published."""
         what, at = (name, shard), table.metadata_location
         return _KNOWN.of(what, at) or _KNOWN.keep(what, at, read_state(name, table, shard))
 
-    def all(self, wanted: Sequence[Wanted]) -> list[TableState | None]:
-        """Returns the states of many tables, in their order; keeps them for other processes."""
+    def all(self, wanted: Sequence[Wanted]) -> list[Looked]:
+        """Looks at many tables, in their order; keeps what it read for other processes.
+
+        Raises:
+            UnreachableError: if the catalog does not answer, or no table's metadata is to be had.
+        """
         files = self._files([name for name, _ in wanted])
         if files is None:
             with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
-                return list(pool.map(lambda each: self._loaded(*each), wanted))
-        return self._told(wanted, files, self._kept_or_read)
+                found = list(pool.map(lambda each: self._loaded(*each), wanted))
+        else:
+            found = self._told(wanted, files, self._kept_or_read)
+        away = [each for each in found if isinstance(each, UnreachableError)]
+        if away and len(away) == len(found):
+            raise away[0]
+        return found
 
     def _files(self, names: Iterable[LakeName]) -> Files | None:
         connection = self._connection
         return connection.asked("lake: look", lambda: pointers(connection.catalog, names))
 
-    def _loaded(self, name: LakeName, shard: str) -> TableState | None:
-        table = self._connection.load(name)
-        if table is None:
-            return None
-        at = table.metadata_location
-        what = name, shard  # a renamed table keeps its file
-        if (known := _KNOWN.of(what, at)) is not None:
-            return known
-        if ancestry_ends(table):
-            short = self._connection.asked("lake: load table", partial(read_short, table.io, at))
-            table = table_of(self._connection.catalog, name, at, short)
-        return _KNOWN.keep(what, at, read_state(name, table, shard))
+    def _loaded(self, name: LakeName, shard: str) -> Looked:
+        return self._connection.asked("lake: load table", partial(self._load, name, shard))
+
+    def _load(self, name: LakeName, shard: str) -> Looked:
+        """Loads a table like `_loaded`, for calls within ``asked``."""
+        try:
+            table = self._connection.loaded(name)
+            self._connection.note(name, table)
+            if table is None:
+                return None
+            at = table.metadata_location
+            what = name, shard  # a renamed table keeps its file
+            if (known := _KNOWN.of(what, at)) is not None:
+                return known
+            with self._connection.reading(name, at):
+                if ancestry_ends(table):
+                    short = read_short(table.io, at)
+                    table = table_of(self._connection.catalog, name, at, short)
+                return _KNOWN.keep(what, at, read_state(name, table, shard))
+        except CdcError as problem:
+            return problem
 
     def _told(
         self,
         wanted: Sequence[Wanted],
         files: Files,
-        read: Callable[[Files], Mapping[LakeName, Short]],
-    ) -> list[TableState | None]:
+        read: Callable[[Files], Read],
+    ) -> list[Looked]:
         """Returns the states by these files, each of which is read at most once."""
         known = {each: _KNOWN.of(each, files.get(each[0])) for each in wanted}
         unknown = {name for (name, _), state in known.items() if state is None and name in files}
@@ -91,30 +119,41 @@ class States:
             for each in wanted
         ]
 
-    def _new(
-        self, wanted: Wanted, files: Files, said: Mapping[LakeName, Short]
-    ) -> TableState | None:
+    def _new(self, wanted: Wanted, files: Files, read: Read) -> Looked:
         name, shard = wanted
-        if name not in said:  # the table changed while it was looked at
+        if name not in read:  # the table changed while it was looked at, or its file is gone
             return self._loaded(name, shard)
-        table = table_of(self._connection.catalog, name, files[name], said[name])
-        return _KNOWN.keep(wanted, files[name], read_state(name, table, shard))
+        at, said = files[name], read[name]
+        if isinstance(said, CdcError):
+            return said
+        try:
+            with self._connection.reading(name, at):
+                table = table_of(self._connection.catalog, name, at, said)
+                return _KNOWN.keep(wanted, at, read_state(name, table, shard))
+        except CdcError as problem:
+            return problem
 
-    def _kept_or_read(self, files: Files) -> Mapping[LakeName, Short]:
+    def _kept_or_read(self, files: Files) -> Read:
         kept = self._kept.of(files)
         read = self._read({name: at for name, at in files.items() if name not in kept})
-        self._kept.keep({name: (files[name], said) for name, said in read.items()})
+        self._kept.keep({
+            name: (files[name], said)
+            for name, said in read.items() if not isinstance(said, CdcError)
+        })  # fmt: skip
         return {**kept, **read}
 
-    def _read(self, files: Files) -> Mapping[LakeName, Short]:
+    def _read(self, files: Files) -> Read:
         """Reads files; those that no longer exist are left out."""
         catalog = self._connection.catalog
 
-        def read(item: tuple[LakeName, str]) -> tuple[LakeName, Short | None]:
+        def read(item: tuple[LakeName, str]) -> tuple[LakeName, Short | CdcError | None]:
+            name, at = item
             try:
-                return item[0], read_short(io_of(catalog, item[1]), item[1])
-            except FileNotFoundError:
-                return item[0], None
+                with self._connection.reading(name, at), suppress(FileNotFoundError):
+                    return name, read_short(io_of(catalog, at), at)
+            except CdcError as problem:
+                return name, problem
+            return name, None
 
         if not files:
             return {}
@@ -122,3 +161,14 @@ class States:
             with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
                 found = list(pool.map(read, files.items()))
         return {name: said for name, said in found if said is not None}
+
+
+def state_in(looked: Looked) -> TableState | None:
+    """Returns the state.
+
+    Raises:
+        CdcError: if the table cannot be read.
+    """
+    if isinstance(looked, CdcError):
+        raise looked
+    return looked

@@ -46,6 +46,13 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
     )
 
 
+def of_partition(error: KafkaException, topic: str, partition: int) -> UnreachableError:
+    """Returns the error for one partition that cannot be asked, as it has no leader."""
+    what = f"a partition of {topic} does not answer ({error.args[0].name()})"
+    remedy = "check that the brokers with its replicas run"
+    return UnreachableError(what, where=f"topic={topic} partition={partition}", remedy=remedy)
+
+
 def no_answer(
     servers: str,
     seconds: float,

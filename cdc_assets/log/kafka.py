@@ -16,20 +16,19 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     TopicCollection,
-    TopicPartition,
 )
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
 )
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.changes.retention import Retention
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError
-from cdc_assets.log.errors import translate
+from cdc_assets.log.asked_offsets import Asked, ask_patiently
+from cdc_assets.log.errors import of_partition, translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
 from cdc_assets.log.kept import retention_of
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
@@ -38,7 +37,7 @@ from cdc_assets.log.reaching import Attempts, reach
 from cdc_assets.log.reader import EPOCH, Largest, Place, Reader, Span, every_size
 from cdc_assets.log.settings import TopicSettings, read_settings
 from cdc_assets.log.transactions import TransactionLog
-from cdc_assets.log.values import RawRecord, TopicIdentity, Watermarks
+from cdc_assets.log.values import Bounds, RawRecord, TopicIdentity, Watermarks
 
 _QUIET: Final = {
     "log_level": "2",
@@ -49,13 +48,6 @@ _QUIET: Final = {
 _EARLIEST: Final[Any] = OffsetSpec.earliest()
 _LATEST: Final[Any] = OffsetSpec.latest()
 _NO_SUCH_OFFSET: Final = -1
-_LEADER_WAIT_SECONDS: Final = 0.1
-_BETWEEN_LEADERS: Final = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-)
 _UNTOLD: Final = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -121,6 +113,27 @@ class KafkaLog:
         partitions = self._partitions(topics)
         begin, end = self._offsets(partitions, [_EARLIEST, _LATEST])
         return {topic: Watermarks(begin[topic], end[topic]) for topic in partitions}
+
+    def bounds(self, topics: Iterable[str]) -> Bounds:
+        """Returns the watermarks of topics; a partition without a leader only leaves out its topic.
+
+        Raises:
+            UnreachableError: also if that is so of every topic.
+        """
+        partitions = self._partitions(topics)
+        asked = self._ask_patiently(partitions, [_EARLIEST, _LATEST])
+        begin, end = asked.offsets
+        problems = {
+            place[0]: of_partition(error, *place) for place, error in asked.leaderless.items()
+        }
+        there = [topic for topic in partitions if topic not in problems]
+        if problems and not there:
+            raise next(iter(problems.values()))
+        marks = {
+            topic: Watermarks(OffsetVector.of(begin[topic]), OffsetVector.of(end[topic]))
+            for topic in there
+        }
+        return Bounds(marks, problems)
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """Returns the partition numbers of each topic. Lists the whole cluster."""
@@ -320,49 +333,24 @@ class KafkaLog:
         specs: Sequence[OffsetSpec],
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> list[dict[str, OffsetVector]]:
-        """Returns the offsets that each spec finds, with all requests in flight at the same time.
+        """Returns the offsets that each spec finds in all of these partitions."""
+        asked = self._ask_patiently(partitions, specs, isolation)
+        for place, error in asked.leaderless.items():
+            raise of_partition(error, *place)
+        return [
+            {t: OffsetVector.of(offsets) for t, offsets in each.items()} for each in asked.offsets
+        ]
 
-        A partition may briefly have no leader, when its topic was just made or its broker restarts;
-        this waits for one, but no longer than the time-out.
-        """
-        asking = Retrying(
-            retry=retry_if_exception(_is_between_leaders),
-            stop=stop_after_delay(self._timeout),
-            wait=wait_fixed(_LEADER_WAIT_SECONDS),
-            reraise=True,
-        )
-        try:
-            return asking(self._ask_offsets, partitions, specs, isolation)
-        except KafkaException as error:
-            raise self._translated(error) from error
-
-    def _ask_offsets(
+    def _ask_patiently(
         self,
         partitions: Mapping[str, Sequence[int]],
         specs: Sequence[OffsetSpec],
-        isolation: IsolationLevel,
-    ) -> list[dict[str, OffsetVector]]:
-        places = [(topic, number) for topic, numbers in partitions.items() for number in numbers]
-        if not places:
-            return [{} for _ in specs]
-        asked = [
-            self._admin().list_offsets(
-                {TopicPartition(*place): spec for place in places},
-                isolation_level=isolation,
-                request_timeout=self._timeout,
-            )
-            for spec in specs
-        ]
-        with effect("kafka: offsets"):
-            return [self._vectors(partitions, futures) for futures in asked]
-
-    def _vectors(
-        self, partitions: Mapping[str, Sequence[int]], futures: Mapping[TopicPartition, Any]
-    ) -> dict[str, OffsetVector]:
-        offsets: dict[str, dict[int, int]] = {topic: {} for topic in partitions}
-        for place, future in futures.items():
-            offsets[place.topic][place.partition] = future.result().offset
-        return {topic: OffsetVector.of(found) for topic, found in offsets.items()}
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Asked:
+        try:
+            return ask_patiently(self._admin, partitions, specs, isolation, self._timeout)
+        except KafkaException as error:
+            raise self._translated(error) from error
 
     def _admin(self) -> AdminClient:
         """Returns the client, once a broker has answered it."""
@@ -429,8 +417,3 @@ def _millis(time: datetime) -> int:
         msg = "a time without a zone has no place in the log"
         raise ValueError(msg)
     return -((EPOCH - time) // _MILLISECOND)
-
-
-def _is_between_leaders(error: BaseException) -> bool:
-    cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
-    return isinstance(cause, KafkaError) and cause.code() in _BETWEEN_LEADERS

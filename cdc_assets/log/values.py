@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.errors import CdcError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,17 @@ class Watermarks:
 
     begin: OffsetVector
     end: OffsetVector
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The watermarks of topics; ``problems``: why those of the other topics cannot be read.
+
+    Topics that do not exist are in neither.
+    """
+
+    marks: Mapping[str, Watermarks] = field(default_factory=dict[str, Watermarks])
+    problems: Mapping[str, CdcError] = field(default_factory=dict[str, CdcError])
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -60,7 +60,7 @@ def completeness(
         tables: the surveyed tables; their committed offsets may be older than the topics' ends.
         deliveries: the result of `deliveries_of`, obtained before this call.
     """
-    topics = [each.entry.topic for each in tables if deliveries.get(each.table)]
+    topics = [each.entry.topic for each in tables if deliveries.get(each.table) and each.marks]
     try:
         ends = services.log.high_watermarks(topics) if topics else {}
     except TransientError:  # the survey reports it

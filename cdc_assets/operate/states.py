@@ -86,7 +86,7 @@ def _since(view: TableSurvey, condition: Condition, within_seconds: float) -> da
         case Condition.REBUILDING:
             wanted = desired.reset or desired.rebuild
             return wanted.since if wanted else None
-        case Condition.FAILING:
+        case Condition.FAILING if view.problem is None:
             return failure.began if failure else None
         case Condition.WAITING:
             return failure.hold.since if failure and failure.hold else None

@@ -15,13 +15,13 @@ from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.desired import NOTHING, Desired
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.log.rounds import in_rounds
-from cdc_assets.operate.failures import Failure
+from cdc_assets.operate.failures import Failure, kind_of
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
-    from cdc_assets.lake import Published, TableState
-    from cdc_assets.log.values import Watermarks
+    from cdc_assets.lake import Looked, Published, TableState
+    from cdc_assets.log.values import Bounds, Watermarks
 
 T = TypeVar("T")
 
@@ -52,7 +52,8 @@ class TableSurvey:
     ``state`` is None for a table that is not in the lake yet, ``marks`` for a topic that
     Kafka does not have (or if Kafka was not asked), ``oldest_unread`` if nothing is unread.
     ``has_moved``: whether a topic that a waiting table waits for has moved. ``desired``: people's
-    wishes for the table.
+    wishes for the table. ``problem``: why the table's state or its topic's bounds cannot be read,
+    if that concerns this table alone; ``failure`` repeats it.
     """
 
     entry: TableEntry
@@ -62,6 +63,7 @@ class TableSurvey:
     failure: Failure | None
     has_moved: bool = False
     desired: Desired = NOTHING
+    problem: CdcError | None = None
 
     @property
     def table(self) -> TableName:
@@ -94,7 +96,9 @@ class TableSurvey:
     @property
     def lag_changes(self) -> int | None:
         """The number of offsets from `position` to the log's end; None if unknown."""
-        return total_length(self.position.ranges_to(self.marks.end)) if self.marks else None
+        if self.marks is None or self.problem is not None:
+            return None
+        return total_length(self.position.ranges_to(self.marks.end))
 
     def lag_seconds(self, now: datetime) -> float | None:
         """Returns the age of the oldest unread record: 0 if all is read, None if unknown."""
@@ -146,14 +150,17 @@ class TableSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All tables at one moment, and the parts that did not answer."""
+    """All tables at one moment, and the parts that did not answer.
+
+    Whatever concerns one table alone is that table's ``problem``, and not among these.
+    """
 
     at: datetime
     tables: tuple[TableSurvey, ...]
     problems: tuple[CdcError, ...] = ()
 
-    def complete(self) -> Survey:
-        """Returns the survey itself if it is complete.
+    def answered(self) -> Survey:
+        """Returns the survey itself if every part has answered.
 
         Raises:
             CdcError: the first problem, if there is any.
@@ -162,12 +169,23 @@ class Survey:
             raise self.problems[0]
         return self
 
+    def complete(self) -> Survey:
+        """Returns the survey itself if every part has answered, and every table could be read.
+
+        Raises:
+            CdcError: the first problem, if there is any.
+        """
+        for each in self.answered().tables:
+            if each.problem is not None:
+                raise each.problem
+        return self
+
 
 def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = True) -> Survey:
     """Reads Kafka (a few calls for all tables), the catalog, the failures and the wishes.
 
     If a part does not answer, the fields that need it are None, and ``problems`` names it: this
-    function itself does not raise for it.
+    function itself does not raise for it. A table that alone cannot be read has its own problem.
 
     Args:
         services: the services to ask.
@@ -181,13 +199,20 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
     topics = [entry.topic for entry in entries]
     awaited = {topic for each in failures.values() if each.hold for topic in each.hold.log_end}
     with ThreadPoolExecutor(1) as kafka:  # the log and the lake answer at the same time
-        asked = kafka.submit(partial(_watermarks, services, sorted({*topics, *awaited})))
-        states = _tried(partial(_states, services, entries), {}, problems)
-        marks = _tried(asked.result, {}, problems)
+        asked = kafka.submit(partial(_bounds, services, sorted({*topics, *awaited})))
+        looked = _tried(partial(_looked, services, entries), {}, problems)
+        bounds = _tried(asked.result, None, problems)
+    marks = bounds.marks if bounds else {}
+    unread = bounds.problems if bounds else {}
+    now = services.clock()
     tables = tuple(
-        TableSurvey(each, states.get(each.table), marks.get(each.topic), None,
-                    failures.get(each.table), _has_moved(failures.get(each.table), marks),
-                    desired.get(each.table, NOTHING))
+        _troubled(
+            TableSurvey(each, _state(looked.get(each.table)), marks.get(each.topic), None,
+                        failures.get(each.table), _has_moved(failures.get(each.table), marks),
+                        desired.get(each.table, NOTHING)),
+            _problem(looked.get(each.table)) or unread.get(each.topic),
+            now,
+        )
         for each in entries
     )  # fmt: skip
     if ages and not problems:
@@ -207,15 +232,33 @@ def _in_topic(entry: TableEntry, topic_id: str) -> TableEntry:
     return replace(entry, dropped=dropped and replace(dropped, end=dropped.end_in(topic_id)))
 
 
-def _watermarks(services: Services, topics: Sequence[str]) -> Mapping[str, Watermarks]:
-    return services.log.watermarks(topics) if topics else {}
+def _bounds(services: Services, topics: Sequence[str]) -> Bounds | None:
+    return services.log.bounds(topics) if topics else None
 
 
-def _states(
-    services: Services, entries: Sequence[TableEntry]
-) -> Mapping[TableName, TableState | None]:
-    states = services.lake.states([(each.target, each.shard_value) for each in entries])
-    return {each.table: state for each, state in zip(entries, states, strict=True)}
+def _looked(services: Services, entries: Sequence[TableEntry]) -> Mapping[TableName, Looked]:
+    looked = services.lake.looked([(each.target, each.shard_value) for each in entries])
+    return {each.table: found for each, found in zip(entries, looked, strict=True)}
+
+
+def _state(looked: Looked) -> TableState | None:
+    return None if isinstance(looked, CdcError) else looked
+
+
+def _problem(looked: Looked) -> CdcError | None:
+    return looked if isinstance(looked, CdcError) else None
+
+
+def _troubled(table: TableSurvey, problem: CdcError | None, now: datetime) -> TableSurvey:
+    """Returns the table with its problem, which replaces the reason of an earlier failure."""
+    if problem is None:
+        return table
+    kind, message, known = kind_of(problem), str(problem), table.failure
+    if known is None or known.is_waiting:
+        failure = Failure(now, kind, message)
+    else:
+        failure = replace(known, kind=kind, message=message, hold=None)
+    return replace(table, failure=failure, has_moved=False, problem=problem)
 
 
 def _aged(services: Services, tables: tuple[TableSurvey, ...]) -> tuple[TableSurvey, ...]:

@@ -18,6 +18,7 @@ import dagster as dg
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
@@ -113,7 +114,7 @@ def drifts_of(services: Services, seen: Survey) -> dict[TableName, Drift]:
 def verdicts(
     services: Services, seen: Survey, differing: Mapping[TableName, Drift]
 ) -> Iterator[Verdict]:
-    """Yields the verdicts of each table's checks.
+    """Yields the verdicts of each table's checks; of a table that cannot be read, the reason.
 
     Args:
         services: the services to ask.
@@ -130,6 +131,9 @@ def verdicts(
     since = services.states.known()
     for each in seen.tables:
         entry = each.entry
+        if each.problem is not None:
+            yield from unjudged(services.config, entry, str(each.problem), _severity(each.problem))
+            continue
         history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
         key = table_key(services.config, entry)
@@ -150,11 +154,21 @@ def verdicts_of(services: Services, table: TableSurvey) -> Sequence[Verdict]:
     return tuple(verdicts(services, seen, drifts_of(services, seen)))
 
 
-def unjudged(config: ReplicationConfig, entry: TableEntry, why: str) -> Sequence[Verdict]:
+def unjudged(
+    config: ReplicationConfig,
+    entry: TableEntry,
+    why: str,
+    severity: dg.AssetCheckSeverity = ERROR,
+) -> Sequence[Verdict]:
     """Returns the verdicts of a failed table if its facts cannot be read either."""
     key = table_key(config, entry)
     checks = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
-    return [Verdict(key, check, False, ERROR, f"failing: {why}") for check in checks]
+    return [Verdict(key, check, False, severity, f"failing: {why}", reason=why) for check in checks]
+
+
+def _severity(problem: CdcError) -> dg.AssetCheckSeverity:
+    """Returns WARN for a problem that may pass by itself."""
+    return WARN if isinstance(problem, TransientError) else ERROR
 
 
 def offsets_verdict(key: dg.AssetKey, table: TableSurvey, history: Sequence[Published]) -> Verdict:

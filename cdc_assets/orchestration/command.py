@@ -81,13 +81,13 @@ class Selection:
             each.table: held_words(each.table, each.desired) for each in seen if each.desired.held
         }
         if self.table is not None:
-            return held, dict(held)
+            return held, {**_unread(seen), **held}
         stopped = {
             each.table: f"{stopped_words(each)}: {each.failure.message}"
             for each in seen
             if each.failure is not None and each.failure.stopped and each.table not in held
         }
-        return held, stopped
+        return held, {**stopped, **_unread(seen)}
 
 
 @dataclass
@@ -164,7 +164,7 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
     """
     with _work(config) as work:
         entries = _selected(work.services, selection)
-        first = survey(work.services, entries, ages=False).complete()
+        first = survey(work.services, entries, ages=False).answered()
         goals = {each.table: each.marks.end for each in first.tables if each.marks}
         held, failed = selection.left_out(first.tables)
         work.failed.update(failed)
@@ -255,10 +255,12 @@ def _plans(
     while True:
         done = {*work.failed, *work.given_up}
         left = [entry for entry in entries if entry.table not in done]
-        seen = survey(work.services, left, ages=False).complete()
+        seen = survey(work.services, left, ages=False).answered()
+        work.failed |= _unread(seen.tables)
         behind = [
             each for each in seen.tables
             if each.table in goals
+            and each.problem is None
             and not each.desired.held
             and each.position.ranges_to(goals[each.table])
         ]  # fmt: skip
@@ -291,6 +293,15 @@ def _as_called_now(
     marks = services.log.watermarks([each.topic for each in moved]) if moved else {}
     ends = {each.table: marks[each.topic].end for each in moved if each.topic in marks}
     return tuple(found.values()), {**goals, **ends}
+
+
+def _unread(tables: Sequence[TableSurvey]) -> Failed:
+    """Returns the tables that cannot be read, with the reason."""
+    return {
+        each.table: str(each.problem)
+        for each in tables
+        if each.problem is not None and not each.desired.held
+    }
 
 
 def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:

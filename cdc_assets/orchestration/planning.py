@@ -53,15 +53,17 @@ def is_due(
 ) -> bool:
     """Returns whether a table has work, no run has it, and it need not wait.
 
-    A table that people have paused or dropped is never due; one that has stopped is due only with
-    ``ignore_backoff``, which a person's request sets.
+    A table that people have paused or dropped is never due, nor is one that cannot be read; one
+    that has stopped is due only with ``ignore_backoff``, which a person's request sets.
 
     A table has work if changes are unread, if its topic vanished (the run then reports the
     consequences), or if it failed before: a run without changes shows its recovery. A table that
     waits for a transaction is due when the log has moved, or its interval is over: until then no
     run could merge anything, whoever starts it.
     """
-    if table.table in busy or table.desired.held or not _has_work(table):
+    if table.table in busy or table.desired.held or table.problem is not None:
+        return False
+    if not _has_work(table):
         return False
     failure = table.failure
     is_not_yet = failure is not None and now < failure.retry_at and not table.has_moved

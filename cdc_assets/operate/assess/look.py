@@ -149,7 +149,7 @@ def _states(
     lake, nothing = look.services.lake, "no batch can be planned or published"
     try:
         lake.require_open()
-        states = lake.states([(each.target, each.shard_value) for each in entries])
+        looked = lake.looked([(each.target, each.shard_value) for each in entries])
     except CdcError as error:
         look.findings += [away("catalog", Place(name), error, nothing) for name in sources]
         return {}
@@ -158,7 +158,11 @@ def _states(
         for name in sources:
             warehouse = look.services.config.lake.warehouse
             look.findings += probe_warehouse(Place(name), lake, warehouse)
-    return {each.table: state for each, state in zip(entries, states, strict=True)}
+    states = {each.table: state for each, state in zip(entries, looked, strict=True)}
+    unread = {table: state for table, state in states.items() if isinstance(state, CdcError)}
+    for table, error in unread.items():
+        look.findings.append(away("catalog", Place(table.source, table), error, nothing))
+    return {table: state for table, state in states.items() if table not in unread}
 
 
 def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | None:

@@ -22,6 +22,7 @@ import dagster as dg
 from cdc_assets.changes.upkeep import LONGEST
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
+from cdc_assets.errors import CdcError
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.failing import message_of
@@ -172,12 +173,13 @@ def _chosen(
     A table whose needs cannot be found out is left out, with a warning.
     """
     now = services.clock().timestamp()
-    states = services.lake.states([(each[0].target, "") for each in groups])
-    seen = [
-        (memory.see(str(state.name), state.snapshot_id, now), tables)
-        for tables, state in zip(groups, states, strict=True)
-        if state is not None and state.snapshot_id is not None
-    ]
+    states = services.lake.looked([(each[0].target, "") for each in groups])
+    seen = list[tuple[Seen, Tables]]()
+    for tables, state in zip(groups, states, strict=True):
+        if isinstance(state, CdcError):
+            context.log.warning(f"not looked after: {state}")
+        elif state is not None and state.snapshot_id is not None:
+            seen.append((memory.see(str(state.name), state.snapshot_id, now), tables))
     ends, looks, chosen = time.monotonic() + LOOK_SECONDS, 0, list[Chosen]()
     for known, tables in sorted(seen, key=lambda each: each[0].visited):
         if len(chosen) == TABLES_AT_ONCE or (looks and time.monotonic() >= ends):

@@ -81,7 +81,7 @@ def promise_sensor(
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = Memory.of(context.cursor)
-        seen = survey(services, entries).complete()
+        seen = survey(services, entries).answered()
         closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
         _note_states(services, seen)
         changed = {event.asset_key for event in closed}
@@ -156,7 +156,9 @@ def _closed_hours(
     open_tables = [
         each
         for each in seen.tables
-        if each.published is not None and memory.hours.get(str(each.table)) != last.key
+        if each.published is not None
+        and each.problem is None
+        and memory.hours.get(str(each.table)) != last.key
     ]
     if not open_tables:
         return

@@ -66,7 +66,7 @@ def replicate_sensor(
             context.log.warning(f"Run {run_id} had lost its process and was marked as failed")
         runs = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
         busy = busy_tables(config, runs, entries)
-        seen = survey(services, entries, ages=False).complete()
+        seen = survey(services, entries, ages=False).answered()
         due = [each for each in seen.tables if is_due(each, busy, seen.at)]
         slots = free_slots(context.instance, runs)
         if due and slots.runs <= 0:
@@ -207,13 +207,15 @@ def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSu
     paused = [str(each.table) for each in seen.tables if each.desired.held]
     held = [
         each for each in seen.tables
-        if each.failure and each.table not in busy and not each.desired.held
+        if each.failure and not each.problem and each.table not in busy and not each.desired.held
     ]  # fmt: skip
+    unread = [str(each.problem) for each in seen.tables if each.problem and not each.desired.held]
     said = f"{len(seen.tables)} tables: {len(busy)} in unfinished runs, the others read to the end"
     failing = _again([each for each in held if not each.waits and not _is_stopped(each)])
     stopped = ", ".join(str(each.table) for each in held if _is_stopped(each))
     said += f"; paused or dropped: {', '.join(paused)}" if paused else ""
     said += f"; stopped until they are resumed: {stopped}" if stopped else ""
+    said += f"; cannot be read: {'; '.join(unread)}" if unread else ""
     waiting = _again([each for each in held if each.waits])
     said += f"; failing: {failing}" if failing else ""
     return said + (f"; waiting for the end of a transaction: {waiting}" if waiting else "")

@@ -1,0 +1,42 @@
+"""A partition without a leader leaves out its topic, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.errors import UnreachableError
+from cdc_assets.log import KafkaLog
+from cdc_assets_tests.broker import Broker
+
+pytestmark = pytest.mark.unit
+
+
+def log_of(broker: Broker, patch: pytest.MonkeyPatch) -> KafkaLog:
+    broker.answer_for(patch)
+    return KafkaLog({"bootstrap.servers": "kafka:9092"}, timeout_seconds=0.3)
+
+
+def test_the_other_topics_have_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker({"bad": 5, "good": 7}, leaderless={"bad"})
+    found = log_of(broker, monkeypatch).bounds(["bad", "good", "gone"])
+    assert set(found.marks) == {"good"}
+    assert found.marks["good"].end == OffsetVector.of({0: 7, 1: 0})
+    (problem,) = found.problems.values()
+    assert "topic=bad partition=1" in str(problem)
+    assert "LEADER_NOT_AVAILABLE" in str(problem)
+    assert broker.asked > 2, "it waits for a leader before"
+
+
+def test_if_no_topic_answers_kafka_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(Broker({"bad": 5}, leaderless={"bad"}), monkeypatch)
+    with pytest.raises(UnreachableError, match="topic=bad partition=1"):
+        log.bounds(["bad"])
+
+
+def test_a_question_that_needs_every_topic_names_the_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = log_of(Broker({"bad": 5, "good": 7}, leaderless={"bad"}), monkeypatch)
+    with pytest.raises(UnreachableError, match="topic=bad partition=1"):
+        log.watermarks(["bad", "good"])
