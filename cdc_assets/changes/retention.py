@@ -19,6 +19,8 @@ from typing import Final
 
 from cdc_assets.changes.offsets import OffsetVector
 
+FOR_EVER: Final = timedelta(days=100 * 366)
+"""A century. What is kept for longer is never overtaken; people write it in many ways."""
 LONGEST_WARNING: Final = timedelta(hours=24)
 SHARE: Final = 0.5
 """A warning is due when less than this share of the retention is left, and less than a day."""
@@ -118,8 +120,11 @@ def _by_size(pace: Pace, now: datetime) -> Overtaking | None:
     """Estimates only for a partition that has lost its beginning and still receives records."""
     if pace.begin == 0 or pace.per_second <= 0:
         return None
+    seconds_held = (pace.end - pace.begin) / pace.per_second
+    if seconds_held > FOR_EVER.total_seconds():
+        return None
     left = timedelta(seconds=max(0, pace.position - pace.begin) / pace.per_second)
-    held = timedelta(seconds=(pace.end - pace.begin) / pace.per_second)
+    held = timedelta(seconds=seconds_held)
     return Overtaking(now + left, "retention.bytes", _is_near(left, held))
 
 

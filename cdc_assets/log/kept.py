@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from cdc_assets.changes.retention import Retention
+from cdc_assets.changes.retention import FOR_EVER, Retention
 
-_FOR_EVER_MS: Final = 100 * 366 * 86_400_000
-"""A century: people write "for ever" in many ways, including 2^63 - 1."""
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def retention_of(settings: Mapping[str, str | None]) -> Retention:
@@ -17,13 +16,16 @@ def retention_of(settings: Mapping[str, str | None]) -> Retention:
 
     A topic that only compacts deletes no record for its age.
     """
-    policy = (settings.get("cleanup.policy") or "delete").split(",")
-    if "delete" not in policy:
+    policies = (settings.get("cleanup.policy") or "delete").split(",")
+    if "delete" not in {each.strip() for each in policies}:
         return Retention()
-    age, size = _bound(settings, "retention.ms"), _bound(settings, "retention.bytes")
-    if age is None or age > _FOR_EVER_MS:
-        return Retention(None, size)
-    return Retention(timedelta(milliseconds=age), size)
+    return Retention(_age(settings), _bound(settings, "retention.bytes"))
+
+
+def _age(settings: Mapping[str, str | None]) -> timedelta | None:
+    """Returns None for ever, which people write in many ways, including 2^63 - 1."""
+    millis = _bound(settings, "retention.ms")
+    return None if millis is None or millis > FOR_EVER // _MILLISECOND else _MILLISECOND * millis
 
 
 def _bound(settings: Mapping[str, str | None], name: str) -> int | None:

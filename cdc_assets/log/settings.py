@@ -14,7 +14,9 @@ from confluent_kafka.admin import (
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
+from cdc_assets.changes.retention import Retention
 from cdc_assets.log.errors import translate
+from cdc_assets.log.kept import retention_of
 
 _MISSING: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
 _REFUSED: Final = frozenset({
@@ -28,13 +30,11 @@ class TopicSettings:
 
     Attributes:
         policies: of ``cleanup.policy``.
-        retention_ms: milliseconds; None for unlimited.
-        retention_bytes: per partition; None for unlimited.
+        retention: by age and size; none for a topic that only compacts.
     """
 
     policies: frozenset[str]
-    retention_ms: int | None
-    retention_bytes: int | None
+    retention: Retention
 
 
 def read_settings(
@@ -79,12 +79,5 @@ def settings_of(said: Mapping[str, str]) -> TopicSettings:
     """Converts a broker's answer to a value."""
     policies = said.get("cleanup.policy", "delete")
     return TopicSettings(
-        frozenset(each.strip() for each in policies.split(",")),
-        _limit(said.get("retention.ms", "-1")),
-        _limit(said.get("retention.bytes", "-1")),
+        frozenset(each.strip() for each in policies.split(",")), retention_of(said)
     )
-
-
-def _limit(text: str) -> int | None:
-    number = int(text)
-    return None if number < 0 else number

@@ -50,7 +50,13 @@ def test_a_log_that_is_cut_by_its_size_goes_as_fast_as_records_come() -> None:
 
 
 @pytest.mark.parametrize(
-    "pace", [Pace(0, 20_000, 7_300, 2.0), Pace(100, 20_000, 7_300, 0.0)], ids=["whole", "idle"]
+    "pace",
+    [
+        Pace(0, 20_000, 7_300, 2.0),
+        Pace(100, 20_000, 7_300, 0.0),
+        Pace(100, 10**9, 10**9 - 1, 1 / 3600),
+    ],
+    ids=["whole", "idle", "one in an hour"],
 )
 def test_size_tells_nothing_before_it_has_cut_or_where_nothing_comes(pace: Pace) -> None:
     assert overtaking(Retention(size=1_000_000), None, [pace], NOW) is None
@@ -82,7 +88,7 @@ def test_only_partitions_with_unread_records_have_a_pace() -> None:
         ({"retention.ms": "-1", "retention.bytes": "1000"}, Retention(None, 1000)),
         ({"retention.ms": "9223372036854775807"}, Retention()),
         ({"retention.ms": "3600000", "cleanup.policy": "compact"}, Retention()),
-        ({"retention.ms": "3600000", "cleanup.policy": "compact,delete"}, Retention(HOUR)),
+        ({"retention.ms": "3600000", "cleanup.policy": "compact, delete"}, Retention(HOUR)),
         ({}, Retention()),
     ],
     ids=["age", "size", "for ever", "compacted", "both", "untold"],

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
 
+from cdc_assets.changes.json_text import read_json
 from cdc_assets.formats.wire_id import Framed, Side, read_frame
 from cdc_assets.log.values import RawRecord
 
@@ -37,10 +36,7 @@ def encoding_of(records: Iterable[RawRecord]) -> Encoding | None:
 def _encoding(record: RawRecord, value: bytes) -> Encoding | None:
     if isinstance(read_frame(record, Side.VALUE), Framed):
         return Encoding.FRAMED
-    try:
-        document: Any = json.loads(value)
-    except ValueError:
-        return None
+    document = read_json(value)
     if not isinstance(document, dict):
         return None
     return Encoding.JSON_WITH_SCHEMA if {"schema", "payload"} == set(document) else Encoding.JSON

@@ -84,28 +84,29 @@ def _policy(at: Place, topic: Topic, settings: TopicSettings) -> Iterator[Findin
 def _kept(at: Place, topic: Topic, settings: TopicSettings) -> Iterator[Finding]:
     if "delete" not in settings.policies:
         return
-    if settings.retention_ms is None:
-        if settings.retention_bytes is None:
+    age, size = settings.retention.age, settings.retention.size
+    if age is None:
+        if size is None:
             yield yes_but(
                 "remembered_deletes", at,
-                f"topic {topic.name} is kept for ever (retention.ms=-1)",
+                f"topic {topic.name} is kept for ever (retention.ms)",
                 "no delete can be forgotten, since the log may still undo it: what is remembered "
                 "of deletes only grows",
                 "set a retention that is longer than any outage, such as 7 days",
             )  # fmt: skip
     else:
-        yield from _retention(at, topic, settings.retention_ms)
-    if settings.retention_bytes is not None:
+        yield from _retention(at, topic, age)
+    if size is not None:
         yield yes_but(
             "retention_bytes", at,
-            f"topic {topic.name} is cut by size (retention.bytes={settings.retention_bytes})",
+            f"topic {topic.name} is cut by size (retention.bytes={size})",
             f"how long changes are kept depends on the load: {_KEPT}",
             "set retention.bytes=-1 and a retention.ms",
         )  # fmt: skip
 
 
-def _retention(at: Place, topic: Topic, retention_ms: int) -> Iterator[Finding]:
-    kept, window = timedelta(milliseconds=retention_ms), timedelta(hours=topic.target.over_hours)
+def _retention(at: Place, topic: Topic, kept: timedelta) -> Iterator[Finding]:
+    window = timedelta(hours=topic.target.over_hours)
     problem = f"topic {topic.name} is kept for {kept} only (retention.ms)"
     remedy = "make it longer than the longest time in which nobody merges, such as 7 days"
     if kept < timedelta(seconds=topic.target.within_seconds):
