@@ -20,6 +20,9 @@ HOURS_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 HOUR: Final = timedelta(hours=1)
 
+_LAST_START: Final = datetime(9999, 12, 31, 22, tzinfo=UTC)
+"""Start of the last window, whose end is a time, too."""
+
 KEY_FORMAT: Final = "%Y-%m-%d-%H:%M"
 """Dagster's format of hourly partition keys."""
 
@@ -46,8 +49,15 @@ class HourWindow:
 
     @classmethod
     def starting(cls, start: datetime) -> HourWindow:
-        """Returns the window that starts at a full hour (aware)."""
+        """Returns the window that starts at a full hour (aware).
+
+        Raises:
+            ValueError: if it is not an hour, or the calendar's last.
+        """
         utc = start.astimezone(UTC)
+        if utc > _LAST_START:
+            msg = f"the calendar ends before that hour does: {utc}"
+            raise ValueError(msg)
         return cls(utc, utc + HOUR)
 
     @classmethod
@@ -95,7 +105,9 @@ class WindowOffsets:
 
 
 def hour_of(t: datetime) -> HourWindow:
-    """Returns the window that holds an aware time; times before HOURS_START belong to the first.
+    """Returns the window that holds an aware time.
+
+    Times before HOURS_START belong to the first window, those near the calendar's end to the last.
 
     Raises:
         ValueError: if the time has no zone.
@@ -105,6 +117,8 @@ def hour_of(t: datetime) -> HourWindow:
         raise ValueError(msg)
     if t < HOURS_START:
         return HourWindow.starting(HOURS_START)
+    if t >= _LAST_START:
+        return HourWindow.starting(_LAST_START)
     return HourWindow.starting(HOURS_START + (t - HOURS_START) // HOUR * HOUR)
 
 

@@ -23,6 +23,11 @@ from cdc_assets.log.values import RawRecord
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_FIRST_MILLIS: Final = (datetime(1000, 1, 1, tzinfo=UTC) - EPOCH) // _MILLISECOND
+_LAST_MILLIS: Final = (datetime(9000, 1, 1, tzinfo=UTC) - EPOCH) // _MILLISECOND
+"""Bounds of records' times. Kafka's are wider than Python's, and ages are added to them."""
+
 _POLL_SECONDS: Final = 0.1
 _SECONDS_PER_PARTITION: Final = 0.1
 _SECONDS_PER_RECORD: Final = 0.01
@@ -301,7 +306,7 @@ class Cursor:
 
     def offsets_at(self, topic: str, time: datetime) -> dict[int, int]:
         """Returns the first offset at or after a time, of partitions that have one."""
-        millis = (time - EPOCH) // timedelta(milliseconds=1)
+        millis = (time - EPOCH) // _MILLISECOND
         listed = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
         asked = [TopicPartition(topic, number, millis) for number in listed.partitions]
         found = self._consumer.offsets_for_times(asked, timeout=self._timeout) if asked else []
@@ -321,11 +326,16 @@ def _record(message: Message) -> RawRecord:
     _, millis = message.timestamp()
     return RawRecord(
         place,
-        EPOCH + timedelta(milliseconds=millis),
+        _time_of(millis),
         _bytes(message.key()),
         _bytes(message.value()),
         tuple((str(name), _bytes(value)) for name, value in message.headers() or ()),
     )
+
+
+def _time_of(millis: int) -> datetime:
+    """Returns a record's time; the nearest one within bounds, whatever a producer has written."""
+    return EPOCH + _MILLISECOND * min(max(millis, _FIRST_MILLIS), _LAST_MILLIS)
 
 
 def _bytes(data: str | bytes | None) -> bytes | None:

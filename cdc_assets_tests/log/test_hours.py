@@ -117,3 +117,13 @@ def test_what_is_no_whole_hour_is_refused(start):
 def test_what_is_no_key_is_refused(key):
     with pytest.raises(ValueError, match=r"hour|format|data"):
         HourWindow.from_key(key)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("hour", [22, 23])
+def test_the_end_of_the_calendar_has_an_hour(hour):
+    last = hour_of(datetime(9999, 12, 31, hour, 30, tzinfo=UTC))
+    assert last.key == "9999-12-31-22:00"
+    assert HourWindow.from_key(last.key) == last
+    with pytest.raises(ValueError, match="the calendar ends"):
+        HourWindow.from_key("9999-12-31-23:00")
