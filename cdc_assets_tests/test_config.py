@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import BatchConfig, ReplicationConfig, Secret, load_config, parse_config
+from cdc_assets.databases.postgres.types import PostgresColumn, describe_table
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.modes import (
     BinaryMode,
@@ -169,6 +171,18 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
             {"public.o": {"columns": {"p": {"mask": "sha256", "exclude": True}}}},
             "columns.p",
             "one of type, exclude and mask",
+        ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"columns": {"p": {"large_values": "accept", "exclude": True}}}},
+            "columns.p",
+            "one of type, exclude and mask",
+        ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"columns": {"p": {"large_values": "fail"}}}},
+            "columns.p",
+            "write a type",
         ),
         (
             "sources/shop/tables",
@@ -547,6 +561,27 @@ def test_timestamps_of_the_configuration_have_no_zone_unless_they_say_so():
         "a": TypeSpec(Primitive.TIMESTAMP, 3),
         "b": TypeSpec(Primitive.TIMESTAMPTZ),
     }
+
+
+@pytest.mark.unit
+def test_large_values_that_are_lost_may_be_accepted_for_a_column():
+    columns = {
+        "place": {"large_values": "accept"},
+        "area": {"large_values": "accept", "rename": "a"},
+    }
+    config = parse_config(edited("sources/shop/tables", {"public.o": {"columns": columns}}))
+    source, table = config.source("shop"), TableName("shop", "public", "o")
+    places = [
+        PostgresColumn(name, "geometry", "geometry", may_be_toasted=True)
+        for name in ("place", "area", "other")
+    ]
+    described = describe_table(places, (), ConnectorModes())
+    found = source.laid_over(table, described, whole=True)
+    assert [each.name for each in found.unmapped] == ["other"]
+    alone = replace(described, columns=described.columns[2:])
+    assert source.laid_over(table, alone, whole=False) == alone
+    with pytest.raises(ConfigError, match=r"a column '(place|area)' that the table does not have"):
+        source.laid_over(table, alone, whole=True)
 
 
 @pytest.mark.unit

@@ -34,7 +34,7 @@ from cdc_assets.schema.modes import (
     TimeMode,
     UnsignedMode,
 )
-from cdc_assets.schema.overrides import apply_overrides, with_bounds
+from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
 from cdc_assets.schema.parse import TypeSpec, parse_spec, parse_type
 from cdc_assets.schema.types import ColumnType, Decimal
 
@@ -148,6 +148,8 @@ class ColumnOverrides(Strict):
         rename: its name in the lake.
         existing: its value in rows older than the column, if neither the database nor the records
             show it; null for no value.
+        large_values: whether it is accepted that the connector sends NULL for large values that
+            an update leaves alone.
     """
 
     type: str | None = None
@@ -155,6 +157,7 @@ class ColumnOverrides(Strict):
     mask: Literal["sha256"] | None = None
     rename: str | None = Field(default=None, min_length=1)
     existing: str | None = None
+    large_values: Literal["fail", "accept"] = "fail"
 
     @field_validator("type")
     @classmethod
@@ -166,17 +169,22 @@ class ColumnOverrides(Strict):
     @model_validator(mode="after")
     def _says_one_thing(self) -> ColumnOverrides:
         said = (self.type is not None, self.exclude, self.mask is not None)
-        beside = self.rename is not None or self.tells_existing
+        beside = self.rename is not None or self.tells_existing or self.accepts_lost
         if sum(said) > 1 or not (sum(said) or beside) or (self.exclude and beside):
             what = (
-                "a column has one of type, exclude and mask, and may have a name (rename) and a "
-                "value of older rows (existing) if it is not excluded"
+                "a column has one of type, exclude and mask, and may have a name (rename), a "
+                "value of older rows (existing) and large_values if it is not excluded"
             )
             raise refuse(what, "write a type, {exclude: true}, {mask: sha256} or {rename: name}")
         if self.mask is not None and self.existing is not None:
             what = "of a masked column the configuration is not to hold a value (existing)"
             raise refuse(what, "write existing: null, or leave it out")
         return self
+
+    @property
+    def accepts_lost(self) -> bool:
+        """Whether NULL is accepted for large values that an update leaves alone."""
+        return self.large_values == "accept"
 
     @property
     def tells_existing(self) -> bool:
@@ -283,6 +291,11 @@ class TableOverrides(Strict):
     def masked(self) -> frozenset[str]:
         """Columns of which the lake gets digests only."""
         return frozenset(name for name, each in self.columns.items() if each.mask)
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """Columns whose large values may be lost."""
+        return frozenset(name for name, each in self.columns.items() if each.accepts_lost)
 
     @property
     def withholds(self) -> bool:
@@ -546,11 +559,13 @@ class SourceConfig(Strict):
             ConfigError: if a name or a type does not fit.
         """
         overrides = self.overrides(table)
-        types, masked = overrides.column_types, overrides.masked
+        types, masked, accepted = overrides.column_types, overrides.masked, overrides.accepted
         if not whole:
             types = {name: types[name] for name in types if name in described.names}
-            masked &= set(described.names)
-        bounded = with_bounds(described, self.unbounded)
+            masked, accepted = (each & {*described.names} for each in (masked, accepted))
+        for name in accepted:
+            require_column(name, described, where)
+        bounded = with_bounds(described.with_accepted(accepted), self.unbounded)
         return apply_overrides(bounded, types, key, self.modes, masked=masked, where=where)
 
     def lake_name(self, table: TableName) -> LakeName:

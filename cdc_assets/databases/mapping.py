@@ -73,10 +73,17 @@ def stored(found: StoredAs) -> Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The reason why no lake column holds the values; the encoding, if a configured type could."""
+    """The reason why no lake column holds the values.
+
+    Attributes:
+        reason: for people.
+        wire: the encoding, if a configured type could hold them.
+        accepted: the type that holds all but those that a person may accept to lose.
+    """
 
     reason: str
     wire: Wire | None = None
+    accepted: Mapped | None = None
 
 
 Outcome: TypeAlias = Mapped | Refused
@@ -124,25 +131,32 @@ def as_column(
         outcome: of its type.
         unchanged_marker: whether a value may be the placeholder of an omitted one.
     """
-    if isinstance(outcome, Refused):
-        return UnmappedColumn(
-            column.name,
-            column.type_text,
-            outcome.reason,
-            outcome.wire,
-            required=column.not_null,
-            unchanged_marker=unchanged_marker,
-            comment=column.comment,
-        )
-    return Column(
+    if isinstance(outcome, Mapped):
+        return _mapped(column, outcome, unchanged_marker=unchanged_marker)
+    found = outcome.accepted
+    accepted = _mapped(column, found, unchanged_marker=unchanged_marker) if found else None
+    return UnmappedColumn(
         column.name,
-        outcome.type,
-        outcome.encoding.wire,
+        column.type_text,
+        outcome.reason,
+        outcome.wire,
         required=column.not_null,
         unchanged_marker=unchanged_marker,
-        element_wire=outcome.encoding.element_wire,
-        comment="; ".join(part for part in (column.comment, outcome.comment) if part),
-        detail=outcome.detail,
+        comment=column.comment,
+        accepted=accepted,
+    )
+
+
+def _mapped(column: DeclaredColumn, mapped: Mapped, *, unchanged_marker: bool) -> Column:
+    return Column(
+        column.name,
+        mapped.type,
+        mapped.encoding.wire,
+        required=column.not_null,
+        unchanged_marker=unchanged_marker,
+        element_wire=mapped.encoding.element_wire,
+        comment="; ".join(part for part in (column.comment, mapped.comment) if part),
+        detail=mapped.detail,
     )
 
 

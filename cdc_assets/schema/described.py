@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets.errors import TerminalError
@@ -90,6 +90,16 @@ class Described:
         )
         return replace(self, columns=tuple(columns))
 
+    def with_accepted(self, names: Collection[str]) -> Described:
+        """Maps refused columns of whose values a person accepts that some are lost."""
+        columns = (
+            replace(each.accepted, name=each.name)
+            if isinstance(each, UnmappedColumn) and each.accepted and each.name in names
+            else each
+            for each in self.columns
+        )
+        return replace(self, columns=tuple(columns))
+
     def with_unseen(self, names: Iterable[str]) -> Described:
         """Adds columns of which no value was seen, as text until configured otherwise."""
         unseen = tuple(Column(name, Primitive.STRING, Wire.STRING) for name in names)
@@ -116,6 +126,11 @@ class Described:
 
 
 def _remedy(unmapped: tuple[UnmappedColumn, ...]) -> str:
+    if any(each.accepted is not None for each in unmapped):
+        return (
+            "do as the reason says, leave the column out ({exclude: true}), or accept the loss "
+            "under tables.<schema.table>.columns: {large_values: accept}"
+        )
     if any(each.wire is not None for each in unmapped):
         return "give them a type under tables.<schema.table>.columns, or change the connector"
     return "leave the columns out of the connector (column.exclude.list)"

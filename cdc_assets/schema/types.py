@@ -287,7 +287,8 @@ class UnmappedColumn:
     """A source column whose type cannot be stored exactly, with the reason.
 
     ``wire`` is the encoding of its values, if a type given in the configuration could store
-    them; None if nothing can.
+    them; None if nothing can. ``accepted`` is the column that it is if a person accepts that some
+    of its values are lost; None if that helps nothing.
     """
 
     name: str
@@ -297,6 +298,7 @@ class UnmappedColumn:
     required: bool = False
     unchanged_marker: bool = False
     comment: str = ""
+    accepted: Column | None = None
 
 
 def describe_unmapped(columns: Iterable[UnmappedColumn]) -> str:

@@ -5,7 +5,9 @@ and as Debezium 3.6.1.Final wrote its row, with default modes.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,8 @@ NEVER_IN_EVENTS = {"pr", "g", "xa", "dma"}
 UNBOUNDED = Decimal(38, 10)
 ONLY_THE_CATALOG_TELLS = {"rg", "inn", "bi"}
 BITS_OF_3 = {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "3"}}
+TEXT_FIELD = {"field": "c", "optional": True, "type": "string"}
+GEOMETRY_FIELD = {"type": "struct", "name": "io.debezium.data.geometry.Geometry"}
 TEXTS = (Wire.STRING, Wire.BYTES_BASE64, Wire.DECIMAL_BYTES, Wire.ISO_ZONED, Wire.BITS)
 
 
@@ -168,6 +172,8 @@ def test_a_numeric_with_precision_is_that_decimal(precision, scale, expected):
         (column("name"), "include.unknown.datatypes=true"),
         (column("vector", may_be_toasted=True), "REPLICA IDENTITY FULL"),
         (column("vector", is_array=True, may_be_toasted=True), "REPLICA IDENTITY FULL"),
+        (column("geometry", may_be_toasted=True), "REPLICA IDENTITY FULL"),
+        (column("geography", may_be_toasted=True), "REPLICA IDENTITY FULL"),
         (column("sparsevec", is_array=True), "arrays of sparsevec"),
         (column("int2vector"), "empty arrays"),
         (column("bit", is_array=True), "arrays of bit"),
@@ -178,6 +184,60 @@ def test_a_numeric_with_precision_is_that_decimal(precision, scale, expected):
 )
 def test_what_has_no_exact_type_is_refused_with_the_reason(source, words):
     assert words in refused(source).reason
+
+
+BASE64: dict[str, Any] = {"binary": BinaryMode.BASE64}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "modes", "is_lost"),
+    [
+        (column("bytea", may_be_toasted=True), BASE64, True),
+        (column("bytea", may_be_toasted=True), {}, False),
+        (column("bytea", may_be_toasted=True), {"binary": BinaryMode.HEX}, False),
+        (column("bytea"), BASE64, False),
+        (column("box", may_be_toasted=True), {**BASE64, "unknown": True}, True),
+        (column("box", may_be_toasted=True), {"unknown": True}, False),
+        (column("mood", kind="e", may_be_toasted=True), BASE64, False),
+        (column("text", may_be_toasted=True), BASE64, False),
+        (column("geometry"), {}, False),
+    ],
+    ids=lambda value: getattr(value, "type_name", None),
+)
+def test_bytes_without_a_placeholder_are_refused(source, modes, is_lost):
+    found = map_column(source, ConnectorModes(**modes))
+    assert isinstance(found, UnmappedColumn) is is_lost
+    if isinstance(found, UnmappedColumn):
+        assert "binary.handling.mode=base64" in found.reason
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "modes"),
+    [
+        (column("vector", may_be_toasted=True), {}),
+        (column("geometry", may_be_toasted=True), {}),
+        (column("bytea", may_be_toasted=True), BASE64),
+    ],
+    ids=lambda value: getattr(value, "type_name", None),
+)
+def test_the_loss_of_large_values_may_be_accepted(source, modes):
+    whole = mapped(replace(source, may_be_toasted=False), **modes)
+    described = describe_table([source], (), ConnectorModes(**modes))
+    with pytest.raises(TerminalError) as caught:
+        described.exact()
+    assert "large_values: accept" in caught.value.remedy
+    assert described.with_accepted(["other"]) == described
+    assert described.with_accepted(["c"]).exact().columns == (whole,)
+
+
+@pytest.mark.unit
+def test_a_column_of_the_key_is_not_lost_unnoticed():
+    source = column("bytea", may_be_toasted=True)
+    assert not describe_table([source], ("c",), ConnectorModes(**BASE64)).unmapped
+    told = replace(describe_row({"type": "struct", "fields": [TEXT_FIELD]}), key=("c",))
+    assert without_lost(told, [source], ConnectorModes()) == told
 
 
 @pytest.mark.unit
@@ -221,6 +281,17 @@ def test_arrays_that_lose_large_values_are_warned_of():
         (column("varbit", 3), BITS_OF_3, {}, "zeros"),
         (column("varbit", 3), {"type": "string"}, {}, None),
         (column("bit", 3), BITS_OF_3, {}, None),
+        (column("geometry", may_be_toasted=True), GEOMETRY_FIELD, {}, "REPLICA IDENTITY FULL"),
+        (column("geometry"), GEOMETRY_FIELD, {}, None),
+        (column("geometry", may_be_toasted=True), {"type": "string"}, {}, None),
+        (column("bytea", may_be_toasted=True), {"type": "string"}, {}, "mode=base64"),
+        (
+            column("bytea", may_be_toasted=True),
+            {"type": "string"},
+            {"binary": BinaryMode.HEX},
+            None,
+        ),
+        (column("bytea", may_be_toasted=True), {"type": "bytes"}, {}, None),
     ],
     ids=lambda value: getattr(value, "type_name", None),
 )
@@ -344,6 +415,7 @@ def test_a_negative_scale_is_read_as_the_record_schema_tells_it():
     name = "org.apache.kafka.connect.data.Decimal"
     told = map_field({"field": "c", "type": "bytes", "name": name, "parameters": parameters})
     found = mapped(numeric(3, -2))
+    assert isinstance(told, Column)
     assert (found.type, found.wire, found.detail) == (told.type, told.wire, told.detail)
     assert found.detail == WireDetail(scale=2046)
 

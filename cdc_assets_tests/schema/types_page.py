@@ -36,7 +36,9 @@ HEAD: Final = (
     "no setting is named, none matters. Some things no schema tells, and the database is asked for "
     "with schemas too: that a `bigint` of MySQL is unsigned, and which columns of PostgreSQL "
     "arrive without their values (`name`, `varbit`, `bit[]`, `int2vector`, `oidvector`, arrays of "
-    "more than one dimension).\n\n"
+    "more than one dimension), or without large ones that an update leaves alone (vectors, "
+    "`geometry`, `geography`, and bytes with `binary.handling.mode: base64`: see "
+    "[Large values](sources/postgresql.md#large-values-toast)).\n\n"
     "The other formats are on [their pages](formats/README.md).\n"
 )
 

@@ -28,6 +28,7 @@ from cdc_assets.databases.mapping import (
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
+    BinaryMode,
     ConnectorModes,
     DecimalMode,
     Encoding,
@@ -75,7 +76,7 @@ _RANGES: Final = frozenset({
 })  # fmt: skip
 _VARLENA: Final = _RANGES | {
     "text", "varchar", "bpchar", "citext", "json", "jsonb", "xml", "bytea", "ltree", "tsvector",
-    "hstore", "geometry", "geography", "vector", "halfvec",
+    "hstore", "vector", "halfvec",
 }  # fmt: skip
 _STAND_INS: Final[dict[str, StoredAs]] = {
     "timetz": stand_ins.ZONED_TIME,
@@ -99,9 +100,15 @@ _NAME: Final = (
 )
 _AS_TEXT: Final = "PostgreSQL's text of the value, in UTF-8"
 _VECTORS: Final = frozenset({"vector", "halfvec", "sparsevec"})
+_SPATIAL: Final = frozenset({"geometry", "geography"})
 _UNLOGGED: Final = (
     "the connector sends NULL in the place of large values that an update leaves alone; ALTER "
     "TABLE … REPLICA IDENTITY FULL, or ALTER COLUMN … SET STORAGE PLAIN"
+)
+_UNLOGGED_BYTES: Final = (
+    "with binary.handling.mode=base64 the connector sends NULL in the place of large values that "
+    "an update leaves alone; set it to bytes or hex (and connector.binary_handling_mode to the "
+    "same), or ALTER TABLE … REPLICA IDENTITY FULL"
 )
 _MARKED_IN_ARRAYS: Final = frozenset({
     "int4", "int8", "date", "uuid", "json", "jsonb", "bytea", "text", "varchar", "bpchar",
@@ -168,8 +175,12 @@ def describe_table(
     *,
     comment: str = "",
 ) -> Described:
-    """Describes a table of the catalog as a connector with these modes writes it."""
-    return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
+    """Describes a table of the catalog as a connector with these modes writes it.
+
+    A key's column is never lost unnoticed: a record without its value is rejected.
+    """
+    whole = (replace(c, may_be_toasted=False) if c.name in key else c for c in columns)
+    return described_by_catalog((map_column(c, modes) for c in whole), key, comment)
 
 
 def without_lost(
@@ -184,10 +195,17 @@ def without_lost(
 
     def corrected(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
         source = known.get(column.name)
-        lost = _lost(source, modes) if source is not None else None
-        if source is None or lost is None or column.wire not in _sent_as(source):
+        if source is None or column.wire not in _sent_as(source):
             return column
-        return as_column(source, lost)
+        lost = _lost(source, modes)
+        if lost is not None:
+            return as_column(source, lost)
+        if isinstance(column, UnmappedColumn) or column.name in told.key:
+            return column
+        reason = _unlogged(source, column.wire, modes)
+        if reason is None:
+            return column
+        return UnmappedColumn(column.name, source.type_text, reason, accepted=column)
 
     return replace(told, columns=tuple(corrected(each) for each in told.columns))
 
@@ -206,8 +224,11 @@ def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
     """Returns the wire types that records' schemas give a column whose values are not sent."""
     if lost.type_name in {"bit", "varbit"}:
         return {Wire.BITS, Wire.BOOLEAN}
-    is_list = lost.is_array or lost.type_name in _EMPTIED | _VECTORS
-    return {Wire.LIST, Wire.JSON} if is_list else {Wire.STRING}
+    if lost.is_array or lost.type_name in _EMPTIED | _VECTORS:
+        return {Wire.LIST, Wire.JSON}
+    if _is_bytes(lost):
+        return {Wire.STRING, Wire.BYTES_BASE64}
+    return {Wire.GEOMETRY} if lost.type_name in _SPATIAL else {Wire.STRING}
 
 
 def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
@@ -219,8 +240,6 @@ def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
             return Refused(f"the connector leaves arrays of {name} out of its events")
         case _ if column.is_array and column.dimensions > 1:
             return _nested(column)
-        case name if name in _VECTORS and column.may_be_toasted:
-            return Refused(_UNLOGGED)
         case _ if column.is_array or column.kind not in _OF_EXTENSIONS:
             return None
         case "name" if not modes.unknown:
@@ -231,10 +250,38 @@ def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
             return None
 
 
+def _unlogged(column: PostgresColumn, wire: Wire, modes: ConnectorModes) -> str | None:
+    """Returns the reason why large values that an update leaves alone arrive as NULL; else None.
+
+    Debezium 3.6 has no placeholder of these types, see ``PostgresValueConverter``; of other arrays
+    see `toast_warning`.
+    """
+    if not column.may_be_toasted:
+        return None
+    if column.type_name in _VECTORS:
+        return _UNLOGGED
+    if column.is_array or column.kind == ENUM:
+        return None
+    if column.type_name in _SPATIAL:
+        return _UNLOGGED
+    # As text they are base64, or what `binary.handling.mode=hex` makes of them.
+    is_text = wire is Wire.STRING and modes.binary is not BinaryMode.HEX
+    is_base64 = modes.binary is BinaryMode.BASE64
+    return _UNLOGGED_BYTES if _is_bytes(column) and (is_text or is_base64) else None
+
+
+def _is_bytes(column: PostgresColumn) -> bool:
+    """Returns whether values follow ``binary.handling.mode``."""
+    return not column.is_array and (column.type_name == "bytea" or _is_unknown(column))
+
+
 def map_column(column: PostgresColumn, modes: ConnectorModes) -> Column | UnmappedColumn:
     """Returns the lake column that holds every value of a column exactly, or why there is none."""
     of_type = _array if column.is_array else _scalar
     outcome = _lost(column, modes) or of_type(column, modes)
+    if isinstance(outcome, Mapped):
+        reason = _unlogged(column, outcome.encoding.wire, modes)
+        outcome = Refused(reason, accepted=outcome) if reason else outcome
     marker = column.is_array or column.type_name in _VARLENA or _is_unknown(column)
     return as_column(column, outcome, unchanged_marker=marker)
 
