@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -47,7 +48,11 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class OffsetVector:
-    """The next-to-read offset of each partition of one topic. A missing partition is at 0."""
+    """The next-to-read offset of each partition of one topic. A missing partition is at 0.
+
+    Attributes:
+        offsets: ``(partition, next offset)``, by partition in ascending order; see `of`.
+    """
 
     offsets: tuple[tuple[int, int], ...] = ()
 
@@ -73,7 +78,9 @@ class OffsetVector:
 
     def get(self, partition: int, default: int = 0) -> int:
         """Returns the next offset of a partition."""
-        return self.as_dict().get(partition, default)
+        at = bisect_left(self.offsets, (partition,))
+        found = self.offsets[at] if at < len(self.offsets) else None
+        return found[1] if found and found[0] == partition else default
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(self.offsets)
