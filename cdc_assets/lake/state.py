@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import NestedField
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.properties import OFFSETS, PREFIX, OtherShards, Published
@@ -49,6 +50,8 @@ class TableState:
             columns: some may have been added or renamed since.
         is_lost: whether it is ours, but no publish of any shard is known any more.
         files: data files by the head's own count; None if unknown.
+        head_types: types in the head, by present names, in Iceberg's spelling: a column may have
+            been widened since.
     """
 
     name: LakeName
@@ -64,6 +67,7 @@ class TableState:
     head_columns: Mapping[str, str]
     is_lost: bool = False
     files: int | None = None
+    head_types: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
@@ -72,6 +76,7 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
     newest = next(iter(publishes(table)), None)
     schema = table.schema()
     keys = set(schema.identifier_field_names())
+    at_head = _columns_at(table, head)
     return TableState(
         name=name,
         snapshot_id=head.snapshot_id if head else None,
@@ -85,9 +90,10 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         location=table.location(),
         is_empty=_count(head, "total-data-files") == 0,
         total_records=_total_records(head, table.metadata.format_version),
-        head_columns=_columns_of(table, head),
+        head_columns={now: each.name for now, each in at_head.items()},
         is_lost=bool(head) and not newest and any(n.startswith(PREFIX) for n in table.properties),
         files=_count(head, "total-data-files"),
+        head_types={now: str(each.field_type) for now, each in at_head.items()},
     )
 
 
@@ -132,10 +138,10 @@ def _count(head: Snapshot | None, name: str) -> int | None:
     return None if said is None else int(said)
 
 
-def _columns_of(table: Table, head: Snapshot | None) -> dict[str, str]:
-    """Maps names by field ids, which no rename changes."""
+def _columns_at(table: Table, head: Snapshot | None) -> dict[str, NestedField]:
+    """Returns the head's columns by present names, matched by field ids."""
     written = table.schemas().get(head.schema_id) if head and head.schema_id is not None else None
-    there = {each.field_id: each.name for each in (written or table.schema()).fields}
+    there = {each.field_id: each for each in (written or table.schema()).fields}
     now = table.schema().fields
     return {each.name: there[each.field_id] for each in now if each.field_id in there}
 

@@ -180,18 +180,21 @@ class Source:
         form = self.forms[sent.form]
         row = {each.name: on_the_wire(each.kind, sent.row[each.number]) for each in form}
         key = tuple(each.name for each in form if each.number == KEY)
-        at = {"commit": sent.lsn - 5, "partition": sent.partition}
-        made = event(sent.op, row, sent.lsn, key=key, **at)
-        if not inline:
-            return made
-        fields = [_field(each) for each in form]
-        images = [
-            {"field": name, "type": "struct", "optional": True, "fields": fields}
-            for name in ("before", "after")
-        ]
-        of_key = {"type": "struct", "fields": [f for f in fields if f["field"] in key]}
-        around = in_schema(Message(None, made.key), of_key).value if made.key else None
-        return replace(in_schema(made, {"type": "struct", "fields": images}), key=around)
+        commit = sent.lsn - 5
+        made = event(sent.op, row, sent.lsn, key=key, commit=commit, partition=sent.partition)
+        return in_form(made, form, key) if inline else made
+
+
+def in_form(made: Message, form: Form, key: tuple[str, ...]) -> Message:
+    """With the schema of the form around value and key."""
+    fields = [_field(each) for each in form]
+    images = [
+        {"field": name, "type": "struct", "optional": True, "fields": fields}
+        for name in ("before", "after")
+    ]
+    of_key = {"type": "struct", "fields": [f for f in fields if f["field"] in key]}
+    around = in_schema(Message(None, made.key), of_key).value if made.key else None
+    return replace(in_schema(made, {"type": "struct", "fields": images}), key=around)
 
 
 def _in_catalog(kind: Kind) -> PostgresColumn:

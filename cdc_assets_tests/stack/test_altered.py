@@ -28,9 +28,9 @@ TABLES = (
     " FROM generate_series(1, 9) n",
     "CREATE TABLE keyed (k int PRIMARY KEY, v text)",
     "INSERT INTO keyed VALUES (1, 'one'), (2, 'two'), (3, 'three')",
-    "CREATE TABLE bag (n int, word text)",
+    "CREATE TABLE bag (n int, word text, price numeric(10,2))",
     "ALTER TABLE bag REPLICA IDENTITY FULL",
-    "INSERT INTO bag VALUES (1, 'a'), (1, 'a'), (2, 'b')",
+    "INSERT INTO bag VALUES (1, 'a', 1.25), (1, 'a', 1.25), (2, 'b', 2.5)",
 )
 NAMES = ("people", "keyed", "bag")
 STEPS = {
@@ -42,7 +42,7 @@ STEPS = {
         "UPDATE people SET name = 'x' WHERE id = 4",
         "ALTER TABLE bag ADD COLUMN more text DEFAULT 'old'",
         "DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag WHERE n = 1)",
-        "INSERT INTO bag VALUES (3, 'c', 'new')",
+        "INSERT INTO bag VALUES (3, 'c', 3.75, 'new')",
     ),
     "a renamed column": (
         "UPDATE people SET name = 'before' WHERE id = 1",
@@ -63,6 +63,8 @@ STEPS = {
         "UPDATE people SET age = 5000000000 WHERE id = 6",
         "ALTER TABLE people ALTER COLUMN price TYPE numeric(14,2)",
         "UPDATE people SET price = 123456789012.25 WHERE id = 7",
+        "ALTER TABLE bag ALTER COLUMN price TYPE numeric(14,2)",
+        "DELETE FROM bag WHERE n = 2",
     ),
     "renamed back": (
         "ALTER TABLE people RENAME COLUMN called TO name",

@@ -23,7 +23,8 @@ from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.table_steps import RenameColumn, TableStep, describe
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.types import Column, TableSchema
+from cdc_assets.schema.iceberg import from_iceberg
+from cdc_assets.schema.types import Column, ColumnType, TableSchema
 
 OWN_BRANCH: Final = re.compile(r"cdc_[0-9a-f]{32}")
 """Names of branches that batches are written to; a user's branch may begin alike."""
@@ -128,8 +129,17 @@ class BatchPlan:
 
     def name_at_head(self, name: str) -> str | None:
         """Returns the head's name of a column; None if it was added since."""
+        return self.head_columns.get(self._before_steps(name))
+
+    def type_at_head(self, name: str) -> ColumnType | None:
+        """Returns the head's type of a column; None if it is unknown, or the column was added."""
+        types = self.state.head_types if self.state else {}
+        text = types.get(self._before_steps(name))
+        return from_iceberg(text) if text else None
+
+    def _before_steps(self, name: str) -> str:
         before = {each.name: each.was for each in self.steps if isinstance(each, RenameColumn)}
-        return self.head_columns.get(before.get(name, name))
+        return before.get(name, name)
 
     @property
     def truncated(self) -> str:

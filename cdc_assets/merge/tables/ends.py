@@ -20,7 +20,7 @@ from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.tables.side import SideTable
-from cdc_assets.merge.tables.tombstones import first_name
+from cdc_assets.merge.tables.tombstones import first_name, packed_key
 from cdc_assets.schema.types import TableSchema
 
 _OWN = (
@@ -102,7 +102,7 @@ class Ends:
 
     def __init__(self, side: SideTable, schema: TableSchema) -> None:
         self._side = side
-        self._key = {name: first_name(schema.column(name)) for name in schema.key}
+        self._columns = tuple(schema.column(name) for name in schema.key)
 
     def remember(self, ends: DataFrame, attempt: str) -> SideMark:
         """Appends ends (``key op position ts event topic partition offset``).
@@ -110,7 +110,7 @@ class Ends:
         Raises:
             ConflictError: see `SideTable.append`.
         """
-        key = (F.col("key").getField(name).alias(first) for name, first in self._key.items())
+        key = (F.col("key").getField(c.name).alias(first_name(c)) for c in self._columns)
         own = (F.col(n).alias(o) for n, (o, _) in zip(_NAMES, _OWN, strict=True))
         return self._side.append(ends.select(*key, *own), attempt)
 
@@ -119,8 +119,8 @@ class Ends:
         table = self._side.entries()
         if table is None:
             return None
-        key = F.struct(*(F.col(sql.quote(f)).alias(n) for n, f in self._key.items()))
-        packed = table.where(F.col(sql.OP) == "d").select(key.alias("key"), *_read())
+        key = packed_key(self._columns).alias("key")
+        packed = table.where(F.col(sql.OP) == "d").select(key, *_read())
         wanted = sent(keys.select(F.col("key").alias("wanted")), count)
         return packed.join(wanted, packed["key"] == wanted["wanted"], "left_semi")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,8 +18,9 @@ from cdc_assets.merge.tables.tombstones import Tombstones
 def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
     """Returns the shard's rows as a batch finds them: on its branch, or at its plan's head if None.
 
-    A snapshot has the columns that it was written with, under the names of that time; columns
-    added since are NULL.
+    A snapshot has the columns that it was written with, under the names and of the types of that
+    time; columns added since are NULL, and those widened since have their present types: Spark
+    compares structs of the batch's rows and the lake's only if their decimals have equal digits.
     """
     mine = sql.of_shard(plan.entry.shard)
     if branch is not None:
@@ -27,13 +31,19 @@ def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str |
         columns = (f"{sql.quote(each.name)} {each.type}" for each in plan.schema.columns)
         return spark.createDataFrame([], ", ".join([*columns, own]))
     rows = spark.read.option("versionAsOf", str(plan.head)).table(name).where(mine)
-    names = {each: plan.name_at_head(each.name) for each in plan.schema.columns}
-    others = {
-        each.name: F.col(sql.quote(name)) if name else F.lit(None).cast(str(each.type))
-        for each, name in names.items()
-        if name != each.name
-    }
+    others = dict(_others(plan))
     return rows.withColumns(others) if others else rows
+
+
+def _others(plan: BatchPlan) -> Iterator[tuple[str, Expression]]:
+    """Yields the columns that the head has by another name or of another type, or not at all."""
+    for each in plan.schema.columns:
+        name, type_ = plan.name_at_head(each.name), plan.type_at_head(each.name)
+        there = F.col(sql.quote(name)) if name else F.lit(None)
+        if name is None or type_ not in {None, each.type}:
+            yield each.name, there.cast(str(each.type))
+        elif name != each.name:
+            yield each.name, there
 
 
 class Known:

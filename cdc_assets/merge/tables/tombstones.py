@@ -8,6 +8,9 @@ steady state it costs one small write per batch with deletes, and no read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -29,12 +32,20 @@ def first_name(column: Column) -> str:
     return (column.name, *column.identity.was)[-1]
 
 
+def packed_key(key: Sequence[Column]) -> Expression:
+    """Returns the key of a side table's entry, by present names and types.
+
+    An older snapshot has the types that it was written with.
+    """
+    return F.struct(*(F.col(sql.quote(first_name(c))).cast(str(c.type)).alias(c.name) for c in key))
+
+
 class Tombstones:
     """The remembered deletes of one lake table with these columns."""
 
     def __init__(self, side: SideTable, schema: TableSchema) -> None:
         self._side = side
-        self._key = {name: first_name(schema.column(name)) for name in schema.key}
+        self._columns = tuple(schema.column(name) for name in schema.key)
 
     def remember(
         self, deletes: DataFrame, attempt: str, forgettable: Forgettable | None = None
@@ -45,7 +56,7 @@ class Tombstones:
             ConflictError: see `SideTable.append`.
         """
         rows = deletes.select(
-            *(F.col("key").getField(name).alias(first) for name, first in self._key.items()),
+            *(F.col("key").getField(c.name).alias(first_name(c)) for c in self._columns),
             F.col("position").alias(sql.POSITION),
             F.col("ts").alias(sql.COMMIT_TIME),
         )
@@ -64,9 +75,7 @@ class Tombstones:
         if table is None:
             return None
         packed = table.select(
-            F.struct(*(F.col(sql.quote(f)).alias(n) for n, f in self._key.items())).alias(
-                "known_key"
-            ),
+            packed_key(self._columns).alias("known_key"),
             F.col(sql.POSITION).alias("known_position"),
         )
         wanted = F.broadcast(keys.select(F.col("key").alias("wanted")))

@@ -1,0 +1,77 @@
+"""Columns that become wider: what was written before them is still found and told."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from cdc_assets_tests.faults import Death, Fault, How, faults
+from cdc_assets_tests.merge.altered_source import (
+    LONGER,
+    NUMERIC,
+    TEXT,
+    Form,
+    Kind,
+    SourceColumn,
+    in_form,
+    on_the_wire,
+)
+from cdc_assets_tests.merge.events import event
+from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.pipeline import Message
+
+pytestmark = pytest.mark.stack
+
+Value = int | Decimal
+
+
+def form_of(kind: Kind, name: str, *, optional: bool = True) -> Form:
+    return (SourceColumn(1, name, kind, optional=optional), SourceColumn(2, "name", TEXT))
+
+
+def keyed(kind: Kind, op: str, id_: Value, name: str | None, lsn: int) -> Message:
+    """A change of a table whose key is of this kind."""
+    return sent(op, form_of(kind, "id", optional=False), {"id": id_, "name": name}, lsn, ("id",))
+
+
+def keyless(kind: Kind, op: str, n: Value, lsn: int, order: int | None = 1) -> Message:
+    """A change of a table without a key; without ``order`` its content alone tells it."""
+    row = {"n": n, "name": "a"}
+    return sent(op, form_of(kind, "n"), row, lsn, (), order=order)
+
+
+def sent(
+    op: str,
+    form: Form,
+    row: dict[str, Any],
+    lsn: int,
+    key: tuple[str, ...],
+    order: int | None = None,
+) -> Message:
+    wired = {each.name: on_the_wire(each.kind, row[each.name]) for each in form}
+    return in_form(event(op, wired, lsn, commit=lsn - 5, key=key, order=order), form, key)
+
+
+def test_a_row_without_a_key_is_found_once_its_decimals_may_be_longer(pipeline: Make) -> None:
+    price = Decimal("1.25")
+    table = start(pipeline, *(keyless(NUMERIC, "c", price, lsn) for lsn in (10, 20)))
+    table.produce(TABLE, [keyless(LONGER, "d", price, 30)])
+    with faults(Fault("spark: create branch", How.DEATH)), pytest.raises(Death):
+        table.merge(TABLE)
+    table.merge(TABLE)
+    assert table.rows(TABLE) == [{"n": price, "name": "a"}]
+
+
+def test_a_key_is_found_once_it_may_be_a_longer_decimal(pipeline: Make) -> None:
+    one, two, three = Decimal(1), Decimal(2), Decimal("999999999.25")
+    first = keyed(NUMERIC, "c", one, "a", 10)
+    gone = [keyed(NUMERIC, "c", two, "b", 20), keyed(NUMERIC, "d", two, None, 30)]
+    table = start(pipeline, first, *gone, keyed(NUMERIC, "u", one, "newer", 40))
+    table.produce(TABLE, [first, gone[0], keyed(LONGER, "c", three, "c", 50)])
+    table.merge(TABLE)
+    assert names(table) == {one: "newer", three: "c"}
+    table.produce(TABLE, [first, *gone, keyed(LONGER, "d", three, None, 60)])
+    table.merge(TABLE)
+    assert names(table) == {one: "newer"}
