@@ -30,15 +30,21 @@ COLUMN: Final = "cdc-assets.column."
 """Property of a column that was added or adopted after the table was made."""
 
 
+def as_made(state: TableState) -> TableSchema | None:
+    """Returns the columns that the table was made with; None if it does not say: it is not ours."""
+    text = state.properties.get(SCHEMA)
+    return from_json(text) if text else None
+
+
 def columns_of(state: TableState) -> TableSchema | None:
     """Returns all columns, as in records, with the types that the table has.
 
     None if the table does not say how they arrive: it is not ours.
     """
-    text = state.properties.get(SCHEMA)
-    if not text:
+    made = as_made(state)
+    if made is None:
         return None
-    found = described(from_json(text), state)
+    found = described(made, state)
     actual = {each.name: from_iceberg(each.type) for each in state.columns}
     columns = (replace(each, type=actual.get(each.name) or each.type) for each in found.columns)
     return replace(found, columns=tuple(columns))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.table import Table
@@ -94,12 +94,21 @@ class SideSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SideState:
-    """One look at a side table: its head, the known snapshots, and the ones not expired."""
+    """One look at a side table.
+
+    Attributes:
+        name: its name.
+        head: its newest snapshot.
+        snapshots: the known ones.
+        kept: those that are not expired.
+        types: of its columns, by name, in Iceberg's spelling.
+    """
 
     name: LakeName
     head: int | None
     snapshots: Mapping[int, SideSnapshot]
     kept: frozenset[int]
+    types: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def stands_at(self, mark: SideMark) -> bool:
         """Returns whether the head has exactly the entries that count."""
@@ -164,7 +173,8 @@ def read_side(name: LakeName, table: Table) -> SideState:
             if not older.is_compaction:
                 break
     kept = frozenset(each.snapshot_id for each in table.metadata.snapshots)
-    return SideState(name, head.snapshot_id if head else None, snapshots, kept)
+    types = {each.name: str(each.field_type) for each in table.schema().fields}
+    return SideState(name, head.snapshot_id if head else None, snapshots, kept, types)
 
 
 def _snapshot(snapshot: Snapshot) -> SideSnapshot:

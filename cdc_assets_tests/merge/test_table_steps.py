@@ -122,12 +122,16 @@ def test_a_key_of_a_type_that_iceberg_takes_for_none_is_no_identifier() -> None:
 
 
 def test_each_step_says_what_it_does_and_is_sent_as_sql() -> None:
-    plan = plan_columns(STORED, LAKE, [record(replace(ID, type=Primitive.LONG), NAME, BORN)])
-    assert [describe(step) for step in plan.steps] == [
+    wide = replace(ID, type=Primitive.LONG)
+    plan = plan_columns(STORED, LAKE, [record(wide, NAME, BORN)])
+    steps = (WidenColumn(wide, LakeName("a", "side")), *plan.steps)
+    assert [describe(step) for step in steps] == [
+        "widen id of the side table a.side to bigint",
         "record how born arrive", "add born date", "widen id to bigint",
     ]  # fmt: skip
-    sent = [sql for step in plan.steps for sql in statements(step, "lake", STATE.name)]
+    sent = [sql for step in steps for sql in statements(step, "lake", STATE.name)]
     assert [sql.split("(")[0].split("TYPE")[0].strip() for sql in sent] == [
+        "ALTER TABLE `lake`.`a`.`side` ALTER COLUMN `id`",
         "ALTER TABLE `lake`.`a`.`b` SET TBLPROPERTIES",
         "ALTER TABLE `lake`.`a`.`b` ADD COLUMNS",
         "ALTER TABLE `lake`.`a`.`b` ALTER COLUMN `id`",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.altered_source import (
+    BIGINT,
+    INT,
     LONGER,
     NUMERIC,
     TEXT,
@@ -25,6 +28,7 @@ from cdc_assets_tests.pipeline import Message
 pytestmark = pytest.mark.stack
 
 Value = int | Decimal
+BIG = 3_000_000_000
 
 
 def form_of(kind: Kind, name: str, *, optional: bool = True) -> Form:
@@ -75,3 +79,31 @@ def test_a_key_is_found_once_it_may_be_a_longer_decimal(pipeline: Make) -> None:
     table.produce(TABLE, [first, *gone, keyed(LONGER, "d", three, None, 60)])
     table.merge(TABLE)
     assert names(table) == {one: "newer"}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["by its batch", "by another writer"])
+def test_deletes_of_keys_that_need_the_wider_type_are_remembered(
+    pipeline: Make, elsewhere: bool
+) -> None:
+    """Another shard's batch, or an older release, widens the table alone."""
+    old = keyed(INT, "c", 1, "a", 10)
+    table = start(pipeline, old, keyed(INT, "d", 1, None, 20), keyed(INT, "c", 2, "b", 30))
+    if elsewhere:
+        target = table.entry(TABLE).target
+        table.spark().sql(f"ALTER TABLE lake.{target} ALTER COLUMN id TYPE bigint")
+    new = keyed(BIGINT, "c", BIG, "c", 40)
+    table.produce(TABLE, [new, keyed(BIGINT, "d", BIG, None, 50)])
+    table.merge(TABLE)
+    table.produce(TABLE, [old, new, keyed(BIGINT, "u", 2, "B", 60)])
+    table.merge(TABLE)
+    assert names(table) == {2: "B"}
+    (plan,) = [each.plan_text for each in table.merge(TABLE)] or [""]
+    assert "widen" not in plan
+
+
+def test_a_key_is_wider_in_its_first_batch(pipeline: Make) -> None:
+    made = keyed(BIGINT, "c", BIG, "c", 20)
+    table = start(pipeline, keyed(INT, "c", 1, "a", 10), made, keyed(BIGINT, "d", BIG, None, 30))
+    table.produce(TABLE, [replace(made)])
+    table.merge(TABLE)
+    assert names(table) == {1: "a"}

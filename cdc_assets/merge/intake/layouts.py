@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
@@ -16,7 +17,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
-from cdc_assets.lake.columns import SCHEMA, columns_of, dropped
+from cdc_assets.lake.columns import SCHEMA, as_made, columns_of, dropped
 from cdc_assets.lake.properties import MODE
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
@@ -27,6 +28,7 @@ from cdc_assets.merge.plan.table_steps import (
     CreateSide,
     CreateTable,
     TableStep,
+    WidenColumn,
     identifier,
     plan_columns,
     statements,
@@ -34,10 +36,13 @@ from cdc_assets.merge.plan.table_steps import (
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables import ends, ledger, tombstones
+from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import Reaction
+from cdc_assets.schema.iceberg import from_iceberg
+from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.stored import to_json
-from cdc_assets.schema.types import TableSchema
+from cdc_assets.schema.types import Column, ColumnType, TableSchema
 
 _DIALECT: Final = "cdc-assets.dialect"
 _INLINE: Final = "cdc-assets.inline-schema"
@@ -155,7 +160,7 @@ class LakeTables:
                 raise TerminalError(what, where=self._where, remedy=_WAYS_OUT)
         if plan.changes:
             self._types.require_usable(self._entry, plan.schema)
-        return plan
+        return replace(plan, steps=(*self._with_side(state, plan), *plan.steps))
 
     def with_absent(
         self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]
@@ -185,23 +190,57 @@ class LakeTables:
             schema = replace(schema, key=())
         return CreateTable(schema, own, self._properties(first))
 
-    def _side(self, state: TableState | None, schema: TableSchema) -> tuple[CreateSide, ...]:
-        """Returns the step that creates the side table of deletes or events, if it is missing.
+    def _side(
+        self, state: TableState | None, schema: TableSchema
+    ) -> tuple[CreateSide | WidenColumn, ...]:
+        """Returns the steps that the side table of deletes or events lacks.
 
         Raises:
-            TerminalError: if the table needs entries that were in it.
+            TerminalError: if it is missing, and the table needs entries that were in it.
         """
         published = state.published if state else None
         mark = published.carried.side if published else None
         name = side_of(self._entry.stem, mark)
         if self._lake.has_side(name):
-            return ()
+            return tuple(self._narrow(name, state, schema))
         if published and (mark.snapshot if mark else published.carried.max_tombstone):
             raise side_lost(name, f"table={self._entry.table}")
         columns = tombstones.columns(schema) if schema.key else ledger.COLUMNS
         if self._mode is Mode.HISTORY:
             columns = ends.columns(schema)
         return (CreateSide(name, columns),)
+
+    def _narrow(
+        self, name: LakeName, state: TableState | None, schema: TableSchema
+    ) -> Iterator[WidenColumn]:
+        """Yields the steps for key columns of the side table that are narrower than the table's.
+
+        These are left by another shard that has widened the table, or by an older release. The
+        side table is looked at only where there are shards, and where the key is not of the types
+        that the table was made with.
+        """
+        made = as_made(state) if state else None
+        if made is None or not (self._entry.shard or _key_types(made) != _key_types(schema)):
+            return
+        side = self._lake.side(name)
+        types = side.types if side else {}
+        for column in map(_in_side, map(schema.column, schema.key)):
+            there = from_iceberg(types.get(column.name, ""))
+            if there is not None and there != column.type and fits(there, column.type):
+                yield WidenColumn(column, name)
+
+    def _with_side(self, state: TableState | None, plan: ColumnPlan) -> Iterator[WidenColumn]:
+        """Yields the steps that widen the side table's key columns before the table's own.
+
+        A run that dies in between leaves the table narrow, and the next plan has both again.
+        """
+        wide = {each.column for each in plan.steps if isinstance(each, WidenColumn)}
+        mine = [each for each in map(plan.schema.column, plan.schema.key) if each in wide]
+        published = state.published if state else None
+        name = side_of(self._entry.stem, published.carried.side if published else None)
+        if not mine or self._mode is Mode.CHANGELOG or (state and not self._lake.has_side(name)):
+            return
+        yield from (WidenColumn(_in_side(column), name) for column in mine)
 
     def _stored(self, state: TableState) -> FirstSchema:
         """Returns the schema and layout recorded when the table was created or changed."""
@@ -288,6 +327,14 @@ def layout_of(said: Mapping[str, str]) -> Layout:
         scheme=Scheme(said[_SCHEME]),
         key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
     )
+
+
+def _in_side(column: Column) -> Column:
+    return replace(column, name=first_name(column))
+
+
+def _key_types(schema: TableSchema) -> list[ColumnType]:
+    return [schema.column(name).type for name in schema.key]
 
 
 def _with_ids(record: TableSchema, at: str) -> TableSchema:

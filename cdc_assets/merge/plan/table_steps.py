@@ -92,9 +92,10 @@ class AddColumns:
 
 @dataclass(frozen=True, slots=True)
 class WidenColumn:
-    """A wider type for a column."""
+    """A wider type for a column of the table or, if one is named, of its side table."""
 
     column: Column
+    side: LakeName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,9 @@ def describe(step: TableStep) -> str:
             return f"leave out {', '.join(names)}"
         case AddColumns(columns):
             return f"add {', '.join(f'{each.name} {each.type}' for each in columns)}"
-        case WidenColumn(column):
-            return f"widen {column.name} to {column.type}"
+        case WidenColumn(column, side):
+            of = f" of the side table {side}" if side else ""
+            return f"widen {column.name}{of} to {column.type}"
         case RenameColumn(was, name):
             return f"rename {was} to {name}"
         case DropColumns(names):
@@ -194,8 +196,8 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
             yield sql.set_properties(catalog, target, {LEFT_OUT + name: "true" for name in names})
         case AddColumns(columns):
             yield sql.add_columns(catalog, target, columns)
-        case WidenColumn(column):
-            yield sql.widen_column(catalog, target, column)
+        case WidenColumn(column, side):
+            yield sql.widen_column(catalog, side or target, column)
         case RenameColumn(was, name):
             yield sql.rename_column(catalog, target, was, name)
         case DropColumns(names):
