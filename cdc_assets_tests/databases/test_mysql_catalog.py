@@ -159,6 +159,7 @@ def test_a_server_whose_certificate_nobody_knows_is_refused(mariadb_dsn):
         (BinlogSettings(row_image="noblob"), "binlog_row_image is noblob"),
         (BinlogSettings(row_image="full_nodup"), "binlog_row_image is full_nodup"),
         (BinlogSettings(row_values="partial_json"), "PARTIAL_JSON"),
+        (BinlogSettings(compression="on"), "binlog_transaction_compression"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

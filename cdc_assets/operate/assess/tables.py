@@ -147,7 +147,7 @@ def _binlog(at: Place, found: MysqlTable) -> Iterator[Finding]:
     if (fault := found.binlog.fault()) is not None:
         what, statement = fault
         yield no(
-            "binlog_rows", at, what, "its changes do not hold whole rows",
+            "binlog_rows", at, what, "its changes do not hold whole rows, or not in their order",
             f"{statement} for all sessions, then take a new snapshot of the table",
             stops=True,
         )  # fmt: skip
