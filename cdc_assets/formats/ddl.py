@@ -47,19 +47,24 @@ _OF_NO_TABLE: Final = re.compile(
 )
 """Statements on other objects of a database, which name tables without changing them."""
 
+_OF_CACHES: Final = re.compile(r"(?i)^\s*flush\b")
+"""MySQL writes these into its binlog; they change no table."""
+
+_MYSQL: Final = "mysql"
 _LONGEST: Final = 1_000_000
 """Characters of a statement that is parsed. A table of thousands of columns needs some hundred
 thousand."""
 
+_ALTERED: Final = rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)"
 _THINNED: Final = re.compile(
-    rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s.*?"
+    rf"{_ALTERED}\s.*?"
     r"\b(?:(?:drop|truncate|exchange|convert|switch|discard|import)\s+(?:sub)?partition|"
     r"convert\s+table|switch\s+to|(?:discard|import)\s+tablespace)\b"
 )
 """Statements that add or remove rows with a whole partition, or file."""
 
 _PLAIN: Final = re.compile(
-    rf"(?is)^\s*alter\s+table\s+(?:if\s+exists\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s+(?:"
+    rf"{_ALTERED}\s+(?:"
     r"(?:add|reorganize|coalesce|rebuild|optimize|analyze|check|repair)\s+partition\b.*|"
     r"partition\s+by\b.*|"
     r"(?:convert\s+to\s+(?:character\s+set|charset)|remove\s+(?:partitioning|ttl)|"
@@ -72,6 +77,14 @@ _CREATED: Final = re.compile(
     rf"({_NAME}(?:\s*\.\s*{_NAME})*)(?=[\s(])"
 )
 """A statement whose effect is known without its columns."""
+
+_WIDENED: Final = re.compile(
+    rf"{_ALTERED}\s+add\s+(?:column\s+)?(?:if\s+not\s+exists\s+)?(\(.*\))\s*;?\s*$"
+)
+"""A statement that adds a list of columns, as MySQL and MariaDB have it."""
+
+_OF_ONE_TABLE: Final = re.compile(rf"{_ALTERED}(?=[\s(])(?!.*(?:\brename\b|;\s*\S))")
+"""A statement of MySQL's that may change one table alone, whatever else is in it."""
 
 _OTHER: Final = re.compile(rf"(?i)\b(?:with|to|convert)\s+table\s+({_NAME}(?:\s*\.\s*{_NAME})*)")
 
@@ -96,7 +109,7 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
     words = frozenset(name.casefold() for part in parts for name in (part, *part.split(".")))
     plain = _ALTER.sub(r"\1 ", _COMMENTS.sub("", text))
     plain = _RENAME_AS.sub(r"\1 to ", plain)
-    if _TEMPORARY.match(plain) or _OF_NO_TABLE.match(plain):
+    if any(each.match(plain) for each in (_TEMPORARY, _OF_NO_TABLE, _OF_CACHES)):
         return Statement((), words)
     try:
         if thinned := _THINNED.match(_STRINGS.sub("''", plain)):
@@ -119,12 +132,31 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
 
 def _by_its_begin(plain: str, dialect: str, schema: str, words: frozenset[str]) -> Statement:
     """Classifies a statement that cannot be parsed by its beginning."""
-    if found := _CREATED.match(plain):
-        with suppress(_UnreadError, SqlglotError):
+    with suppress(_UnreadError, SqlglotError, RecursionError):
+        if found := _CREATED.match(plain):
             table = _relation(exp.to_table(found[3], dialect=dialect), schema)
             kind, conditional = TableChangeKind.CREATED, bool(found[2])
             return Statement((TableChange(kind, table, is_conditional=conditional),), words)
+        is_short = dialect == _MYSQL and len(plain) <= _LONGEST
+        if is_short and (found := _WIDENED.match(plain)):
+            table = _relation(exp.to_table(found[1], dialect=dialect), schema)
+            columns = tuple(_listed(found[2], dialect))
+            change = TableChange(TableChangeKind.ALTERED, table, columns=columns)
+            return Statement((change,), words)
+    with suppress(_UnreadError, SqlglotError):
+        if dialect == _MYSQL and (found := _OF_ONE_TABLE.match(plain)):
+            table = _relation(exp.to_table(found[1], dialect=dialect), schema)
+            return Statement((TableChange(TableChangeKind.UNREAD, table),), words)
     return Statement((), words, is_read=False)
+
+
+def _listed(columns: str, dialect: str) -> Iterator[ColumnChange]:
+    """Reads a list of columns to be added, which a statement that makes a table has too."""
+    with _quiet():
+        made = sqlglot.parse_one(f"CREATE TABLE t {columns}", read=dialect)
+    if not isinstance(made, exp.Create) or not isinstance(made.this, exp.Schema):
+        raise _UnreadError
+    yield from _columns(made.this)
 
 
 @contextmanager

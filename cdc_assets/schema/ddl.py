@@ -108,7 +108,7 @@ class Statement:
     Attributes:
         changes: effects on tables, in the statement's order; none if it touches no table.
         words: all names in it, case-folded.
-        is_read: false if it may change tables in a way that could not be parsed.
+        is_read: false if it may change tables that are not among them: any that it names.
     """
 
     changes: tuple[TableChange, ...]

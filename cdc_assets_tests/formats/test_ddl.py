@@ -24,6 +24,12 @@ SAID = [
         ["shop.t: change y; drop z"],
     ),
     ("mysql", "ALTER TABLE t CHANGE a a int", ["shop.t: change a"]),
+    ("mysql", "ALTER TABLE t ADD (status INT, b enum('x','y)'))", ["shop.t: add status; add b"]),
+    (
+        "mysql",
+        "alter table x.`t` add column (a int default (1 + 1), b text);",
+        ["x.t: add a; add b"],
+    ),
     ("mysql", "ALTER ONLINE TABLE t ADD COLUMN IF NOT EXISTS a int", ["shop.t: add a"]),
     (
         "mysql",
@@ -103,6 +109,7 @@ SAID = [
     ("mysql", "CREATE VIEW t AS SELECT 1", []),
     ("mysql", "DROP VIEW t", []),
     ("mysql", "GRANT ALL ON *.* TO x", []),
+    ("mysql", "FLUSH TABLES t, u", []),
     ("mysql", "RENAME USER a TO b", []),
     ("oracle", 'ALTER TABLE "S"."T" RENAME COLUMN A TO B', ["S.T: rename A to B"]),
     ("oracle", "ALTER TABLE T ADD (A NUMBER(9), B DATE)", ["shop.T: add A; add B"]),
@@ -121,18 +128,38 @@ def test_what_a_statement_does_is_told(dialect: str, text: str, said: list[str])
 @pytest.mark.parametrize(
     ("dialect", "text"),
     [
-        ("mysql", "ALTER TABLE t ADD COLUMN (a int, b int)"),
         ("mysql", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, ADD a int"),
         ("mysql", "ALTER TABLE `t` not sql at all (("),
+        ("mysql", "ALTER TABLE t ADD (a int), ADD (b int)"),
+        ("mysql", "ALTER TABLE t ADD (a int, UNIQUE (a))"),
+        ("mysql", "ALTER TABLE u ADD at point srid 4326, RENAME TO t"),
+        ("mysql", "ALTER TABLE u ADD at point srid 4326; ALTER TABLE t ADD a int"),
         ("oracle", "ALTER TABLE T MODIFY (A NUMBER(9))"),
         ("tsql", "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'"),
     ],
 )
 def test_what_cannot_be_read_concerns_the_tables_that_it_names(dialect: str, text: str) -> None:
     found = read_statement(text, dialect, "shop")
-    assert not found.is_read
     assert [each.kind for each in found.of(Relation("shop", "t"))] == [TableChangeKind.UNREAD]
     assert [*found.of(Relation("shop", "other"))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ADD CHECK (status > 0)",
+        "ALTER TABLE t ALTER CHECK c NOT ENFORCED /* status */",
+        "ALTER TABLE t ADD a LONG VARCHAR COMMENT 'status'",
+        "ALTER TABLE t ADD (status int, at point srid 4326)",
+    ],
+)
+def test_what_cannot_be_read_of_one_table_does_not_concern_others_that_it_mentions(
+    text: str,
+) -> None:
+    found = read_statement(text, "mysql", "shop")
+    assert [each.kind for each in found.of(Relation("shop", "t"))] == [TableChangeKind.UNREAD]
+    assert [*found.of(Relation("shop", "status"))] == []
+    assert [*found.of(Relation("other", "t"))] == []
 
 
 @pytest.mark.parametrize(
