@@ -50,6 +50,7 @@ def open_session(url: str, retries: int | None = None, *, sends_code: bool = Fal
             to another one stays on the server, for all that are not isolated.
     """
     isolated = _kept(SparkSession.builder.remote(url).create(), retries)
+    leave_as_written(isolated)
     if sends_code:
         return isolated
     for name in _ISOLATION:
@@ -64,6 +65,16 @@ def open_session(url: str, retries: int | None = None, *, sends_code: bool = Fal
     isolated.stop()
     named = with_parameter(url, f"session_id={session_id}")
     return _kept(SparkSession.builder.remote(named).create(), retries)
+
+
+def leave_as_written(session: SparkSession) -> None:
+    """Makes a session run statements as they are written.
+
+    Spark would first replace each ``${…}``, within quotes too: by a setting, by an empty text, or
+    by a variable of the server's environment. Names, comments and defaults of the source's columns
+    are parts of statements.
+    """
+    session.conf.set("spark.sql.variable.substitute", "false")
 
 
 def add_jar(session: SparkSession, jar: Path) -> None:

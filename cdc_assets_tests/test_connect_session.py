@@ -10,12 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import SparkConnectClient
 
+from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.connect_session import add_jar, open_session
 from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.formats.canal.packets import JAR
-from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.merge.statements import sql
+from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
+from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 from cdc_assets_tests.configuration import beside, source
+from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -119,3 +123,41 @@ def test_a_run_has_an_isolated_session_where_a_format_sends_code(
         assert is_isolated(session) is expected
     finally:
         session.stop()
+
+
+LIKE_VARIABLES = "a ${env:PATH} ${spark:spark.app.name} ${x} b"
+
+
+@pytest.mark.parametrize("sends_code", [False, True])
+def test_statements_run_as_they_are_written(
+    spark_endpoint: SparkEndpoint, *, sends_code: bool
+) -> None:
+    """Spark would replace variables within quotes, too, those of its environment among them."""
+    statement = f"SELECT {sql.text(LIKE_VARIABLES)} AS {sql.quote(LIKE_VARIABLES)}"
+    with opened(spark_endpoint.url, sends_code=sends_code) as session:
+        session.conf.unset("spark.sql.variable.substitute")
+        (naive,) = session.sql(statement).collect()
+        assert "${env:PATH}" not in naive[0], "Spark's default"
+    with opened(spark_endpoint.url, sends_code=sends_code) as session:
+        (row,) = session.sql(statement).collect()
+        assert row.asDict() == {LIKE_VARIABLES: LIKE_VARIABLES}
+
+
+def test_a_comment_shows_no_variable_of_the_server_whatever_the_configuration_says(
+    stack_config: ReplicationConfig, spark_endpoint: SparkEndpoint
+) -> None:
+    settings = {"spark.remote": spark_endpoint.url, "spark.sql.variable.substitute": "true"}
+    name = LakeName("as_written", "commented")
+    column = Column("id", Primitive.LONG, Wire.LONG, comment=LIKE_VARIABLES)
+    schema = TableSchema((column,), comment=LIKE_VARIABLES)
+    catalog = stack_config.lake.catalog.name
+    session = ReplicationSpark(spark_config=settings).new_session()
+    try:
+        session.sql(sql.create_namespace(catalog, name))
+        session.sql(sql.create_table(catalog, name, schema, {}, {"format-version": "2"}))
+        made = open_catalog(stack_config).load_table((name.namespace, name.name))
+        session.sql(sql.drop_table(catalog, name))
+    finally:
+        session.stop()
+    assert made.schema().find_field("id").doc == LIKE_VARIABLES
+    assert made.properties["comment"] == LIKE_VARIABLES

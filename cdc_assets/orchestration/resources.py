@@ -218,18 +218,21 @@ def _new_session(config: Mapping[str, str], *, sends_code: bool) -> SparkSession
     """
     from pyspark.errors import AnalysisException
 
-    from cdc_assets.connect_session import open_session
+    from cdc_assets.connect_session import leave_as_written, open_session
 
     _forget_elsewhere()
     if "spark.remote" not in config:
         os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
-        return spark_session_from_config(dict(config))
+        session = spark_session_from_config(dict(config))
+        leave_as_written(session)
+        return session
     require_listener(config["spark.remote"])
     _require_answer(config["spark.remote"])
     session = open_session(config["spark.remote"], RETRIES, sends_code=sends_code)
     for name in config.keys() - {"spark.remote", "spark.app.name"}:
         with contextlib.suppress(AnalysisException):  # a server's setting, not a session's
             session.conf.set(name, config[name])
+    leave_as_written(session)
     session.sql("SELECT 1").collect()  # fails here if there is no server
     return session
 

@@ -44,3 +44,13 @@ def test_a_default_is_in_older_rows_and_in_records_from_before_it(
     table.merge(TABLE)
     expected |= {1: None, 5: 5}
     assert {key: row["n"] for key, row in table.by_key(TABLE).items()} == expected, "filled once"
+
+
+def test_a_default_that_looks_like_a_variable_is_a_text(pipeline: Make) -> None:
+    table = start(pipeline, older(1, 10))
+    greeting = "Hello ${name}, ${env:PATH}"
+    row = {"id": 2, "name": "y", "greeting": "own"}
+    table.produce(TABLE, [change("c", row, 20, inline=True, defaults={"greeting": greeting})])
+    table.merge(TABLE)
+    found = {key: row["greeting"] for key, row in table.by_key(TABLE).items()}
+    assert found == {1: greeting, 2: "own"}
