@@ -499,6 +499,39 @@ class TestReplicationSlo:
         later = tick(sensor, instance, first.cursor)
         assert closed(later) == [f"2026-03-04-{hour}:00" for hour in (12, 13, 14)]
 
+    @pytest.mark.parametrize(
+        ("limit", "first", "second"),
+        [
+            ("CLOSED_AT_ONCE", ["items 11", "items 12"], ["items 13", "orders 11"]),
+            (
+                "COLUMNS_AT_ONCE",
+                ["items 11", "items 12", "items 13"],
+                ["orders 11", "orders 12", "orders 13"],
+            ),
+        ],
+    )
+    def test_a_tick_closes_only_so_many_hours_and_the_next_one_goes_on(
+        self, world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch,
+        limit: str, first: list[str], second: list[str],
+    ) -> None:  # fmt: skip
+        for table in ("items", "orders"):
+            world.produce(world.topic(table), [NOW - 3 * HOUR])
+        loaded = world.discover()
+        for entry in loaded:
+            world.publish(entry.target, {0: 0}, {0: 1})
+        before = {f"shop.public.{table}": "2026-03-04-10:00" for table in ("items", "orders")}
+        sensor, cursor = promise(world, loaded), json.dumps({"hours": before})
+        world.now = NOW + 2 * HOUR
+
+        monkeypatch.setattr(f"cdc_assets.orchestration.sensors.promise.{limit}", 2)
+        for hours in (first, second):
+            result = tick(sensor, instance, cursor)
+            made = [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
+            assert [f"{e.asset_key.path[-1]} {(e.partition or '')[-5:-3]}" for e in made] == hours
+            described = {e.partition for e in made if "dagster/column_schema" in e.metadata}
+            assert described <= {"2026-03-04-13:00"}
+            cursor = result.cursor
+
     def test_an_hour_with_unread_changes_stays_open(
         self, world: World, instance: dg.DagsterInstance
     ) -> None:

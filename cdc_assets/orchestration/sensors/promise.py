@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 import dagster as dg
@@ -48,6 +49,11 @@ from cdc_assets.registry import Registry
 INTERVAL_SECONDS: Final = 60
 REPEAT_AFTER: Final = timedelta(minutes=15)
 HOURS_AT_ONCE: Final = 48
+"""The most hours of a table that are closed after a time in which nobody closed any."""
+CLOSED_AT_ONCE: Final = 500
+COLUMNS_AT_ONCE: Final = 50_000
+"""The most hours that one tick closes, and about the most columns that it describes: Dagster
+refuses an answer of more than 100 MB, and a column takes some 400 bytes of it."""
 
 OVER: Final = "what waits is no longer about to be lost"
 
@@ -152,6 +158,7 @@ def is_news(
 def _closed_hours(
     services: Services, seen: Survey, memory: Memory
 ) -> Iterator[dg.AssetMaterialization]:
+    """Closes hours, and remembers them; those that are too many are left to the next tick."""
     last = hour_of(seen.at - HOUR)
     open_tables = [
         each
@@ -163,12 +170,21 @@ def _closed_hours(
     if not open_tables:
         return
     boundary = services.log.offsets_at([each.entry.topic for each in open_tables], [last.end])
-    for each in open_tables:
-        ahead = boundary.get((each.entry.topic, last.end))
-        if ahead is not None and not each.position.ranges_to(ahead):
-            for hour in _hours_since(memory.hours.get(str(each.table)), last):
-                yield _closing(services, each, hour, seen.at)
-            _remember(memory, each.table, last)
+    hours = (
+        (each, hour)
+        for each in open_tables
+        if (ahead := boundary.get((each.entry.topic, last.end))) is not None
+        and not each.position.ranges_to(ahead)
+        for hour in _hours_since(memory.hours.get(str(each.table)), last)
+    )
+    columns = 0
+    for each, hour in islice(hours, CLOSED_AT_ONCE):
+        is_last = hour == last
+        columns += len(each.state.columns) if each.state and is_last else 0
+        yield _closing(services, each, hour, seen.at, has_columns=is_last)
+        _remember(memory, each.table, hour)
+        if columns >= COLUMNS_AT_ONCE:
+            return
 
 
 def _held(
@@ -209,13 +225,16 @@ def _remember(memory: Memory, table: TableName, hour: HourWindow) -> None:
 
 
 def _closing(
-    services: Services, table: TableSurvey, hour: HourWindow, now: datetime
+    services: Services, table: TableSurvey, hour: HourWindow, now: datetime, *, has_columns: bool
 ) -> dg.AssetMaterialization:
+    """Returns what closes an hour. Dagster shows only the newest one's columns."""
     lag = Lag(table.lag_changes or 0, table.lag_seconds(now) or 0.0)
     key = table_key(services.config, table.entry)
     metadata = {**quiet_metadata(table.committed, lag), "hour_closed": True}
     if table.state is None:
         return materialization(key, hour.key, metadata, None)
+    if not has_columns:
+        return materialization(key, hour.key, metadata, table.state.snapshot_id)
     from cdc_assets.lake.columns import columns_of
 
     columns = schema_metadata(
