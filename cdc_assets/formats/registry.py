@@ -28,7 +28,7 @@ from cdc_assets.schema.avro_wire import self_contained
 MAX_REFERENCES: Final = 500
 """Limit of the references of one schema, including those of its references."""
 
-_UNKNOWN: Final = frozenset({40401, 40402, 40403})
+_UNKNOWN: Final = (40401, 40402, 40403)
 """Confluent's error codes: no such subject, version, schema."""
 
 _KEY: Final = "schema_registry"

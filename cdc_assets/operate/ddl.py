@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import CdcError
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.log.values import RawRecord, Watermarks
+from cdc_assets.log.values import Watermarks
+from cdc_assets.operate.judged_kinds import Judge, judged_kinds
 from cdc_assets.operate.schema_drift import Drift, drifts, newest_drift
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -23,6 +24,7 @@ from cdc_assets.schema.ddl import Ddl, Relation, TableChange, TableChangeKind
 from cdc_assets.schema.history import OnBreak
 
 if TYPE_CHECKING:
+    from cdc_assets.formats.format import Format
     from cdc_assets.lake import TableState
 
 _AT_ONCE: Final = 100
@@ -130,7 +132,7 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: Followed
         mine = tables[record.coordinate.topic]
         ddls = {e.table.source: services.formats[e.table.source].ddl(record) for e in mine}
         is_told = any(ddls.values()) or record.value is None
-        if not is_told and _kind(services, mine, record) is TopicKind.UNREADABLE:
+        if not is_told and Judge(_format(services, mine)).kind(record) is TopicKind.UNREADABLE:
             unreadable.append(record.coordinate)
         found += _of_tables(mine, ddls)
     for (topic, partition), (_, end) in spans.items():
@@ -193,8 +195,8 @@ def _look(
         followed.ids.pop(topic)
         followed.next.pop(topic, None)
     for topic in sorted(ids.keys() - followed.ids.keys()):
-        kinds = services.log.kinds([topic], lambda each, t=topic: _kind(services, tables[t], each))
-        kind = kinds.get(topic, TopicKind.EMPTY)
+        judged = judged_kinds(services.log, [topic], _format(services, tables[topic]))
+        kind = judged.kinds.get(topic, TopicKind.EMPTY)
         if kind is not TopicKind.EMPTY:
             followed.ids[topic] = ids[topic]
         if kind is TopicKind.SCHEMA_CHANGES:
@@ -218,8 +220,8 @@ def _spans(
     return spans, expired
 
 
-def _kind(services: Services, tables: Sequence[TableEntry], record: RawRecord) -> TopicKind:
-    return services.formats[tables[0].table.source].kind(record)
+def _format(services: Services, tables: Sequence[TableEntry]) -> Format:
+    return services.formats[tables[0].table.source]
 
 
 def _of_tables(

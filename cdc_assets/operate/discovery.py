@@ -17,12 +17,13 @@ from typing import Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import CdcError, ConfigError, TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import match_topics
 from cdc_assets.formats.registered import formats_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.left_behind import late_under_old_name
+from cdc_assets.operate.judged_kinds import JudgedKinds, judged_kinds
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import OtherTopic, Registry, TableEntry
 
@@ -34,14 +35,14 @@ _OF_TABLES: Final = frozenset({TopicKind.CHANGES, TopicKind.EMPTY})
 class Discovery:
     """The result of one look at Kafka.
 
-    ``refused`` are the tables that could not be added, with the reason: two tables whose rows
-    would be written to one Iceberg table. ``set_aside`` are the topics newly found not to be
-    tables.
+    ``refused`` says which tables could not be added, and why: two tables whose rows would be
+    written to one Iceberg table, two topics of one table, a topic whose records nobody can judge.
+    ``set_aside`` are the topics newly found not to be tables.
     """
 
     registry: Registry
     added: tuple[TableEntry, ...]
-    refused: tuple[TerminalError, ...] = ()
+    refused: tuple[CdcError, ...] = ()
     set_aside: tuple[OtherTopic, ...] = ()
 
 
@@ -57,7 +58,8 @@ def discover(services: Services) -> Discovery:
     known = services.registry.load()
     topics = services.log.topics()
     doubtful = _doubtful(services, known, topics)
-    kinds = _kinds(services, doubtful)
+    judged = _kinds(services, doubtful)
+    kinds = judged.kinds
     kinds |= dict.fromkeys(_with_rows(services, known, kinds), TopicKind.CHANGES)
     others = tuple(
         OtherTopic(topic, str(kind), services.clock())
@@ -71,10 +73,12 @@ def discover(services: Services) -> Discovery:
         for table in mistaken:
             services.failures.clear(table)
         others = tuple(each for each in others if each.topic not in known_others)
-    by_name = _matching(services, known, topics, kinds)
+    left = [topic for topic in topics if topic not in judged.problems]
+    by_name, ambiguous = _matching(services, known, left, kinds)
     found = _added(services, known, (*by_name, *_in_shared_topics(services, known, topics)))
     late = (late_under_old_name(each, services.log) for each in known if each.renamed)
-    refused = (*found.refused, *(each for each in late if each is not None))
+    unjudged = {each.what: each for each in judged.problems.values()}.values()
+    refused = (*found.refused, *unjudged, *ambiguous, *(each for each in late if each is not None))
     return replace(found, refused=refused, set_aside=others)
 
 
@@ -126,19 +130,26 @@ def _entry(source: SourceConfig, table: TableName, topic: str, now: datetime) ->
     return TableEntry(table, topic, source.lake_name(table), now, shard=source.shard(table))
 
 
-def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> dict[str, TopicKind]:
+def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> JudgedKinds:
     """Returns each topic's kind, as its source's format reads it; CHANGES wins over others."""
     found: dict[str, TopicKind] = {}
+    problems: dict[str, CdcError] = {}
     for name, topics in doubtful.items():
-        kinds = services.log.kinds(topics, services.formats[name].kind) if topics else {}
-        found |= {t: k for t, k in kinds.items() if found.get(t) is not TopicKind.CHANGES}
-    return found
+        if topics:
+            judged = judged_kinds(services.log, topics, services.formats[name])
+            kinds = judged.kinds.items()
+            found |= {t: k for t, k in kinds if found.get(t) is not TopicKind.CHANGES}
+            problems |= judged.problems
+    return JudgedKinds(found, {t: each for t, each in problems.items() if t not in found})
 
 
 def _matching(
     services: Services, known: Registry, topics: Sequence[str], kinds: Mapping[str, TopicKind]
-) -> tuple[TableEntry, ...]:
-    """Returns an entry for each table's topic that the registry lacks or has unconfirmed."""
+) -> tuple[tuple[TableEntry, ...], tuple[ConfigError, ...]]:
+    """Returns an entry for each table's topic that the registry lacks or has unconfirmed.
+
+    And the errors of sources of which two topics belong to one table, and which have none.
+    """
     now = services.clock()
     confirmed = {topic for topic, kind in kinds.items() if kind is TopicKind.CHANGES}
     excluded = {each.topic for each in not_tables(services.config, known)} - confirmed
@@ -148,17 +159,26 @@ def _matching(
     }  # fmt: skip
     registered = {entry.table: entry.is_confirmed for entry in known}
     registered |= {entry.at_source: True for entry in known if entry.renamed}
-    found = (
-        replace(_entry(source, table, topic, now),
-                is_confirmed=topic in confirmed or table.qualified in source.tables)
-        for name, source in services.config.sources.items()
-        if not services.formats[name].has_many_tables
-        for table, topic in match_topics(services.formats[name].topics, name, topics, excluded)
-    )  # fmt: skip
-    return tuple(
+    found: list[TableEntry] = []
+    ambiguous: list[ConfigError] = []
+    for name, source in services.config.sources.items():
+        if services.formats[name].has_many_tables:
+            continue
+        try:
+            matched = match_topics(services.formats[name].topics, name, topics, excluded)
+        except ConfigError as error:
+            ambiguous.append(error)
+            continue
+        found += (
+            replace(_entry(source, table, topic, now),
+                    is_confirmed=topic in confirmed or table.qualified in source.tables)
+            for table, topic in matched
+        )  # fmt: skip
+    new = (
         each for each in found
         if each.table not in registered or (each.is_confirmed and not registered[each.table])
     )  # fmt: skip
+    return tuple(new), tuple(ambiguous)
 
 
 def _looks_like_side_topic(formats: Mapping[str, Format], topic: str) -> bool:
@@ -192,7 +212,7 @@ def _with_rows(
     return tuple(
         entry.topic for entry in known
         if kinds.get(entry.topic, TopicKind.EMPTY) not in _OF_TABLES
-        and services.lake.state(entry.target, entry.shard_value) is not None
+        and services.lake.looked([(entry.target, entry.shard_value)])[0] is not None
     )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.formats.debezium.kinds import kind_of_event
+from cdc_assets.formats.debezium.notices import read_notice
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.debezium import debezium_json, debezium_json_with
@@ -79,6 +81,14 @@ def test_each_kind_is_told_by_one_record(kind, event, wrapped):
 @pytest.mark.parametrize("value", UNREADABLE, ids=lambda value: repr(value[:12]))
 def test_what_is_no_json_object_is_nothing_of_ours(value):
     assert kind_of([value]) is TopicKind.UNREADABLE
+
+
+@pytest.mark.parametrize("odd", [{}, [], {"a": 1}, 1, None])
+def test_a_field_of_another_type_makes_it_something_else(odd):
+    assert kind_of_event({"status": odd}) is TopicKind.OTHER
+    assert kind_of_event({"status": odd, "id": odd, "type": odd}) is TopicKind.OTHER
+    assert read_notice({"aggregate_type": "Incremental Snapshot", "type": odd}) is None
+    assert read_notice({"aggregate_type": odd, "type": odd}) is None
 
 
 CLOUD_EVENT = {"specversion": "1.0", "iodebeziumop": "c", "data": {"after": {"id": 1}}}

@@ -38,7 +38,7 @@ def kind_of_event(event: Mapping[str, Any]) -> TopicKind:
         return TopicKind.MESSAGES
     if "op" in event or event.keys() & _IMAGES:
         return TopicKind.CHANGES
-    if event.get("status") in {"BEGIN", "END"} and "id" in event:
+    if event.get("status") in ("BEGIN", "END") and "id" in event:
         return TopicKind.TRANSACTIONS
     if event and event.keys() <= _TIMES:
         return TopicKind.HEARTBEATS

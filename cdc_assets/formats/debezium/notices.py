@@ -17,7 +17,7 @@ _INCREMENTAL: Final = "Incremental Snapshot"
 def read_notice(event: Mapping[str, Any]) -> Notice | None:
     """Reads a notification without a schema around it; None if it is not about such a snapshot."""
     said, about = event.get("type"), mapping(event.get("additional_data"))
-    if event.get("aggregate_type") != _INCREMENTAL or said not in {each.value for each in Kind}:
+    if event.get("aggregate_type") != _INCREMENTAL or said not in [each.value for each in Kind]:
         return None
     listed = str(about.get("data_collections") or "")
     return Notice(
