@@ -110,8 +110,11 @@ class Lake:
     def history(self, name: LakeName, limit: int, shard: str = "") -> tuple[Published, ...]:
         """Returns up to ``limit`` of our publishes of a shard, newest first."""
         table = self._connection.load(name)
-        mine = (each for each in publishes(table) if each.shard == shard) if table else ()
-        return tuple(islice(mine, limit))
+        if table is None:
+            return ()
+        with self._connection.reading(name, table.metadata_location):
+            mine = (each for each in publishes(table) if each.shard == shard)
+            return tuple(islice(mine, limit))
 
     def past(self, name: LakeName) -> Past | None:
         """Returns a table's past; None if it does not exist, or has no snapshot."""

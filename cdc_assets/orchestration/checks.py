@@ -18,7 +18,7 @@ import dagster as dg
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.errors import CdcError, TerminalError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
@@ -131,10 +131,10 @@ def verdicts(
     since = services.states.known()
     for each in seen.tables:
         entry = each.entry
-        if each.problem is not None:
-            yield from unjudged(services.config, entry, str(each.problem), _severity(each.problem))
+        history = _history(services, each)
+        if isinstance(history, CdcError):
+            yield from unjudged(services.config, entry, str(history), _severity(history))
             continue
-        history = services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
         target = slo_target(services, each.table)
         key = table_key(services.config, entry)
         yield offsets_verdict(key, each, history)
@@ -164,6 +164,17 @@ def unjudged(
     key = table_key(config, entry)
     checks = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
     return [Verdict(key, check, False, severity, f"failing: {why}", reason=why) for check in checks]
+
+
+def _history(services: Services, table: TableSurvey) -> Sequence[Published] | CdcError:
+    """Returns the newest publishes, or why the table cannot be read."""
+    if table.problem is not None:
+        return table.problem
+    entry = table.entry
+    try:
+        return services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
+    except TerminalError as problem:
+        return problem
 
 
 def _severity(problem: CdcError) -> dg.AssetCheckSeverity:

@@ -190,6 +190,17 @@ def test_the_others_are_served(
     assert good.slo is not None
 
 
+def test_the_others_are_judged_if_it_breaks_after_a_look(
+    pair: Pair, instance_in_memory: dg.DagsterInstance
+) -> None:
+    pair.hold(MERGED)
+    assert pair.checks(instance_in_memory, pair.bad)[CHECK_OFFSETS].passed
+    pair.spoil(lose_the_folder)
+    bad = pair.checks(instance_in_memory, pair.bad)
+    assert all("its metadata file is gone" in (each.description or "") for each in bad.values())
+    assert pair.checks(instance_in_memory, pair.good)[CHECK_OFFSETS].passed
+
+
 def test_the_others_are_maintained(pair: Pair, instance_in_memory: dg.DagsterInstance) -> None:
     few = {"tiny_files": 2}
     pair.world.config = write_config(pair.world.folder, maintenance=few)
