@@ -264,7 +264,7 @@ def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expres
         "ts": F.when(~envelope.is_read, F.timestamp_micros(spec.order.told_micros(source))),
         "key": key_of(envelope, spec),
         "old_key": old_key(envelope, spec),
-        "row": F.when(has_row if spec.has_rows else F.lit(False), _row(envelope, spec)),
+        "row": F.when(has_row, _row(envelope, spec)) if spec.has_rows else _no_row(spec),
         "unset": _unset(envelope, spec, fmt),
         "old_row": _old_row(envelope, spec),
         "ordinal": envelope.ordinal,
@@ -341,9 +341,16 @@ def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expr
 def _old_row(envelope: Envelope, spec: ReadSpec) -> Expression:
     if not spec.counts_rows:
         return F.lit(None).cast("struct<none:string>")
-    is_there = envelope.op.isin("u", "d") if spec.has_rows else F.lit(False)
+    if not spec.has_rows:
+        return _no_row(spec)
     values = (_value(envelope.before, *each).alias(each[0].name) for each in spec.pairs)
-    return F.when(is_there, F.struct(*values))
+    return F.when(envelope.op.isin("u", "d"), F.struct(*values))
+
+
+def _no_row(spec: ReadSpec) -> Expression:
+    """Returns NULL of a row's type; of a record without a row nothing can be decoded."""
+    nothing = (F.lit(None).cast(str(each.type)).alias(each.name) for each, _ in spec.pairs)
+    return F.when(F.lit(False), F.struct(*nothing))
 
 
 def _pair(op: Expression) -> Expression:

@@ -77,7 +77,10 @@ _OF_TYPE: Final[dict[str, frozenset[str]]] = {
         f"{_TIME}.Interval", f"{_TIME}.IsoDate", f"{_TIME}.IsoTime", f"{_TIME}.IsoTimestamp",
         f"{_TIME}.ZonedTime", f"{_TIME}.ZonedTimestamp",
     }),
-    "record": frozenset({"io.debezium.data.VariableScaleDecimal"}),
+    "record": frozenset({
+        "io.debezium.data.VariableScaleDecimal", "io.debezium.data.geometry.Geography",
+        "io.debezium.data.geometry.Geometry", "io.debezium.data.geometry.Point",
+    }),
 }  # fmt: skip
 """The Connect names that values of each Avro type may have."""
 

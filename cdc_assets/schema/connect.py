@@ -208,12 +208,13 @@ def _list(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
 def _may_be_placeholder(schema: ConnectSchema) -> bool:
     """Returns whether PostgreSQL may have stored the value out of line (TOAST).
 
-    A schema does not distinguish ``char(1)`` from ``text``, so every unnamed string counts.
+    A schema does not distinguish ``char(1)`` from ``text``, so every unnamed string counts. A map
+    is an ``hstore``.
     """
     name, literal = _semantic_name(schema), schema["type"]
     if name in _FIXED_SIZE or name.startswith(("io.debezium.time.", "org.apache.kafka.connect.")):
         return False
-    return literal in {"string", "bytes", "array"}
+    return literal in {"string", "bytes", "array", "map"}
 
 
 def _refused(schema: ConnectSchema, reason: str, wire: Wire | None = None) -> UnmappedColumn:

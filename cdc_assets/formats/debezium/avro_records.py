@@ -11,9 +11,10 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.types import DataType, LongType, StringType, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructType, VariantType
 
 from cdc_assets.formats.debezium import envelope as common
+from cdc_assets.formats.debezium.avro_texts import has_broken_text
 from cdc_assets.formats.debezium.records.keys import record_key as json_key
 from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
 from cdc_assets.formats.lacking import lacks
@@ -198,7 +199,9 @@ def envelope(
         record_key=key,
         source=source,
         ordinal=_ordinal(document, shape, spec),
-        reject=_rejection(told, (after, before, key), spec),
+        reject=F.coalesce(
+            _rejection(told, (after, before, key), spec), *_broken(document, shape, spec)
+        ),
         other_table=no_text(),
         unknown=no_names(),
         absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
@@ -244,7 +247,20 @@ def _field(record: Expression, shape: Shape, name: str, kind: DataType) -> Expre
     """Returns a field in the wanted type; NULL if its record has no field of this name."""
     if name not in shape.fields:
         return F.lit(None).cast(kind)
-    return record.getField(name).cast(kind)
+    value = record.getField(name)
+    match kind:
+        case VariantType():
+            return F.to_variant_object(value)
+        case StructType():
+            return _struct(value, shape.field(name), kind)
+        case _:
+            return value.cast(kind)
+
+
+def _struct(value: Expression, shape: Shape, kind: StructType) -> Expression:
+    """Returns the wanted fields by their names: a record may have more, and in another order."""
+    fields = (_field(value, shape, each.name, each.dataType).alias(each.name) for each in kind)
+    return F.when(value.isNotNull(), F.struct(*fields))
 
 
 def _source(document: Expression, shape: Shape, order: Order) -> Expression:
@@ -293,6 +309,19 @@ def _rejection(op: Expression, images: tuple[Image, Image, Image], spec: ReadSpe
         if (is_broken := _is_broken(image, column)) is not None
     ]
     return F.coalesce(reject, *broken) if broken else reject
+
+
+def _broken(document: Expression, shape: Shape, spec: ReadSpec) -> Iterator[Expression]:
+    """Yields rejections of structures with a text that is not UTF-8, before they become JSON."""
+    images = (("after", spec.schema.columns), ("before", spec.before_columns))
+    for name, columns in images:
+        fields = shape.field(name).fields
+        row = document.getField(name)
+        for column in columns:
+            if column.wire is Wire.JSON and column.name in fields:
+                value = row.getField(column.name)
+                is_broken = has_broken_text(value, fields[column.name], shape.named)
+                yield F.when(is_broken, f"column {column.name!r}: it is not UTF-8")
 
 
 def _is_broken(image: Image, column: Column) -> Expression | None:

@@ -11,6 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, NumericType, StringType
 
+from cdc_assets.formats.scalar_values import json_text
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, TableSchema, Wire
 
@@ -32,12 +33,16 @@ def is_placeholder(value: Expression, column: Column, placeholder: str) -> Expre
     https://debezium.io/documentation/reference/stable/connectors/postgresql.html
     (``unavailable.value.placeholder``). As observed: bytes hold its UTF-8 bytes; text arrays
     hold it as their only element, uuid arrays a hash of it, arrays of numbers its bytes, and
-    ``hstore`` (as JSON text) maps it to itself.
+    ``hstore`` (a map, or JSON text) maps it to itself. Structures have none.
     """
     if column.wire is Wire.LIST:
         return _is_list_placeholder(value, column, placeholder)
     if column.wire is Wire.BYTES_BASE64:
         return value == F.encode(F.lit(placeholder), "UTF-8")
+    if column.wire is Wire.JSON:
+        return json_text(value) == map_text(placeholder)
+    if column.wire in {Wire.GEOMETRY, Wire.POINT}:
+        return F.lit(False)
     return value.isin(placeholder, map_text(placeholder))
 
 
