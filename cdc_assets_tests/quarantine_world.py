@@ -35,15 +35,24 @@ class QuarantineWorld(World):
 
     def set_aside(
         self, table: str, places: Iterable[tuple[int, int]], *, run_id: str = "run-1",
-        source: str = "shop",
+        source: str = "shop", topic_id: str | None = None,
     ) -> None:  # fmt: skip
-        """Records of a table of schema ``public``, at ``(partition, offset)``."""
+        """Records of a table of schema ``public``, at ``(partition, offset)``.
+
+        Without an id as an earlier version has written them, in a table without that column.
+        """
         name = quarantine_name(source)
         catalog = self._catalog()
         catalog.create_namespace_if_not_exists(name.namespace)
         stored = catalog.create_table_if_not_exists((name.namespace, name.name), SCHEMA)
         rows = [self._row(table, *place, run_id) for place in places]
-        stored.append(pa.Table.from_pylist(rows, schema=SCHEMA))
+        schema = SCHEMA
+        if topic_id is not None:
+            schema = SCHEMA.append(pa.field("topic_id", pa.string()))
+            with stored.update_schema() as update:
+                update.union_by_name(schema)
+            rows = [{**row, "topic_id": topic_id} for row in rows]
+        stored.append(pa.Table.from_pylist(rows, schema=schema))
 
     def publish_quarantined(self, target: LakeName, count: int, at: datetime) -> None:
         """One snapshot that says how many records lie in quarantine, and that offset 0 is read."""

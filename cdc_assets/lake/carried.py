@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.position import Floors
 from cdc_assets.errors import TerminalError
@@ -58,6 +59,9 @@ class Carried:
             the rows that were read, or the table begins there, as one that is built from a new
             snapshot does, and one whose name another table had before. None for no such changes.
         beside: progress of a table that is read beside the one that it is to replace.
+        missing: the records below its offsets that it lacks, as they were refused; None if that is
+            unknown, and all that lie in quarantine below its offsets count: if the first batch
+            began within the log, an older version has published, or there were too many.
     """
 
     applied: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -73,6 +77,7 @@ class Carried:
     read_at: str = ""
     read_from: OffsetVector | None = None
     beside: Beside | None = None
+    missing: Missing | None = None
 
     def begun_behind(self, log_begin: OffsetVector) -> OffsetVector | None:
         """Returns where the table began behind other changes that its topic still holds; else None.
@@ -110,6 +115,8 @@ class Carried:
             document["read_at"] = self.read_at
         if self.read_from is not None:
             document["read_from"] = _by_partition(self.read_from.as_dict())
+        if self.missing is not None and len(self.missing) <= MOST:
+            document["missing"] = self.missing.to_dict()
         if self.beside is not None:
             document["beside"] = self.beside.to_dict()
             document["needs"].append("beside")
@@ -145,6 +152,7 @@ class Carried:
             if "read_from" in said
             else None,
             beside=Beside.from_dict(said["beside"]) if "beside" in said else None,
+            missing=Missing.from_dict(said["missing"]) if "missing" in said else None,
         )
 
     @classmethod

@@ -11,7 +11,6 @@ from functools import partial
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName, TableName
@@ -27,6 +26,7 @@ from cdc_assets.log.deliveries import Deliveries
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.apply.multiset import MissingRowError
+from cdc_assets.merge.apply.recount import publish_count
 from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Reported, Stopping
 from cdc_assets.merge.batch import BatchExecution, Executed
 from cdc_assets.merge.fold.lost import look_through
@@ -48,9 +48,11 @@ from cdc_assets.merge.plan.outcome import (
     Outcome,
     Requeued,
     Told,
+    Unlike,
 )
 from cdc_assets.merge.plan.plan import BatchPlan, limited
 from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.plan.requeue import Requeue
 from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, Waiting
 from cdc_assets.merge.plan.table_steps import DescribeColumns
 from cdc_assets.merge.plan.waiting import UnfinishedError
@@ -318,28 +320,59 @@ class Attempts:
         entry = request.entry
         quarantine = Quarantine(self.session(), self._config.lake.catalog.name, entry.table.source)
         with translated("read quarantine", f"table={entry.table}"):
-            raw = quarantine.records(entry.table, work.coordinates)
-            rows = raw.select("topic", "partition", "offset").collect()
-            total = quarantine.count(entry.table)
-        taken = [Coordinate(*row) for row in rows if row["topic"] == entry.topic]
-        if not taken:
+            kept = quarantine.kept(entry.table)
+        if not kept:
             return Nothing()
-        pending = self.planner.again(entry, spans(taken), request.run_id)
-        pending = replace(pending, plan=replace(pending.plan, context=()))
-        mine = raw.where(F.col("topic") == entry.topic)
+        pending = self.planner.again(entry, (), request.run_id)
+        requeue = Requeue.of(kept, work.coordinates, pending.plan)
+        if not requeue.is_any:
+            return Nothing()
+        replayed = self._replayed(request, work, pending, requeue, watch)
+        if not isinstance(replayed, QuarantineReplay):
+            return replayed
+        with translated("remove from quarantine", f"table={entry.table}"):
+            gone = [*replayed.merged, *replayed.overtaken]
+            quarantine.remove(entry.table, replayed.topic_id, gone)
+        return Requeued(replayed)
+
+    def _replayed(
+        self,
+        request: Request,
+        work: Quarantined,
+        pending: Pending,
+        requeue: Requeue,
+        watch: Watch,
+    ) -> QuarantineReplay | Unlike:
+        """Publishes what can be merged, and how many records are left."""
+        plan, entry = pending.plan, request.entry
+        outcome = QuarantineReplay(
+            entry.table,
+            plan.identity.topic_id,
+            merged=requeue.merged,
+            unread=requeue.unread,
+            foreign=requeue.foreign,
+        )
+        if not requeue.taken:
+            catalog = self._config.lake.catalog.name
+            publish_count(self.session, catalog, self._lake, plan, requeue, self._clock())
+            return outcome
+        pending = replace(pending, plan=replace(plan, ranges=spans(requeue.taken)))
+        quarantine = Quarantine(self.session(), self._config.lake.catalog.name, entry.table.source)
+        with translated("read quarantine", pending.plan.where):
+            mine = quarantine.records(entry.table, outcome.topic_id, requeue.taken)
         plan, decoder = self._completed(request, pending, mine)
         # A delete that keeps its row leaves columns unchanged, as an update may.
         partial_images = bool(decoder.unset_able) or plan.soft
         stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
-        refusals = Reported(taken, total, _OVERTAKEN if stays else None)
+        refusals = Reported(requeue, _OVERTAKEN if stays else None)
         done = self._execution(Work(pending, plan, decoder, refusals, watch)).run()
         if not isinstance(done, Executed):
             return done
-        with translated("remove from quarantine", f"table={entry.table}"):
-            quarantine.remove(entry.table, [*refusals.merged, *refusals.overtaken])
-        rejected = tuple(sorted(refusals.found.items()))
-        return Requeued(
-            QuarantineReplay(entry.table, refusals.merged, refusals.overtaken, rejected)
+        return replace(
+            outcome,
+            merged=(*outcome.merged, *refusals.merged),
+            overtaken=refusals.overtaken,
+            rejected=tuple(sorted(refusals.found.items())),
         )
 
     # ── parts ────────────────────────────────────────────────────────────────────────────

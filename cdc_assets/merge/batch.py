@@ -586,7 +586,9 @@ class BatchExecution:
         figures = outcome.figures
         elapsed = (now - figures.asked_at).total_seconds() + self.seconds_to_publish
         latency = figures.ages.shifted(elapsed)
-        outcome = replace(outcome, quarantined=self.refusals.quarantined, latency=latency)
+        left = self.refusals.missing(self.plan)
+        quarantined = self.refusals.quarantined
+        outcome = replace(outcome, quarantined=quarantined, missing=left, latency=latency)
         return replace(outcome, published=record_of(self.plan, outcome, truncated, now, promise))
 
     def _known(self, columns: tuple[str, ...] | None = None) -> Known:

@@ -24,6 +24,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.numbering import Numbering
 from cdc_assets.changes.offsets import OffsetVector, total_length
@@ -288,7 +289,9 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         said = Numbering.from_json(numbering)
         partitions = {p: replace(each, next_offset=0) for p, each in said.partitions.items()}
         numbering = replace(said, partitions=partitions).to_json()
-    return replace(carried, snapshot_starts=starts, numbering=numbering, read_from=None)
+    return replace(
+        carried, snapshot_starts=starts, numbering=numbering, read_from=None, missing=Missing()
+    )
 
 
 def _began_again(scheme: Scheme, numbering: str) -> bool:

@@ -161,7 +161,8 @@ class Replicator:
 
         A record that was overtaken by newer changes of its row adds nothing if each change holds
         the whole row. Otherwise those may have left columns unchanged that only this record has
-        set: then it stays, unless that is accepted.
+        set: then it stays, unless that is accepted. A record that the table's offsets have not
+        passed is left to the next batch, as changes before it may not be merged yet.
 
         Args:
             entry: the table.
@@ -174,7 +175,8 @@ class Replicator:
 
         Raises:
             CdcError: see `cdc_assets.errors`; merged records stay in quarantine until they are
-                published, and merging them twice does no harm.
+                published. Those that stay longer, as this process ends between, are not merged
+                again: the publish tells what the table lacks.
         """
         work = Quarantined(coordinates, accept_overtaken)
         for done in self._lives(Request(entry, run_id, work), float("inf"), None):

@@ -8,7 +8,7 @@ shard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -107,7 +107,7 @@ class Facts:
     marks: Watermarks | None
     identity: TopicIdentity | None
     sides: Mapping[str, SideState | None]
-    quarantined: frozenset[Coordinate]
+    quarantined: Collection[Coordinate]
 
     def held_back(self, beyond: OffsetVector) -> int:
         """Returns the number of records in quarantine at or after offsets."""

@@ -78,6 +78,8 @@ class Replayed:
         merged, overtaken: the numbers of records that left the quarantine.
         rejected: those that did not leave it, with the reason.
         absent: the requested ones that are not in quarantine.
+        unread: those that the table's offsets have not passed.
+        foreign: those of another topic than the table's present one.
     """
 
     table: TableName
@@ -85,6 +87,8 @@ class Replayed:
     overtaken: int = 0
     rejected: tuple[tuple[Coordinate, str], ...] = ()
     absent: tuple[Coordinate, ...] = ()
+    unread: tuple[Coordinate, ...] = ()
+    foreign: tuple[Coordinate, ...] = ()
 
     @classmethod
     def of(
@@ -94,9 +98,10 @@ class Replayed:
         if done is None:
             return cls(table, absent=tuple(chosen or ()))
         rejected = tuple(coordinate for coordinate, _ in done.rejected)
-        found = {*done.merged, *done.overtaken, *rejected}
+        found = {*done.merged, *done.overtaken, *rejected, *done.unread, *done.foreign}
         absent = tuple(each for each in chosen or () if each not in found)
-        return cls(table, len(done.merged), len(done.overtaken), done.rejected, absent)
+        numbers = len(done.merged), len(done.overtaken)
+        return cls(table, *numbers, done.rejected, absent, done.unread, done.foreign)
 
 
 def list_quarantined(services: Services, wanted: Wanted, limit: int) -> Listing:
@@ -157,6 +162,7 @@ def _dict(record: QuarantinedRecord) -> dict[str, Any]:
         "source": record.source,
         "table": record.table,
         "topic": at.topic,
+        "topic_id": record.topic_id or None,
         "partition": at.partition,
         "offset": at.offset,
         "timestamp": record.timestamp.isoformat(),

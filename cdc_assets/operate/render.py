@@ -97,6 +97,11 @@ def render_replayed(done: Replayed, console: Console | None = None) -> None:
     out.print(Text(f"{done.table}: {counts}, {len(done.rejected):,} rejected again"))
     for coordinate, reason in done.rejected:
         out.print(Text.assemble((f"  {coordinate}: ", "bold red"), reason))
+    for coordinate in done.unread:
+        words = "not passed yet by the table's offsets; the next run reads it"
+        out.print(Text(f"  {coordinate}: {words}"))
+    for coordinate in done.foreign:
+        out.print(Text(f"  {coordinate}: of a topic that the table no longer has; it stays"))
     for coordinate in done.absent:
         out.print(Text(f"  {coordinate}: not in quarantine"))
 

@@ -109,7 +109,7 @@ class _Replay:
         catalog = self.services.config.lake.catalog.name
         with translated("restate reasons", f"table={entry.table}"):
             quarantine = Quarantine(self.spark.session(), catalog, entry.table.source)
-            quarantine.restate(entry.table, done.rejected)
+            quarantine.restate(entry.table, done.topic_id, done.rejected)
 
     def _replicator(self) -> Replicator:
         from cdc_assets.merge import Replicator

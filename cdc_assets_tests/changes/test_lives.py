@@ -38,7 +38,7 @@ NEEDED: dict[str, Lived] = {
     "compares_with_table": Lived(70, "hard", 10, (Fault("set column property", How.BEFORE),)),
     "completes_half_made": Lived(274, "hard", 10, (Fault("create table", How.DEATH),)),
     "heeds_early_partitions": Lived(704, "hard", 10),
-    "quarantine_names_attempt": Lived(
+    "publish_names_missing": Lived(
         70, "hard", 10, (Fault("remove from quarantine", How.DEATH, Then.ROLL_BACK),)
     ),
 }
@@ -125,7 +125,7 @@ def test_the_small_lives_have_nearly_every_effect() -> None:
     done = {name for life in soak.SMALL.values() for name in life.live().done}
     assert done >= {
         "create namespace", "create table", "set identifier fields", "create side table",
-        "add column", "set column property", "quarantine", "mark quarantine", "read quarantine",
+        "add column", "set column property", "quarantine", "read quarantine",
         "append to side table", "create branch", "delete keys", "delete rows", "append rows",
         "look at branch", "fast-forward", "drop branch", "event", "failure file",
     }  # fmt: skip

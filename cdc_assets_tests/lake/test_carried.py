@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.errors import TerminalError
@@ -30,6 +31,7 @@ CARRIED = Carried(
     max_truncate="0D",
     numbering='{"0":{}}',
     side=SideMark(42),
+    missing=Missing(frozenset({(0, 7), (0, 9), (3, 0)})),
 )
 
 
@@ -39,8 +41,13 @@ def document() -> dict[str, Any]:
 
 def test_what_is_written_is_read() -> None:
     assert Carried.from_json(CARRIED.to_json()) == CARRIED
-    nothing = replace(CARRIED, side=SideMark(None))
+    nothing = replace(CARRIED, side=SideMark(None), missing=Missing())
     assert Carried.from_json(nothing.to_json()) == nothing
+
+
+def test_more_missing_records_than_a_snapshot_should_hold_are_not_told() -> None:
+    many = Missing(frozenset((0, offset) for offset in range(MOST + 1)))
+    assert Carried.from_json(replace(CARRIED, missing=many).to_json()).missing is None
 
 
 def test_a_field_that_an_older_version_did_not_write_takes_its_default() -> None:
@@ -117,6 +124,17 @@ def test_each_publish_says_of_every_shard_what_its_own_newest_said(
                 assert set(found.others) == set(newest) - {each}
     assert head is not None
     assert head.of_shard("") is None
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [None, Missing(), Missing(frozenset({(1, 5), (1, 6)}))],
+    ids=["untold", "none", "two"],
+)
+def test_a_snapshot_tells_which_records_are_missing(missing: Missing | None) -> None:
+    """That none is has to be told from that nobody knows."""
+    said = replace(published("", 1, None), carried=replace(CARRIED, missing=missing))
+    assert Published.from_properties(said.to_properties()).carried.missing == missing
 
 
 def test_a_table_of_one_source_table_has_no_shards() -> None:

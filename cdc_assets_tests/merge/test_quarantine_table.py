@@ -28,6 +28,8 @@ KAFKA = (
     "timestampType int, headers array<struct<key: string, value: binary>>"
 )
 Place = tuple[int, int]
+ID = "present"
+"""Of the topic."""
 
 
 class Source:
@@ -60,7 +62,12 @@ class Source:
         return self.spark.createDataFrame(rows, KAFKA)
 
     def set_aside(
-        self, table: str, places: Sequence[Place], run_id: str = "run", read: Sequence[Place] = ()
+        self,
+        table: str,
+        places: Sequence[Place],
+        run_id: str = "run",
+        read: Sequence[Place] = (),
+        topic_id: str = ID,
     ) -> None:
         """Add records of one batch, of which ``read`` could be merged."""
         ends: dict[int, list[int]] = {}
@@ -72,7 +79,7 @@ class Source:
             reasons, "partition int, offset bigint, reason string"
         )
         raw = self.raw(table, [*places, *read])
-        origin = Origin(self.entry(table), ranges, run_id, NOW)
+        origin = Origin(self.entry(table), topic_id, ranges, run_id, NOW)
         self.quarantine.add(raw, rejected, origin, self.most_bytes)
 
     def listed(self, table: str) -> dict[Place, QuarantinedRecord]:
@@ -86,9 +93,23 @@ class Source:
         rows = self.spark.table(name).select("partition", "offset").collect()
         return sorted((row["partition"], row["offset"]) for row in rows)
 
+    def kept(self, table: str) -> list[tuple[int, int, str]]:
+        found = self.quarantine.kept(self.entry(table).table)
+        return [(each.at.partition, each.at.offset, each.topic_id) for each in found]
+
     def found(self, table: str, chosen: Sequence[Coordinate] | None = None) -> list[Place]:
-        rows = self.quarantine.records(self.entry(table).table, chosen).collect()
+        if chosen is None:
+            return [(partition, offset) for partition, offset, _ in self.kept(table)]
+        rows = self.quarantine.records(self.entry(table).table, ID, chosen).collect()
         return sorted((row["partition"], row["offset"]) for row in rows)
+
+    def remove(self, table: str, *coordinates: Coordinate, topic_id: str = ID) -> None:
+        self.quarantine.remove(self.entry(table).table, topic_id, coordinates)
+
+    def forget_ids(self) -> None:
+        """Make the quarantine one of an earlier version."""
+        name = sql.table(self.catalog, LakeName("cdc_assets_quarantine", self.name))
+        self.spark.sql(f"ALTER TABLE {name} DROP COLUMN topic_id")
 
 
 @pytest.fixture
@@ -98,7 +119,8 @@ def source(stack_config: ReplicationConfig, spark: Session) -> Source:
 
 def test_a_record_is_kept_with_its_bytes_and_found_as_kafka_gives_it(source: Source) -> None:
     source.set_aside("t", [(0, 5)], read=[(0, 6)])
-    (row,) = source.quarantine.records(source.entry("t").table, None).collect()
+    table = source.entry("t").table
+    (row,) = source.quarantine.records(table, ID, source.at("t", (0, 5))).collect()
     assert row.asDict() == {
         "key": bytearray(b"k0-5"),
         "value": bytearray(b"v0-5"),
@@ -149,10 +171,9 @@ def test_what_two_writers_wrote_twice_is_found_once_and_removed_at_once(source: 
     source.spark.table(name).writeTo(name).append()
     assert source.stored() == [(0, 5), (0, 5)]
     assert source.found("t") == [(0, 5)]
-    assert source.quarantine.count(source.entry("t").table) == 1
     assert list(source.listed("t")) == [(0, 5)]
 
-    source.quarantine.remove(source.entry("t").table, source.at("t", (0, 5)))
+    source.remove("t", *source.at("t", (0, 5)))
     assert source.stored() == []
 
 
@@ -176,16 +197,14 @@ def test_only_what_is_named_is_removed_in_one_commit(source: Source) -> None:
     name = LakeName("cdc_assets_quarantine", source.name)
     before = len(source.lake.parents(name))
 
-    source.quarantine.remove(
-        source.entry("t").table, source.at("t", *((0, n) for n in range(1, 2400)))
-    )
+    source.remove("t", *source.at("t", *((0, n) for n in range(1, 2400))))
     assert len(source.lake.parents(name)) == before + 1
     assert source.found("t") == [(0, 0), *((0, n) for n in range(2400, 2500))]
     assert len(source.listed("t")) == 101
     assert source.found("other") == [(0, 0), (0, 1)]
 
     foreign = [*source.at("t", (0, 0)), *source.at("other", (0, 0))]
-    source.quarantine.remove(source.entry("other").table, foreign)
+    source.remove("other", *foreign)
     assert source.found("other") == [(0, 1)]
     assert (0, 0) in source.found("t"), "of another table"
     assert source.lake.tables_in_quarantine(source.name) == {"public.t", "public.other"}
@@ -194,7 +213,7 @@ def test_only_what_is_named_is_removed_in_one_commit(source: Source) -> None:
 def test_a_new_reason_replaces_the_old_one_of_that_record_only(source: Source) -> None:
     source.set_aside("t", [(0, 5), (0, 6)])
     (again,) = source.at("t", (0, 6))
-    source.quarantine.restate(source.entry("t").table, [(again, "it's `still` bad")])
+    source.quarantine.restate(source.entry("t").table, ID, [(again, "it's `still` bad")])
     reasons = {place: each.reason for place, each in source.listed("t").items()}
     assert reasons == {(0, 5): "why", (0, 6): "it's `still` bad"}
     assert source.found("t") == [(0, 5), (0, 6)]
@@ -209,13 +228,44 @@ def test_what_two_tables_of_a_topic_refuse_each_of_them_keeps(source: Source) ->
         [(0, 5, "why")], "partition int, offset bigint, reason string"
     )
     for entry in (one, two, two):
-        origin = Origin(entry, [OffsetRange(0, 0, 9)], "run", NOW)
+        origin = Origin(entry, ID, [OffsetRange(0, 0, 9)], "run", NOW)
         source.quarantine.add(raw, why, origin, source.most_bytes)
     assert [source.quarantine.count(each.table) for each in (one, two)] == [1, 1]
     (place,) = source.at("shared", (0, 5))
-    source.quarantine.restate(two.table, [(place, "another reason")])
+    source.quarantine.restate(two.table, ID, [(place, "another reason")])
     assert [source.listed(name)[0, 5].reason for name in ("one", "two")] == [
         "why", "another reason",
     ]  # fmt: skip
-    source.quarantine.remove(one.table, [place])
+    source.quarantine.remove(one.table, ID, [place])
     assert [source.quarantine.count(each.table) for each in (one, two)] == [0, 1]
+
+
+def test_records_of_two_topics_of_one_name_are_kept_apart(source: Source) -> None:
+    source.set_aside("t", [(0, 5), (0, 6)], "first", topic_id="former")
+    source.set_aside("t", [(0, 5)], "second")
+    assert source.kept("t") == [(0, 5, "former"), (0, 5, ID), (0, 6, "former")]
+    places = source.at("t", (0, 5), (0, 6))
+    assert source.found("t", places) == [(0, 5)]
+    source.quarantine.restate(source.entry("t").table, ID, [(places[0], "another")])
+    listed, _ = source.lake.quarantined(source.name, "public.t", 10)
+    said = {(each.coordinate.offset, each.topic_id): each.reason for each in listed}
+    assert said == {(5, "former"): "why", (5, ID): "another", (6, "former"): "why"}
+    source.remove("t", *places)
+    assert source.kept("t") == [(0, 5, "former"), (0, 6, "former")]
+
+
+def test_what_an_earlier_version_set_aside_counts_as_of_any_topic(source: Source) -> None:
+    source.set_aside("t", [(0, 5), (0, 6)])
+    source.forget_ids()
+    assert source.kept("t") == [(0, 5, ""), (0, 6, "")]
+    places = source.at("t", (0, 5), (0, 6))
+    assert source.found("t", places) == [(0, 5), (0, 6)]
+    assert {each.topic_id for each in source.listed("t").values()} == {""}
+    source.set_aside("t", [(0, 5), (0, 7)])
+    assert source.kept("t") == [(0, 5, ""), (0, 6, ""), (0, 7, ID)]
+    source.forget_ids()
+    source.quarantine.restate(source.entry("t").table, ID, [(places[1], "another")])
+    assert source.listed("t")[0, 6].reason == "another"
+    source.forget_ids()
+    source.remove("t", places[0])
+    assert source.found("t") == [(0, 6), (0, 7)]

@@ -46,6 +46,7 @@ STATEMENTS = {
         "lake", HOSTILE, SCHEMA, sql.OWN_COLUMNS, {"k'": "back\\slash"}
     ),
     "create_side_table": sql.create_side_table("lake", NAME, [("id", "bigint")], {"a": "b"}),
+    "add_side_column": sql.add_side_column("lake", NAME, "topic_id", "string"),
     "set_identifier": sql.set_identifier("lake", NAME, ("id", "b`c")),
     "set_properties": sql.set_properties("lake", NAME, {"a": "b"}),
     "add_columns": sql.add_columns("lake", NAME, SCHEMA.columns),
@@ -56,6 +57,7 @@ STATEMENTS = {
     "fast_forward": sql.fast_forward("lake", HOSTILE, "cdc_1"),
     "delete_keys": sql.delete_keys(BRANCH, "keys_1", ("id", "at")),
     "delete_keys_many": sql.delete_keys(BRANCH, "keys_1", ("id",), broadcast=False),
+    "delete_keys_or_none": sql.delete_keys(BRANCH, "keys_1", ("topic",), or_none=("topic_id",)),
     "delete_older": sql.delete_older(BRANCH, "00FF"),
     "mark_older": sql.mark_older(BRANCH, "00FF", 1_760_000_000_000_000),
     "create_table_sharded": sql.create_table(
@@ -75,6 +77,9 @@ STATEMENTS = {
         replace(TRUNCATE, micros=None, topic=None, partition=None, offset=None).literals(),
     ),
     "update_changed": sql.update_changed(BRANCH, "new_1", ("topic", "offset"), "reason"),
+    "update_changed_or_none": sql.update_changed(
+        BRANCH, "new_1", ("topic", "offset"), "reason", or_none=("topic_id",)
+    ),
 }
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,8 @@ from rich.console import Console
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.lake.quarantined import QuarantineLake
+from cdc_assets.merge.plan.result import QuarantineReplay
 from cdc_assets.operate.quarantine import (
     Listing,
     Place,
@@ -87,6 +90,17 @@ def test_a_record_that_two_writers_set_aside_is_listed_once(lake: QuarantineWorl
 
 
 @pytest.mark.unit
+def test_records_of_topics_of_one_name_are_all_listed(lake: QuarantineWorld) -> None:
+    lake.set_aside("orders", [(0, 9)])
+    lake.set_aside("orders", [(0, 9)], topic_id="former")
+    lake.set_aside("orders", [(0, 9)], topic_id="present")
+    listing = list_quarantined(lake.services, ALL, 100)
+    assert [each.topic_id for each in listing.records] == ["", "former", "present"]
+    known = QuarantineLake(lake.config).coordinates("shop", "public.orders")
+    assert len(known) == listing.total == 3
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "wanted",
     [Wanted(table="orders"), Wanted(table="public.orders"), Wanted("shop", "shop.public.orders")],
@@ -142,6 +156,7 @@ def test_the_command_prints_where_and_why_and_never_what(lake: QuarantineWorld) 
         "source": "shop",
         "table": "public.orders",
         "topic": f"{lake.prefix}.public.orders",
+        "topic_id": None,
         "partition": 3,
         "offset": 41,
         "timestamp": "2026-03-04T12:28:30+00:00",
@@ -187,10 +202,15 @@ def test_a_replay_prints_what_became_of_each_record() -> None:
         return Coordinate("shop.public.orders", 0, offset)
 
     table = TableName("shop", "public", "orders")
-    shown = printed(Replayed(table, 2, 1, ((at(4), REASON),), (at(5),)), render_replayed)
+    done = Replayed(table, 2, 1, ((at(4), REASON),), (at(5),), (at(6),), (at(7),))
+    shown = printed(done, render_replayed)
     assert shown.splitlines() == [
         "shop.public.orders: 2 merged, 1 overtaken by newer changes, 1 rejected again",
         f"  topic=shop.public.orders partition=0 offset=4: {REASON}",
+        "  topic=shop.public.orders partition=0 offset=6: "
+        "not passed yet by the table's offsets; the next run reads it",
+        "  topic=shop.public.orders partition=0 offset=7: "
+        "of a topic that the table no longer has; it stays",
         "  topic=shop.public.orders partition=0 offset=5: not in quarantine",
     ]
 
@@ -200,6 +220,11 @@ def test_records_that_were_asked_for_and_are_not_there_are_absent() -> None:
     table, wanted = TableName("shop", "public", "orders"), Coordinate("t", 0, 1)
     assert Replayed.of(table, [wanted], None).absent == (wanted,)
     assert Replayed.of(table, None, None).absent == ()
+    left = replace(wanted, offset=2), replace(wanted, offset=3)
+    done = QuarantineReplay(table, "id", unread=left[:1], foreign=left[1:])
+    assert Replayed.of(table, [wanted, *left], done) == Replayed(
+        table, absent=(wanted,), unread=left[:1], foreign=left[1:]
+    )
 
 
 @pytest.mark.stack

@@ -78,7 +78,7 @@ class Attempt:
             case Kind.REPLAY:
                 plan = planning.again(world, view, marks, self.order)
             case Kind.QUARANTINE:
-                taken = yield from effect("read quarantine", world.pending)
+                taken = yield from effect("read quarantine", self._in_quarantine)
                 plan = planning.out_of_quarantine(world, view, marks, frozenset(taken))
         if plan is None:
             return Outcome.NOTHING
@@ -98,8 +98,6 @@ class Attempt:
             return Outcome.LONGER if plan.may_grow else Outcome.STOPPED
         if merged.is_nothing and self.order.kind is not Kind.TAIL:
             return Outcome.NOTHING
-        if self.order.kind is Kind.QUARANTINE and self.protocol.quarantine_names_attempt:
-            yield from effect("mark quarantine", lambda: self._mark(merged))
         late = self._late(found, merged, batch)
         published = replace(self._published(plan, found, merged, rejected), late=late)
         return (yield from self._publish(plan, merged, published))
@@ -240,18 +238,17 @@ class Attempt:
 
     # ── quarantine, offsets ──────────────────────────────────────────────────────────────
 
-    def _mark(self, merged: Merged) -> None:
-        """Marks records as merged by this attempt; that counts only if it is published."""
-        for each in merged.settled & self.world.quarantine.keys():
-            self.world.quarantine[each].add(self.number)
+    def _in_quarantine(self) -> list[Coordinate]:
+        world = self.world
+        named = self.protocol.publish_names_missing
+        return world.pending() if named else sorted(world.quarantine)
 
     def _remove_from_quarantine(self, merged: Merged) -> Life[None]:
-        if not self.protocol.quarantine_names_attempt:
+        if not self.protocol.publish_names_missing:
             yield from effect("remove from quarantine", lambda: self._remove(merged))
 
     def _remove(self, merged: Merged) -> None:
-        for each in merged.settled:
-            self.world.quarantine.pop(each, None)
+        self.world.quarantine -= merged.settled
 
     def _store_offsets(self, plan: Plan) -> None:
         self.world.stored_offsets = plan.end

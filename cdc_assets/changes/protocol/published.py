@@ -40,7 +40,7 @@ class Published:
         truncated: position of the newest truncate.
         floors: where complete snapshots begin.
         side: the snapshot of the side table that belongs to it; None: nothing is remembered.
-        missing: coordinates below the offsets whose records are not merged. For the checks.
+        missing: coordinates below the offsets whose records are not merged.
         late: coordinates of other deliveries of those that came after a delete whose row has
             stayed, with the values that it had without them. For the checks.
         entries: number of entries that count. For the checks.

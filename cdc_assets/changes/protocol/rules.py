@@ -32,8 +32,9 @@ class Protocol:
             with the table.
         heeds_early_partitions: partitions that were added before the first batch count as
             added: the first batch takes everything; otherwise only those added after it do.
-        quarantine_names_attempt: a record that was merged out of the quarantine is kept with
-            the attempt that merged it; otherwise it is removed.
+        publish_names_missing: each publish tells which quarantined records the table lacks, and
+            only those are merged; otherwise all that are there below the offsets, which are
+            removed after the publish.
     """
 
     side_as_published: bool = True
@@ -49,7 +50,7 @@ class Protocol:
     compares_with_table: bool = True
     completes_half_made: bool = True
     heeds_early_partitions: bool = True
-    quarantine_names_attempt: bool = True
+    publish_names_missing: bool = True
 
 
 RIGHT = Protocol()

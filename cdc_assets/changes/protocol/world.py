@@ -56,7 +56,7 @@ class World:
         topic: all that will ever be produced; ``produced`` is the number of records so far.
         rules: of the table.
         has_namespace, table, side: of the lake.
-        quarantine: coordinates, each with the attempts that merged it again.
+        quarantine: coordinates of records that were set aside.
         is_mended: whether bad records can be decoded from now on.
         stored_offsets: only where they are stored apart from rows.
         has_failure_file: whether the last run failed.
@@ -72,7 +72,7 @@ class World:
     has_namespace: bool = False
     table: LakeTable | None = None
     side: Table[Entries] | None = None
-    quarantine: dict[Coordinate, set[int]] = field(default_factory=dict[Coordinate, set[int]])
+    quarantine: set[Coordinate] = field(default_factory=set[Coordinate])
     is_mended: bool = False
     stored_offsets: Vector = field(default_factory=dict[int, int])
     has_failure_file: bool = False
@@ -96,11 +96,8 @@ class World:
         return snapshots.published(snapshots.main) or NOTHING
 
     def pending(self) -> list[Coordinate]:
-        """Returns quarantined coordinates that no published attempt has merged."""
-        if self.table is None:
-            return sorted(self.quarantine)
-        has = self.table.snapshots.has_attempt
-        return sorted(at for at, by in self.quarantine.items() if not any(map(has, by)))
+        """Returns quarantined coordinates that the newest publish lacks."""
+        return sorted(self.quarantine & self.published().missing)
 
     # ── effects ──────────────────────────────────────────────────────────────────────────
 
@@ -120,8 +117,7 @@ class World:
 
     def keep_apart(self, coordinates: list[Coordinate]) -> None:
         """Writes records to the quarantine, each once."""
-        for each in coordinates:
-            self.quarantine.setdefault(each, set())
+        self.quarantine.update(coordinates)
 
     def set_failure_file(self, *, failed: bool) -> None:
         """Writes the failure file, or removes it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.position import Floors
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.changes.slo import SloTarget, SloWindow
@@ -31,6 +32,7 @@ class Outcome:
         highest_delete: highest position of a remembered delete, hexadecimal.
         side: mark of the side table's entries that count from here on; None for no change.
         quarantined: number of the table's records in quarantine now; None for no change.
+        missing: records that the table then lacks, as `Carried.missing` says.
         latency: of its changes; empty before they are published.
         published: content of the snapshot's properties; None before the last part, and if nothing
             is published.
@@ -44,6 +46,7 @@ class Outcome:
     highest_delete: str = ""
     side: SideMark | None = None
     quarantined: int | None = None
+    missing: Missing | None = None
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     published: Published | None = None
 
@@ -106,6 +109,7 @@ def record_of(
             numbering=plan.numbering,
             side=outcome.side or carried.side,
             filled=tuple(c.existing.id for c in plan.schema.columns if c.existing),
+            missing=outcome.missing,
             beside=carried.beside and carried.beside.in_doubt(figures.in_doubt, plan.start),
         ),
         counts={

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config.source import QuarantineConfig
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.requeue import Requeue, count_held
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.quarantine import Origin, Quarantine
@@ -30,6 +32,10 @@ class Refusals(Protocol):
         Raises:
             RejectedRecordError: if the table must stop.
         """
+        ...
+
+    def missing(self, plan: BatchPlan) -> Missing | None:
+        """Returns what the table lacks once the batch is published; see `Carried.missing`."""
         ...
 
 
@@ -57,6 +63,10 @@ class Stopping:
         where = f"table={self._plan.entry.table} {at}"
         remedy = f"correct the source or the configuration{self._beside}"
         raise RejectedRecordError(what, where=where, remedy=remedy)
+
+    def missing(self, plan: BatchPlan) -> Missing | None:
+        """Returns what the table lacks: of this batch nothing."""
+        return _lacking(plan, Missing())
 
     @property
     def _beside(self) -> str:
@@ -91,6 +101,7 @@ class KeptApart:
         self._raw = raw
         self._limits = limits
         self._clock = clock
+        self._refused: Missing | None = Missing()
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
         """Writes the records to the quarantine.
@@ -100,18 +111,41 @@ class KeptApart:
                 for the quarantine, and then none is written.
         """
         plan = self._plan
-        origin = Origin(plan.entry, plan.ranges, plan.run_id, self._clock())
+        topic_id = plan.identity.topic_id
+        origin = Origin(plan.entry, topic_id, plan.ranges, plan.run_id, self._clock())
         with steps.step("quarantine"):
             known = pinned(refused)
             self._quarantine.add(self._raw, known, origin, self._limits.max_bytes)
-            self.quarantined = self._quarantine.count(plan.entry.table)
             count = known.count()
+            self._note(known)
+            self.quarantined = self._held()
         most = self._limits.max_records
         if self.quarantined <= most:
             return count
         what = f"{self.quarantined} record(s) lie in quarantine, more than {most}"
         remedy = "look at them (cdc-assets quarantine list), or raise quarantine.max_records"
         raise RejectedRecordError(what, where=plan.where, remedy=remedy)
+
+    def missing(self, plan: BatchPlan) -> Missing | None:
+        """Returns what the table lacks, with what was set aside."""
+        return _lacking(plan, self._refused) if self._refused is not None else None
+
+    def _note(self, refused: DataFrame) -> None:
+        """Notes the places of records, unless there are too many for a publish to tell."""
+        some = refused.select("partition", "offset").limit(MOST + 1).collect()
+        if self._refused is not None and len(some) <= MOST:
+            places = Missing(frozenset((each[0], each[1]) for each in some))
+            self._refused = self._refused.with_(places)
+        else:
+            self._refused = None
+
+    def _held(self) -> int:
+        """Returns how many records of the table lie in quarantine once the batch is published."""
+        table = self._plan.entry.table
+        kept = self._quarantine.kept(table, MOST + 1)
+        if len(kept) > MOST:
+            return self._quarantine.count(table)
+        return count_held(kept, self._plan, self.missing(self._plan))
 
 
 class Reported:
@@ -123,16 +157,15 @@ class Reported:
         overtaken: records whose rows had newer changes.
 
     Args:
-        taken: the records.
-        total: number of the table's records in quarantine, these included.
+        requeue: the table's records in quarantine.
         keep_overtaken: reason why overtaken ones stay there too; None if they may leave.
     """
 
     quarantined: int | None = None
 
-    def __init__(self, taken: Sequence[Coordinate], total: int, keep_overtaken: str | None) -> None:
-        self._taken = {(each.partition, each.offset): each for each in taken}
-        self._total = total
+    def __init__(self, requeue: Requeue, keep_overtaken: str | None) -> None:
+        self._taken = {(each.partition, each.offset): each for each in requeue.taken}
+        self._requeue = requeue
         self._keep_overtaken = keep_overtaken
         self.found: dict[Coordinate, str] = {}
         self.merged: tuple[Coordinate, ...] = ()
@@ -162,4 +195,23 @@ class Reported:
         else:
             self.found.update(dict.fromkeys(rest, self._keep_overtaken))
         self.merged = tuple(sorted(merged - self.found.keys()))
-        self.quarantined = self._total - len(self.merged) - len(self.overtaken)
+        self.quarantined = len(self._left) + self._requeue.foreigners
+
+    def missing(self, plan: BatchPlan) -> Missing | None:
+        """Returns what the table lacks, without what it has now or has had newer changes of."""
+        return self._left
+
+    @property
+    def _left(self) -> Missing:
+        return self._requeue.missing.without((*self.merged, *self.overtaken))
+
+
+def _lacking(plan: BatchPlan, refused: Missing) -> Missing | None:
+    """Returns what a table lacks after a batch out of its log, of which it has refused some.
+
+    What is merged once more does no harm, so a replay of the log takes nothing away.
+    """
+    before = plan.missing
+    if before is None:
+        return None
+    return before.with_(refused) if plan.replay else before.after(plan.ranges, refused)

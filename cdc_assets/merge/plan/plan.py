@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.position import Floors, Scheme
@@ -140,6 +141,14 @@ class BatchPlan:
     def _before_steps(self, name: str) -> str:
         before = {each.name: each.was for each in self.steps if isinstance(each, RenameColumn)}
         return before.get(name, name)
+
+    @property
+    def missing(self) -> Missing | None:
+        """Records below ``start`` that the table lacks, as `Carried.missing` says."""
+        if self.published is not None:
+            return self.published.carried.missing
+        begins_late = any(offset for _, offset in self.start)
+        return None if begins_late else Missing()
 
     @property
     def truncated(self) -> str:

@@ -111,16 +111,23 @@ class QuarantineReplay:
     """The outcome for records that were merged again out of quarantine.
 
     Attributes:
+        topic_id: of the table's present topic.
         merged: records that are in the table now.
         overtaken: records older than their rows are by now. Like the merged ones they have left
             the quarantine.
         rejected: records that still cannot be merged, with the reason; they stay.
+        unread: records that the table's offsets have not passed yet, which stay: the next batch
+            reads them, after what comes before them in the log.
+        foreign: records of another topic than the present one, which stay.
     """
 
     table: TableName
-    merged: tuple[Coordinate, ...]
-    overtaken: tuple[Coordinate, ...]
-    rejected: tuple[tuple[Coordinate, str], ...]
+    topic_id: str
+    merged: tuple[Coordinate, ...] = ()
+    overtaken: tuple[Coordinate, ...] = ()
+    rejected: tuple[tuple[Coordinate, str], ...] = ()
+    unread: tuple[Coordinate, ...] = ()
+    foreign: tuple[Coordinate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

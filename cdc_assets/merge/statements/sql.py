@@ -161,6 +161,11 @@ def create_side_table(
     )
 
 
+def add_side_column(catalog: str, name: LakeName, column: str, type_: str) -> str:
+    """Adds a column to one of our own tables."""
+    return f"ALTER TABLE {table(catalog, name)} ADD COLUMNS ({quote(column)} {type_})"
+
+
 def set_identifier(catalog: str, name: LakeName, key: Sequence[str]) -> str:
     """Makes the key columns Iceberg's identifier fields."""
     return f"ALTER TABLE {table(catalog, name)} SET IDENTIFIER FIELDS {_names(key)}"
@@ -294,13 +299,14 @@ def delete_keys(
     *,
     broadcast: bool = True,
     shard: Shard | None = None,
+    or_none: Sequence[str] = (),
 ) -> str:
-    """Deletes the rows whose key is in the view.
+    """Deletes the rows whose key is in the view; of columns ``or_none`` they may have NULL, too.
 
     Broadcast keeps the table from being shuffled: the keys go to every task, which then reads
     only the table's key columns. Keys that do not fit into memory are joined by sorting.
     """
-    same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
+    same = _same(key, or_none)
     hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
     keys = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
     mine = f"t.{of_shard(shard)} AND " if shard else ""
@@ -379,14 +385,25 @@ def _literal(value: str, type_: ColumnType) -> str:
     return f"CAST({text(value)} AS {type_})"
 
 
-def update_changed(target: str, view: str, key: Sequence[str], column: str) -> str:
-    """Sets a column to the view's value for the row's key, where that differs."""
-    same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in key)
+def update_changed(
+    target: str, view: str, key: Sequence[str], column: str, *, or_none: Sequence[str] = ()
+) -> str:
+    """Sets a column to the view's value for the row's key, where that differs.
+
+    Of columns ``or_none`` the row may have NULL, too.
+    """
+    same = _same(key, or_none)
     ours, theirs = f"t.{quote(column)}", f"b.{quote(column)}"
     return (
         f"MERGE INTO {target} AS t USING {quote(view)} AS b ON {same}\n"
         f"WHEN MATCHED AND NOT ({ours} <=> {theirs}) THEN UPDATE SET {ours} = {theirs}"
     )
+
+
+def _same(key: Sequence[str], or_none: Sequence[str]) -> str:
+    equal = (f"t.{quote(name)} = b.{quote(name)}" for name in key)
+    lax = (f"(t.{quote(name)} IS NULL OR t.{quote(name)} = b.{quote(name)})" for name in or_none)
+    return " AND ".join((*equal, *lax))
 
 
 def _column(column: Column, *, required: bool) -> str:

@@ -1,11 +1,12 @@
 """Keeps records that cannot be merged where a person can inspect them and merge them again.
 
-Each source has one table, written before the batch publishes. A coordinate is written once for
-each table that refuses it, even if the batch is tried again; two writers that try it at the same
-moment may both write it, so readers take one row per coordinate. Where tables share a topic, each
-of them keeps the records whose table is unknown: they may be its own. The quarantine holds raw
-keys and values, of whatever size and without headers: whoever may read the source's tables may
-read it, and nobody else should.
+Each source has one table, written before the batch publishes. A record is written once for each
+table that refuses it, even if the batch is tried again; two writers that try it at the same moment
+may both write it, so readers take one row per record. A topic that is created again has the same
+coordinates for others: the topic's id tells them apart, which entries of earlier versions lack.
+Where tables share a topic, each of them keeps the records whose table is unknown: they may be its
+own. The quarantine holds raw keys and values, of whatever size and without headers: whoever may
+read the source's tables may read it, and nobody else should.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.oversized import size_of
 from cdc_assets.lake.quarantined import quarantine_name
+from cdc_assets.merge.plan.requeue import Kept
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.over import run_over
@@ -42,6 +44,7 @@ _COLUMNS: Final = (
     ("value", "binary"),
     ("run_id", "string"),
     ("quarantined_at", "timestamp"),
+    ("topic_id", "string"),
 )
 _PROPERTIES: Final = {
     "format-version": "2",
@@ -55,6 +58,7 @@ _PROPERTIES: Final = {
 }
 _COORDINATE: Final = ("topic", "partition", "offset")
 _ENTRY: Final = ("table", *_COORDINATE)
+_ID: Final = "topic_id"
 _COORDINATE_TYPES: Final = "topic string, partition int, offset bigint"
 _KAFKA: Final = ("key", "value", *_COORDINATE, "timestamp")
 _KAFKA_TYPES: Final = f"key binary, value binary, {_COORDINATE_TYPES}, timestamp timestamp"
@@ -66,12 +70,14 @@ class Origin:
 
     Attributes:
         entry: its table.
+        topic_id: of the topic that they were read from.
         ranges: cover every rejected record: only within them are existing entries looked for.
         run_id: recorded beside the records.
         at: recorded beside the records, as the time of quarantine.
     """
 
     entry: TableEntry
+    topic_id: str
     ranges: Sequence[OffsetRange]
     run_id: str
     at: datetime
@@ -105,6 +111,7 @@ class Quarantine:
             "table": F.lit(origin.entry.table.qualified),
             "run_id": F.lit(origin.run_id),
             "quarantined_at": F.lit(origin.at).cast("timestamp"),
+            _ID: F.lit(origin.topic_id),
         }
         rows = records.select(*(own.get(name, F.col(name)).alias(name) for name, _ in _COLUMNS))
         new = rows.join(sent(known, known.count()), list(_COORDINATE), "left_anti")
@@ -119,32 +126,47 @@ class Quarantine:
         with effect("spark: append to quarantine"):
             new.writeTo(self._table).append()
 
-    def records(self, table: TableName, coordinates: Sequence[Coordinate] | None) -> DataFrame:
-        """Returns a table's records: ``key value topic partition offset timestamp``.
+    def records(self, table: TableName, topic_id: str, wanted: Sequence[Coordinate]) -> DataFrame:
+        """Returns records of a table: ``key value topic partition offset timestamp``.
 
         Args:
             table: of this source.
-            coordinates: of the records wanted, as far as they are there; None for all.
+            topic_id: of the topic that they are of.
+            wanted: their coordinates, as far as they are there.
         """
-        if not self._spark.catalog.tableExists(self._table):
+        found = self._of(table)
+        if found is None:
             return self._spark.createDataFrame([], _KAFKA_TYPES)
-        found = self._spark.table(self._table).where(F.col("table") == table.qualified)
-        if coordinates is not None:
-            wanted = F.broadcast(self._frame(coordinates))
-            found = found.join(wanted, list(_COORDINATE), "left_semi")
-        return found.dropDuplicates(list(_COORDINATE)).select(*_KAFKA)
+        of_topic = found.where(F.coalesce(F.col(_ID), F.lit(topic_id)) == topic_id)
+        mine = of_topic.join(F.broadcast(self._frame(wanted)), list(_COORDINATE), "left_semi")
+        return mine.dropDuplicates(list(_COORDINATE)).select(*_KAFKA)
+
+    def kept(self, table: TableName, most: int | None = None) -> tuple[Kept, ...]:
+        """Returns the places of a table's records, each once; up to a number, or all."""
+        found = self._of(table)
+        if found is None:
+            return ()
+        places = _places(found)
+        rows = (places if most is None else places.limit(most)).collect()
+        return tuple(sorted(Kept(Coordinate(*row[:3]), row[_ID]) for row in rows))
 
     def count(self, table: TableName) -> int:
-        """Returns the number of a table's records in quarantine."""
-        return self.records(table, None).count()
+        """Returns the number of a table's records."""
+        found = self._of(table)
+        return 0 if found is None else _places(found).count()
 
-    def remove(self, table: TableName, coordinates: Sequence[Coordinate]) -> None:
-        """Removes records of a table, as far as they are there, in one statement."""
+    def remove(self, table: TableName, topic_id: str, coordinates: Sequence[Coordinate]) -> None:
+        """Removes records of a table and a topic, as far as they are there, in one statement."""
         if not coordinates:
             return
-        mine = self._frame(coordinates).withColumn("table", F.lit(table.qualified))
+        self._complete()
+        mine = self._frame(coordinates).withColumns(_entry(table, topic_id))
         with effect("spark: remove from quarantine"):
-            run_over(self._spark, mine, lambda view: sql.delete_keys(self._table, view, _ENTRY))
+            run_over(
+                self._spark,
+                mine,
+                lambda view: sql.delete_keys(self._table, view, _ENTRY, or_none=(_ID,)),
+            )
 
     def clear(self, table: TableName) -> None:
         """Removes all records of a table, in one statement."""
@@ -154,28 +176,58 @@ class Quarantine:
         with effect("spark: remove from quarantine"):
             run_over(self._spark, mine, lambda view: sql.delete_keys(self._table, view, ("table",)))
 
-    def restate(self, table: TableName, rejected: Sequence[tuple[Coordinate, str]]) -> None:
+    def restate(
+        self, table: TableName, topic_id: str, rejected: Sequence[tuple[Coordinate, str]]
+    ) -> None:
         """Updates the reasons of a table's records that were rejected again, in one statement."""
         if not rejected:
             return
+        self._complete()
         rows = [(each.topic, each.partition, each.offset, why) for each, why in rejected]
         reasons = self._spark.createDataFrame(rows, f"{_COORDINATE_TYPES}, reason string")
-        mine = reasons.withColumn("table", F.lit(table.qualified))
+        mine = reasons.withColumns(_entry(table, topic_id))
         with effect("spark: restate quarantine"):
             run_over(
                 self._spark,
                 mine,
-                lambda view: sql.update_changed(self._table, view, _ENTRY, "reason"),
+                lambda view: sql.update_changed(
+                    self._table, view, _ENTRY, "reason", or_none=(_ID,)
+                ),
             )
 
     def _create(self) -> None:
         with effect("spark: create quarantine"):
             self._spark.sql(sql.create_namespace(self._catalog, self._name))
             self._spark.sql(sql.create_side_table(self._catalog, self._name, _COLUMNS, _PROPERTIES))
+        self._complete()
+
+    def _complete(self) -> None:
+        """Adds the column that a table of an earlier version lacks."""
+        if _ID in self._spark.table(self._table).columns:
+            return
+        with effect("spark: widen quarantine"):
+            self._spark.sql(sql.add_side_column(self._catalog, self._name, _ID, "string"))
+
+    def _of(self, table: TableName) -> DataFrame | None:
+        """Returns the rows of a table; None if nothing was ever set aside."""
+        if not self._spark.catalog.tableExists(self._table):
+            return None
+        found = self._spark.table(self._table).where(F.col("table") == table.qualified)
+        lacks = _ID not in found.columns
+        return found.withColumn(_ID, F.lit(None).cast("string")) if lacks else found
 
     def _frame(self, coordinates: Sequence[Coordinate]) -> DataFrame:
         rows = [(each.topic, each.partition, each.offset) for each in coordinates]
         return self._spark.createDataFrame(rows, _COORDINATE_TYPES)
+
+
+def _places(rows: DataFrame) -> DataFrame:
+    ids = F.coalesce(F.col(_ID), F.lit("")).alias(_ID)
+    return rows.select(*_COORDINATE, ids).distinct()
+
+
+def _entry(table: TableName, topic_id: str) -> dict[str, Expression]:
+    return {"table": F.lit(table.qualified), _ID: F.lit(topic_id)}
 
 
 def _bytes(records: DataFrame) -> int:
@@ -193,5 +245,8 @@ def _within(origin: Origin) -> Expression:
     highest = max((each.end for each in ranges), default=0)
     bounds = (offset >= lowest) & (offset < highest)
     entry = origin.entry
-    mine = (F.col("table") == entry.table.qualified) & (F.col("topic") == entry.topic) & bounds
+    of_topic = (F.col("topic") == entry.topic) & (
+        F.coalesce(F.col(_ID), F.lit(origin.topic_id)) == origin.topic_id
+    )
+    mine = (F.col("table") == entry.table.qualified) & of_topic & bounds
     return mine & (offset >= start) & (offset < end)

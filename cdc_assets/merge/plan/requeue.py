@@ -1,0 +1,115 @@
+"""Sorts records in quarantine by what a replay may do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from cdc_assets.changes.missing import Missing
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.merge.plan.plan import BatchPlan
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kept:
+    """One record in quarantine.
+
+    Attributes:
+        at: its place.
+        topic_id: of the topic that it was read from; empty if an earlier version set it aside,
+            and then it counts as of the table's present topic.
+    """
+
+    at: Coordinate
+    topic_id: str = ""
+
+
+class Place(Enum):
+    """The place of a record in quarantine, as seen from a table's publish."""
+
+    MISSING = auto()
+    """A batch that is published has refused it."""
+    MERGED = auto()
+    """The table has it: it was merged by a publish, and only not removed from the quarantine."""
+    UNREAD = auto()
+    """At or after the offsets: the next batch reads it, after what comes before it in the log."""
+    FOREIGN = auto()
+    """Of another topic than the present one, if only of the same name."""
+
+
+def place_of(kept: Kept, plan: BatchPlan, missing: Missing | None) -> Place:
+    """Returns the place of a record.
+
+    Args:
+        kept: in quarantine.
+        plan: of a batch: its topic, and its committed offsets at the end.
+        missing: what the table lacks then, as `Carried.missing` says.
+    """
+    if kept.at.topic != plan.entry.topic or kept.topic_id not in {"", plan.identity.topic_id}:
+        return Place.FOREIGN
+    if kept.at.offset >= plan.end.get(kept.at.partition):
+        return Place.UNREAD
+    return Place.MISSING if missing is None or kept.at in missing else Place.MERGED
+
+
+def count_held(kept: Iterable[Kept], plan: BatchPlan, missing: Missing | None) -> int:
+    """Returns how many records lie in quarantine for good; arguments as of `place_of`."""
+    held = {Place.MISSING, Place.FOREIGN}
+    return len({each for each in kept if place_of(each, plan, missing) in held})
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """A table's records in quarantine.
+
+    Attributes:
+        taken: to be merged again.
+        merged: to be removed without being merged, as the table has them.
+        unread, foreign: left alone.
+        missing: all that the table lacks, wanted or not.
+        foreigners: number of all that are foreign, wanted or not.
+    """
+
+    taken: tuple[Coordinate, ...]
+    merged: tuple[Coordinate, ...]
+    unread: tuple[Coordinate, ...]
+    foreign: tuple[Coordinate, ...]
+    missing: Missing
+    foreigners: int
+
+    @property
+    def is_any(self) -> bool:
+        """Whether any of the wanted records is in quarantine."""
+        return bool(self.taken or self.merged or self.unread or self.foreign)
+
+    @property
+    def held(self) -> int:
+        """Number of records that stay in quarantine as long as none is merged."""
+        return len(self.missing) + self.foreigners
+
+    @classmethod
+    def of(
+        cls, kept: Iterable[Kept], wanted: Collection[Coordinate] | None, plan: BatchPlan
+    ) -> Requeue:
+        """Sorts the records.
+
+        Args:
+            kept: all records of the table.
+            wanted: those to be merged, as far as they are there; None for all.
+            plan: of the replay.
+        """
+        places = {each: place_of(each, plan, plan.missing) for each in kept}
+
+        def those(place: Place) -> tuple[Coordinate, ...]:
+            mine = {each.at for each, found in places.items() if found is place}
+            return tuple(sorted(at for at in mine if wanted is None or at in wanted))
+
+        return cls(
+            taken=those(Place.MISSING),
+            merged=those(Place.MERGED),
+            unread=those(Place.UNREAD),
+            foreign=those(Place.FOREIGN),
+            missing=Missing.of(each.at for each, at in places.items() if at is Place.MISSING),
+            foreigners=sum(at is Place.FOREIGN for at in places.values()),
+        )

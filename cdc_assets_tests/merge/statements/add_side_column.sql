@@ -1,0 +1,1 @@
+ALTER TABLE `lake`.`shop_public`.`orders` ADD COLUMNS (`topic_id` string)

@@ -1,0 +1,1 @@
+DELETE FROM `lake`.`shop_public`.`orders`.`branch_cdc_1` AS t WHERE EXISTS (SELECT /*+ BROADCAST(b) */ 1 FROM `keys_1` AS b WHERE t.`topic` = b.`topic` AND (t.`topic_id` IS NULL OR t.`topic_id` = b.`topic_id`))
