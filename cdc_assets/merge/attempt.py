@@ -330,6 +330,7 @@ class Attempts:
         replayed = self._replayed(request, work, pending, requeue, watch)
         if not isinstance(replayed, QuarantineReplay):
             return replayed
+        work.before_removal()
         with translated("remove from quarantine", f"table={entry.table}"):
             gone = [*replayed.merged, *replayed.overtaken]
             quarantine.remove(entry.table, replayed.topic_id, gone)

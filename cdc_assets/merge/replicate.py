@@ -156,6 +156,7 @@ class Replicator:
         *,
         run_id: str,
         accept_overtaken: bool = False,
+        before_removal: Callable[[], None] = lambda: None,
     ) -> QuarantineReplay | None:
         """Merges records out of quarantine, from the bytes that are kept there.
 
@@ -169,6 +170,8 @@ class Replicator:
             coordinates: only these; None for all.
             run_id: recorded with the publish.
             accept_overtaken: whether overtaken records leave the quarantine in any case.
+            before_removal: called once they are published, before they leave it; raises if they
+                must stay.
 
         Returns:
             None if none of them is in quarantine.
@@ -178,7 +181,7 @@ class Replicator:
                 published. Those that stay longer, as this process ends between, are not merged
                 again: the publish tells what the table lacks.
         """
-        work = Quarantined(coordinates, accept_overtaken)
+        work = Quarantined(coordinates, accept_overtaken, before_removal)
         for done in self._lives(Request(entry, run_id, work), float("inf"), None):
             if isinstance(done, QuarantineReplay):
                 return done

@@ -10,12 +10,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConfigError
+from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.operate.quarantine import Place, Replayed, Wanted, entries_in_quarantine
 from cdc_assets.operate.render import render_quarantine_empty, render_replayed
 from cdc_assets.operate.services import Services
@@ -88,10 +89,15 @@ class _Replay:
         topic, run_id = entry.topic, f"quarantine-{uuid.uuid4()}"
         chosen = [Coordinate(topic, each.partition, each.offset) for each in self.places] or None
         try:
+            self._require_no_rebuild(entry)
             replicator = self._replicator()
             with Way(self.services, entry.table, run_id).kept():
                 done = replicator.replay_quarantined(
-                    entry, chosen, run_id=run_id, accept_overtaken=self.accept_overtaken
+                    entry,
+                    chosen,
+                    run_id=run_id,
+                    accept_overtaken=self.accept_overtaken,
+                    before_removal=partial(self._require_no_rebuild, entry),
                 )
             render_replayed(Replayed.of(entry.table, chosen, done))
             if done is None or not done.rejected:
@@ -101,6 +107,22 @@ class _Replay:
         except Exception as error:
             self.spark.forget()  # the session may be what failed; the next table gets a new one
             return message_of(error)
+
+    def _require_no_rebuild(self, entry: TableEntry) -> None:
+        """Checks that the table is not being built anew.
+
+        The new table may lack what would be merged into the old one and leave the quarantine.
+
+        Raises:
+            TerminalError: if it is.
+        """
+        wanted = self.services.desired.of(entry.table).rebuild
+        if wanted is None:
+            return
+        what = f"the table is being built anew, {wanted.words()}"
+        again = f"cdc-assets rebuild {entry.table}"
+        remedy = f"swap it in ({again}) or drop what was built ({again} --abandon), then replay"
+        raise TerminalError(what, where=f"table={entry.table}", remedy=remedy)
 
     def _restate(self, entry: TableEntry, done: QuarantineReplay) -> None:
         from cdc_assets.merge.statements.failures import translated

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from cdc_assets.desired import NOTHING
+from cdc_assets import desired
+from cdc_assets.desired import NOTHING, Wish
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.merge.statements import sql
@@ -260,6 +261,24 @@ def test_a_table_stops_when_more_lies_there_than_the_configuration_allows(pipeli
     with pytest.raises(RejectedRecordError, match="more than 2"):
         user.pipeline.merge(TABLE)
     assert set(user.pipeline.by_key(TABLE)) == {1}
+
+
+@pytest.mark.unit
+def test_nothing_leaves_the_quarantine_while_its_table_is_built_anew(tmp_path: Path) -> None:
+    """The new table may lack what would be merged into the old one."""
+    world = QuarantineWorld(tmp_path, "127.0.0.1:1")
+    entries = registry_of(world.config, "orders")
+    RegistryFile(world.config.registry).add(entries)
+    world.set_aside("orders", [(0, 1)])
+    (entry,) = entries
+    begun = desired.Wanted(datetime(2026, 3, 4, 12, tzinfo=UTC), "cdc-assets rebuild")
+    world.services.desired.put(entry.table, Wish.REBUILD, begun)
+    done = run_command(tmp_path, "quarantine", "replay")
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert "is being built anew, since 2026-03-04 12:00:00Z by cdc-assets rebuild" in said
+    assert "cdc-assets rebuild shop.public.orders --abandon" in said
+    assert list_quarantined(world.services, Wanted(), 1).total == 1
 
 
 @pytest.mark.unit

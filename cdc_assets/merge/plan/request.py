@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
@@ -36,11 +36,12 @@ class Again:
 class Quarantined:
     """Records in quarantine; None for all of the table.
 
-    ``accept_overtaken``: see `Replicator.replay_quarantined`.
+    ``accept_overtaken`` and ``before_removal``: see `Replicator.replay_quarantined`.
     """
 
     coordinates: Sequence[Coordinate] | None
     accept_overtaken: bool = False
+    before_removal: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
