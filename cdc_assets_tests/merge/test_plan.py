@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.changes.offsets import OffsetRange, total_length
-from cdc_assets.merge.plan.plan import limited
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.changes.position import Scheme, encode
+from cdc_assets.formats.layout import Layout
+from cdc_assets.lake import Published, TableState
+from cdc_assets.lake.carried import Carried
+from cdc_assets.lake.columns import SCHEMA
+from cdc_assets.log.values import TopicIdentity
+from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose, limited
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.stored import to_json
+from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 1000), st.integers(1, 5000)), min_size=1, max_size=8
@@ -30,3 +43,61 @@ def test_a_partition_without_anything_to_read_is_given_nothing_by_a_limit():
     """What lies beyond it is of a later hour."""
     ranges = (OffsetRange(0, 5, 5), OffsetRange(1, 0, 100))
     assert limited(ranges, 10) == (OffsetRange(0, 5, 5), OffsetRange(1, 0, 10))
+
+
+# ── how a batch is applied ────────────────────────────────────────────────────────────────
+
+ID = Column("id", Primitive.INT, Wire.INT, required=True)
+MADE = TableSchema((ID, Column("n", Primitive.INT, Wire.INT)), ("id",))
+WIDER = replace(ID, type=Primitive.LONG, wire=Wire.LONG)
+RENAMED = replace(ID, name="number", identity=Identity("number", ("id",), ("id",)))
+SENT_AS_ANOTHER = replace(ID, identity=Identity("number", ("id",)))
+RENAMED_BACK = replace(ID, identity=Identity("id", ("number",), ("number",), turn=2))
+
+
+def position(lsn: int) -> str:
+    return encode((lsn, lsn, 0)).hex().upper()
+
+
+def plan_of(key: Column, *, partitions: int = 2, keyed: bool = True) -> BatchPlan:
+    """Partition 0 lags behind partition 1: applied are the LSNs 10 and 50."""
+    name, at = LakeName("n", "t"), datetime(2026, 3, 4, tzinfo=UTC)
+    carried = Carried(applied={0: position(10), 1: position(50)}, partitions=2)
+    offsets = OffsetVector.of({0: 1, 1: 5})
+    published = Published(offsets, offsets, "t", "topic", "cluster", "a", "r", "tail", at, carried)
+    state = TableState(
+        name, 1, published, {}, (), ("id",), {SCHEMA: to_json(MADE)}, "",
+        is_empty=False, total_records=1, head_columns={},
+    )  # fmt: skip
+    return BatchPlan(
+        entry=TableEntry(TableName("s", "public", "t"), "t", name, at),
+        head=1, published=published, identity=TopicIdentity("cluster", "topic"),
+        start=offsets, ranges=(OffsetRange(0, 1, 2),), end=offsets, partitions=partitions,
+        context=(), schema=TableSchema((key, MADE.column("n")), (key.name,)),
+        layout=Layout("inline", keyed=keyed, split_keys=False, scheme=Scheme.POSTGRES),
+        is_empty=False, head_columns={}, soft=False, replay=False, run_id="r", attempt="a",
+        state=state,
+    )  # fmt: skip
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "plan",
+    [plan_of(WIDER), plan_of(RENAMED), plan_of(SENT_AS_ANOTHER), plan_of(RENAMED_BACK),
+     plan_of(ID, partitions=3), plan_of(ID, keyed=False)],
+    ids=["wider key", "renamed key", "key of another name in records", "renamed back",
+         "more partitions", "keys do not decide"],
+)  # fmt: skip
+def test_a_key_that_may_have_moved_is_looked_up_until_all_partitions_are_passed(
+    plan: BatchPlan,
+) -> None:
+    """An older change of it may be unread in its former partition."""
+    assert choose(plan, {0: position(20)}) is Apply.GUARDED
+    assert choose(plan, {0: position(20), 1: position(60)}) is Apply.GUARDED
+    assert choose(plan, {0: position(60), 1: position(70)}) is Apply.REPLACE
+
+
+@pytest.mark.unit
+def test_a_key_that_stays_is_newer_if_it_is_in_its_partition() -> None:
+    assert choose(plan_of(ID), {0: position(20)}) is Apply.REPLACE
+    assert choose(plan_of(ID), {1: position(20)}) is Apply.GUARDED

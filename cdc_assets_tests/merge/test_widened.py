@@ -107,3 +107,27 @@ def test_a_key_is_wider_in_its_first_batch(pipeline: Make) -> None:
     table.produce(TABLE, [replace(made)])
     table.merge(TABLE)
     assert names(table) == {1: "a"}
+
+
+@pytest.mark.parametrize("last", ["u", "d"])
+def test_a_key_whose_bytes_are_others_since_is_not_overwritten_by_its_older_changes(
+    pipeline: Make, last: str
+) -> None:
+    """They wait in the partition that its former bytes belong to."""
+
+    def at(partition: int, message: Message) -> Message:
+        return replace(message, partition=partition)
+
+    table = start(
+        pipeline,
+        at(0, keyed(INT, "c", 7, "a", 10)),
+        at(1, keyed(INT, "c", 1, "a", 20)),
+        partitions=2,
+        batch={"max_records": 6},
+    )
+    older = [at(0, keyed(INT, "u", 7, "older", 30 + n)) for n in range(8)]
+    newest = at(1, keyed(BIGINT, last, 7, "newest", 50))
+    others = [at(1, keyed(BIGINT, "u", 1, f"{n}", 60 + n)) for n in range(8)]
+    table.produce(TABLE, [*older, newest, *others])
+    assert len(table.merge(TABLE)) > 1
+    assert names(table) == {1: "7"} | ({7: "newest"} if last == "u" else {})

@@ -102,15 +102,12 @@ class ChangeLogTable:
         odd = figures.by_op["t"] or figures.lone_tombstones or figures.min_floating is not None
         if odd:
             return True
-        applied = published.carried.applied
         streamed = frame.where("op != 'r'").groupBy("partition")
         rows = streamed.agg(F.hex(F.min("position")).alias("lowest")).collect()
         lowest = {row["partition"]: row["lowest"] for row in rows}
-        if not plan.layout.keyed or plan.partitions != published.carried.partitions:
-            applied = dict.fromkeys(lowest, max(applied.values(), default=""))
+        applied = plan.applied_before(lowest)
         return any(
-            without_offset(position) <= without_offset(applied.get(p, ""))
-            for p, position in lowest.items()
+            without_offset(position) <= without_offset(applied[p]) for p, position in lowest.items()
         )
 
     def _there(self, told: DataFrame, count: int) -> DataFrame:

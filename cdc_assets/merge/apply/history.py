@@ -178,12 +178,10 @@ class HistoryTable:
             return True
         if published is None:
             return False
-        applied = published.carried.applied
-        if not plan.layout.keyed or plan.partitions != published.carried.partitions:
-            applied = dict.fromkeys(folded.lowest, max(applied.values(), default=""))
+        applied = plan.applied_before(folded.lowest)
         cut = without_offset if self._telling.by_position else str
         return rekeyed or any(
-            cut(position) <= cut(applied.get(p, "")) or position <= plan.floor
+            cut(position) <= cut(applied[p]) or position <= plan.floor
             for p, position in folded.lowest.items()
         )
 

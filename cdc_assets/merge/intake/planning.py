@@ -471,7 +471,7 @@ class Planner:
             for r in cut.ranges
             if r.start > begin.get(r.partition)
         )
-        return BatchPlan(
+        plan = BatchPlan(
             entry=entry,
             head=state.snapshot_id if state else None,
             published=published,
@@ -494,19 +494,17 @@ class Planner:
             steps=table.steps,
             numbering=published.carried.numbering if published else "",
             permit=state.properties.get(accepted_restart(entry.shard_value), "") if state else "",
-            forgettable=self._forgettable(entry, published, marks),
         )
+        return replace(plan, forgettable=self._forgettable(plan, marks))
 
-    def _forgettable(
-        self, entry: TableEntry, published: Published | None, marks: Watermarks
-    ) -> Forgettable | None:
-        """Returns which deletes may go; None if keys have moved, or changes are in quarantine."""
-        said = self._source(entry).upkeep(entry.table)
+    def _forgettable(self, plan: BatchPlan, marks: Watermarks) -> Forgettable | None:
+        """Returns which deletes may go; None if keys may move, or changes are in quarantine."""
+        said, published = self._source(plan.entry).upkeep(plan.entry.table), plan.published
         if not said.enabled or published is None or published.counts.get("quarantined"):
             return None
-        begin, end = marks.begin.as_dict(), marks.end.as_dict()
-        if published.carried.partitions != len(end):
+        if not plan.keys_stay:
             return None
+        begin, end = marks.begin.as_dict(), marks.end.as_dict()
         held = [at for partition, at in begin.items() if at < end.get(partition, at)]
         below = min(held) if held else max(end.values(), default=0)
         return Forgettable(below, said.remembered_deletes) if below else None

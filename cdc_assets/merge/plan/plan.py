@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -17,6 +17,7 @@ from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
 from cdc_assets.lake.beside import Beside
+from cdc_assets.lake.columns import as_made
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
@@ -190,6 +191,34 @@ class BatchPlan:
         return by_offset and bool(self.schema.key) and self.partitions > 1
 
     @property
+    def keys_stay(self) -> bool:
+        """Whether all changes of a key, since the table was begun, are in one partition.
+
+        Not where the record's key does not decide on it, nor once partitions were added, nor once
+        a column of the key has been renamed or retyped: producers hash the key's bytes, which are
+        others since.
+        """
+        published = self.published
+        if published is not None and self.partitions != published.carried.partitions:
+            return False
+        return self.partitions == 1 or (self.layout.keyed and not self._has_other_keys)
+
+    @property
+    def _has_other_keys(self) -> bool:
+        key = [self.schema.column(name) for name in self.schema.key]
+        made = as_made(self.state) if self.state else None
+        types = [made.column(name).type for name in made.key] if made else [c.type for c in key]
+        renamed = any(each.identity.formerly or each.identity.was for each in key)
+        return renamed or [each.type for each in key] != types
+
+    def applied_before(self, partitions: Iterable[int]) -> dict[int, str]:
+        """Returns per partition the highest position that its keys may have had, hexadecimal."""
+        applied = self.published.carried.applied if self.published else {}
+        if self.keys_stay:
+            return {each: applied.get(each, "") for each in partitions}
+        return dict.fromkeys(partitions, max(applied.values(), default=""))
+
+    @property
     def where(self) -> str:
         """Coordinates for errors."""
         ranges = " ".join(str(each) for each in self.ranges)
@@ -289,8 +318,8 @@ def choose(plan: BatchPlan, lowest: Mapping[int, str]) -> Apply:
     """Chooses how to apply a batch, by the lowest position of its folded changes per partition.
 
     A batch needs no look-up if everything it holds is newer than whatever was applied. Where
-    the record's key decides on the partition, that is known per partition. Otherwise, and
-    once the number of partitions has changed, only the highest position of all shows it.
+    each key stays in its partition, that is known per partition. Otherwise only the highest
+    position of all shows it.
 
     Args:
         plan: of the batch.
@@ -299,9 +328,6 @@ def choose(plan: BatchPlan, lowest: Mapping[int, str]) -> Apply:
     published = plan.published
     if published is None or (plan.is_empty and not published.carried.max_tombstone):
         return Apply.APPEND
-    applied = published.carried.applied
-    if not plan.layout.keyed or plan.partitions != published.carried.partitions:
-        highest = max(applied.values(), default="")
-        applied = dict.fromkeys(lowest, highest)
-    newer = all(position > applied.get(p, "") for p, position in lowest.items())
+    applied = plan.applied_before(lowest)
+    newer = all(position > applied[p] for p, position in lowest.items())
     return Apply.REPLACE if newer else Apply.GUARDED
