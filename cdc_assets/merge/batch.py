@@ -24,6 +24,7 @@ from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.slo import SloTarget
+from cdc_assets.errors import CutShortError
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
@@ -151,6 +152,7 @@ class BatchExecution:
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
         plan, learned = self.plan, False
+        self._require_moved_keys_whole()
         knowledge = Knowledge(plan.snapshot_starts)
         has_begun = False
         while True:
@@ -173,6 +175,17 @@ class BatchExecution:
                 if more is knowledge:
                     return self._merged(folded, figures, knowledge)
                 knowledge, learned = more, True
+
+    def _require_moved_keys_whole(self) -> None:
+        """Checks that no older change of a key that has moved is left for a later batch.
+
+        Raises:
+            CutShortError: if one may be.
+        """
+        if self.plan.moves_keys and self.plan.is_limited and not self.plan.replay:
+            what = "a column of the key was renamed or retyped, and keys are in other partitions"
+            remedy = "older changes of theirs may follow: a longer batch is tried"
+            raise CutShortError(what, where=self.plan.where, remedy=remedy)
 
     # ── 3. read, decode, refuse ──────────────────────────────────────────────────────────
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from cdc_assets.lake.carried import Carried
 from cdc_assets.lake.columns import SCHEMA
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose, limited
+from cdc_assets.merge.plan.table_steps import DescribeColumns, RenameColumn, WidenColumn
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.stored import to_json
 from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
@@ -59,7 +62,13 @@ def position(lsn: int) -> str:
     return encode((lsn, lsn, 0)).hex().upper()
 
 
-def plan_of(key: Column, *, partitions: int = 2, keyed: bool = True) -> BatchPlan:
+def plan_of(
+    key: Column,
+    *,
+    partitions: int = 2,
+    keyed: bool = True,
+    state_types: Mapping[str, str] = MappingProxyType({}),
+) -> BatchPlan:
     """Partition 0 lags behind partition 1: applied are the LSNs 10 and 50."""
     name, at = LakeName("n", "t"), datetime(2026, 3, 4, tzinfo=UTC)
     carried = Carried(applied={0: position(10), 1: position(50)}, partitions=2)
@@ -67,7 +76,7 @@ def plan_of(key: Column, *, partitions: int = 2, keyed: bool = True) -> BatchPla
     published = Published(offsets, offsets, "t", "topic", "cluster", "a", "r", "tail", at, carried)
     state = TableState(
         name, 1, published, {}, (), ("id",), {SCHEMA: to_json(MADE)}, "",
-        is_empty=False, total_records=1, head_columns={},
+        is_empty=False, total_records=1, head_columns={}, head_types=state_types,
     )  # fmt: skip
     return BatchPlan(
         entry=TableEntry(TableName("s", "public", "t"), "t", name, at),
@@ -95,6 +104,26 @@ def test_a_key_that_may_have_moved_is_looked_up_until_all_partitions_are_passed(
     assert choose(plan, {0: position(20)}) is Apply.GUARDED
     assert choose(plan, {0: position(20), 1: position(60)}) is Apply.GUARDED
     assert choose(plan, {0: position(60), 1: position(70)}) is Apply.REPLACE
+
+
+@pytest.mark.unit
+def test_keys_move_in_the_batch_that_finds_their_column_another_and_in_tries_after_it() -> None:
+    there = {"head_columns": {"id": "id", "n": "n"}}
+    steps = (WidenColumn(WIDER),)
+    plan = replace(plan_of(WIDER, state_types={"id": "int", "n": "int"}), **there)
+    assert plan.moves_keys, "a try before has widened it"
+    assert replace(plan_of(WIDER, state_types={"id": "long", "n": "int"}), steps=steps).moves_keys
+    for state_types in ({}, {"id": "long", "n": "int"}):
+        assert not plan_of(WIDER, state_types=state_types).moves_keys
+    assert not plan_of(WIDER, partitions=1, state_types={"id": "int"}).moves_keys
+    renamed = replace(plan_of(RENAMED), head_columns={"id": "id"})
+    assert replace(renamed, steps=(RenameColumn("id", "number"),)).moves_keys
+    assert replace(renamed, head_columns={"number": "id"}).moves_keys
+    assert not replace(renamed, head_columns={"number": "number"}).moves_keys
+    assert replace(
+        plan_of(SENT_AS_ANOTHER), steps=(DescribeColumns((SENT_AS_ANOTHER,)),)
+    ).moves_keys
+    assert not replace(plan_of(ID), steps=(DescribeColumns((ID,)),)).moves_keys
 
 
 @pytest.mark.unit

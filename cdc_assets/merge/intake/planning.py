@@ -180,7 +180,7 @@ class Planner:
             require_whole(entry, marks)
         require_kept(entry, start, marks, self._anew(entry))
         unread = start.ranges_to(marks.end)
-        within = self._within(entry, unread, window)
+        within = whole = self._within(entry, unread, window)
         if until is not None:
             ends = {r.partition: min(r.end, until.get(r.partition)) for r in within}
             within = tuple(replace(r, end=max(r.start, ends[r.partition])) for r in within)
@@ -202,6 +202,8 @@ class Planner:
         aligned, behind = transactions is not None, total_length(within) < left
         plan = replace(plan, is_aligned=aligned, is_behind=behind, unread=unread)
         plan = replace(plan, witnesses=witnesses)
+        is_cut = limit is not None and (total_length(whole) > limit or cut != within)
+        plan = replace(plan, is_limited=is_cut)
         pending = Pending(plan, left, total_length(ranges) < left)
         if transactions is None:
             return pending

@@ -23,7 +23,13 @@ from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.plan.parts import Part
-from cdc_assets.merge.plan.table_steps import RenameColumn, TableStep, describe
+from cdc_assets.merge.plan.table_steps import (
+    DescribeColumns,
+    RenameColumn,
+    TableStep,
+    WidenColumn,
+    describe,
+)
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.iceberg import from_iceberg
 from cdc_assets.schema.types import Column, ColumnType, TableSchema
@@ -71,6 +77,7 @@ class BatchPlan:
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: whether the ranges were merged before; committed offsets then stay.
         is_behind: whether the log goes on beyond the hour that the batch stays within.
+        is_limited: whether a longer batch would hold more of that.
         barrier: position below which all rows are another table's, hexadecimal; empty without
             one.
         is_told: whether the effects of statements among its records are known.
@@ -101,6 +108,7 @@ class BatchPlan:
     state: TableState | None = None
     is_aligned: bool = False
     is_behind: bool = False
+    is_limited: bool = False
     steps: tuple[TableStep, ...] = ()
     numbering: str = ""
     permit: str = ""
@@ -202,6 +210,31 @@ class BatchPlan:
         if published is not None and self.partitions != published.carried.partitions:
             return False
         return self.partitions == 1 or (self.layout.keyed and not self._has_other_keys)
+
+    @property
+    def moves_keys(self) -> bool:
+        """Whether keys have moved between partitions since the newest publish.
+
+        A batch that finds a column of the key renamed or retyped may hold a change of which an
+        older one is unread in another partition, and one that leaves a large value alone would
+        take it from a row that is too old.
+        """
+        return self.partitions > 1 and any(map(self._is_other_at_head, self.schema.key))
+
+    def _is_other_at_head(self, name: str) -> bool:
+        column = self.schema.column(name)
+        for step in self.steps:
+            match step:
+                case RenameColumn(_, named) if named == name:
+                    return True
+                case WidenColumn(widened, None) if widened.name == name:
+                    return True
+                case DescribeColumns(columns) if column in columns and column.identity.formerly:
+                    return True
+                case _:
+                    pass
+        there, type_ = self.name_at_head(name), self.type_at_head(name)
+        return there not in {None, name} or type_ not in {None, column.type}
 
     @property
     def _has_other_keys(self) -> bool:
