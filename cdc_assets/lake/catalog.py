@@ -107,13 +107,22 @@ class Lake:
             self._sides.add(name)
         return found
 
-    def history(self, name: LakeName, limit: int, shard: str = "") -> tuple[Published, ...]:
-        """Returns up to ``limit`` of our publishes of a shard, newest first."""
+    def history(
+        self, name: LakeName, limit: int, shard: str = "", head: int | None = None
+    ) -> tuple[Published, ...]:
+        """Returns up to ``limit`` of our publishes of a shard, newest first.
+
+        Args:
+            name: of the table.
+            limit: the most publishes.
+            shard: the shard whose publishes count; empty for a table with one source table.
+            head: the snapshot to begin with; None for the head of ``main``.
+        """
         table = self._connection.load(name)
         if table is None:
             return ()
         with self._connection.reading(name, table.metadata_location):
-            mine = (each for each in publishes(table) if each.shard == shard)
+            mine = (each for each in publishes(table, head) if each.shard == shard)
             return tuple(islice(mine, limit))
 
     def past(self, name: LakeName) -> Past | None:

@@ -97,9 +97,9 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
     )
 
 
-def publishes(table: Table) -> Iterator[Published]:
-    """Yields our publishes in the ancestry of ``main``, newest first, as far as they are kept."""
-    for snapshot in ancestry(table):
+def publishes(table: Table, head: int | None = None) -> Iterator[Published]:
+    """Yields our publishes in the `ancestry` of a snapshot, newest first."""
+    for snapshot in ancestry(table, head):
         published = published_by(snapshot)
         if published is not None:
             yield published
@@ -111,13 +111,19 @@ def published_by(snapshot: Snapshot) -> Published | None:
     return Published.from_properties(summary) if OFFSETS in summary else None
 
 
-def ancestry(table: Table) -> Iterator[Snapshot]:
-    """Yields snapshots from the head of ``main`` back to the oldest that is kept."""
+def ancestry(table: Table, head: int | None = None) -> Iterator[Snapshot]:
+    """Yields snapshots from a head back to the oldest that is kept.
+
+    Args:
+        table: as loaded.
+        head: the snapshot to begin with; None for the head of ``main``.
+    """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    head = table.current_snapshot()
-    while head is not None:
-        yield head
-        head = by_id.get(head.parent_snapshot_id) if head.parent_snapshot_id else None
+    snapshot = table.current_snapshot() if head is None else by_id.get(head)
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = by_id.get(parent) if parent else None
 
 
 def ancestry_ends(table: Table) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.offsets import OffsetVector
 
 if TYPE_CHECKING:
-    from cdc_assets.lake import Published
+    from cdc_assets.lake import Lake, Published, TableState
     from cdc_assets.log.values import Watermarks
+    from cdc_assets.registry import TableEntry
 
 REBUILD: Final = "rebuild"
 """The kind of a publish that replaced a table with its rebuilt version: its offsets are those of
@@ -20,23 +22,61 @@ PUBLISHES_CHECKED: Final = 100
 """The number of newest publishes that the check reads; older ones were checked when new."""
 
 
-def gaps(newest_first: Sequence[Published], marks: Watermarks | None) -> list[str]:
-    """Describes each problem in words with coordinates; empty if there is none.
+MOST_KNOWN: Final = 4_096
+"""The most tables whose publishes are not read again; each takes a line or two."""
 
-    Args:
-        newest_first: a table's publishes.
-        marks: the log's bounds; None if the topic does not exist.
+
+@dataclass(frozen=True, slots=True)
+class Contiguity:
+    """The result of comparing a table's newest publishes with each other.
+
+    Attributes:
+        publishes: their number.
+        gaps: where one does not begin where the one before it ended, in words.
     """
-    found = [
+
+    publishes: int = 0
+    gaps: tuple[str, ...] = ()
+
+
+class Contiguities:
+    """Compares tables' publishes. Of a head that it has looked at before nothing is read again.
+
+    That is enough, as the parents of a snapshot never change. Threads may share it.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        from cdc_assets.lake.pointers import Recent
+
+        self._lake = lake
+        self._known = Recent[Contiguity](MOST_KNOWN)
+
+    def of(self, entry: TableEntry, state: TableState | None) -> Contiguity:
+        """Compares the publishes of a table in this state; None if the table does not exist.
+
+        Raises:
+            UnreachableError: if the catalog or the table's metadata cannot be read.
+        """
+        if state is None or state.snapshot_id is None:
+            return Contiguity()
+        target, shard, head = entry.target, entry.shard_value, state.snapshot_id
+        known = self._known.of((target, shard, head))
+        if known is not None:
+            return known
+        history = self._lake.history(target, PUBLISHES_CHECKED, shard, head)
+        found = Contiguity(len(history), tuple(gaps(history)))
+        return self._known.keep((target, shard, head), found)
+
+
+def gaps(newest_first: Sequence[Published]) -> list[str]:
+    """Describes each gap between a table's publishes in words with coordinates."""
+    return [
         _between(before, after, partition)
         for after, before in pairwise(newest_first)
         if after.kind != REBUILD
         for partition in _partitions(before.offsets, after.start)
         if before.offsets.get(partition) != after.start.get(partition)
     ]
-    if marks is None:
-        return [*found, "the topic does not exist any more"]
-    return found + (_outside(newest_first[0].offsets, marks) if newest_first else [])
 
 
 def _partitions(one: OffsetVector, other: OffsetVector) -> list[int]:
@@ -50,7 +90,15 @@ def _between(before: Published, after: Published, partition: int) -> str:
     )
 
 
-def _outside(committed: OffsetVector, marks: Watermarks) -> list[str]:
+def outside(committed: OffsetVector, marks: Watermarks | None) -> list[str]:
+    """Describes which committed offsets are not within the log.
+
+    Args:
+        committed: a table's offsets.
+        marks: the log's bounds; None if the topic does not exist.
+    """
+    if marks is None:
+        return ["the topic does not exist any more"]
     begin = marks.begin.as_dict()
     lost = [
         f"partition {p}: offsets [{offset},{begin[p]}) left the log before they were merged"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cdc_assets.log.deliveries import Deliveries
     from cdc_assets.log.kafka import KafkaLog
     from cdc_assets.operate.connectors import Connects
+    from cdc_assets.operate.contiguity import Contiguities
     from cdc_assets.operate.seen_states import StateBook
 
 
@@ -61,6 +62,13 @@ class Services:
         from cdc_assets.lake import Lake
 
         return Lake(self.config)
+
+    @cached_property
+    def contiguities(self) -> Contiguities:
+        """The comparisons of tables' publishes."""
+        from cdc_assets.operate.contiguity import Contiguities
+
+        return Contiguities(self.lake)
 
     @cached_property
     def registry(self) -> RegistryFile:

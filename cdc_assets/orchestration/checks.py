@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -21,7 +21,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TerminalError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView, Working
-from cdc_assets.operate.contiguity import PUBLISHES_CHECKED, gaps
+from cdc_assets.operate.contiguity import Contiguity, outside
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.retained import Retained, retained
 from cdc_assets.operate.schema_drift import Drift, drifts
@@ -40,9 +40,6 @@ from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, table_key
 from cdc_assets.orchestration.metadata import valid_through_metadata
 from cdc_assets.registry import TableEntry
-
-if TYPE_CHECKING:
-    from cdc_assets.lake import Published
 
 WARN = dg.AssetCheckSeverity.WARN
 ERROR = dg.AssetCheckSeverity.ERROR
@@ -131,13 +128,13 @@ def verdicts(
     since = services.states.known()
     for each in seen.tables:
         entry = each.entry
-        history = _history(services, each)
-        if isinstance(history, CdcError):
-            yield from unjudged(services.config, entry, str(history), _severity(history))
+        contiguity = _contiguity(services, each)
+        if isinstance(contiguity, CdcError):
+            yield from unjudged(services.config, entry, str(contiguity), _severity(contiguity))
             continue
         target = slo_target(services, each.table)
         key = table_key(services.config, entry)
-        yield offsets_verdict(key, each, history)
+        yield offsets_verdict(key, each, contiguity)
         connector, whole = services.connects.view(entry), complete[each.table]
         lost = kept.get(each.table, Retained())
         facts = SloFacts(
@@ -166,13 +163,12 @@ def unjudged(
     return [Verdict(key, check, False, severity, f"failing: {why}", reason=why) for check in checks]
 
 
-def _history(services: Services, table: TableSurvey) -> Sequence[Published] | CdcError:
-    """Returns the newest publishes, or why the table cannot be read."""
+def _contiguity(services: Services, table: TableSurvey) -> Contiguity | CdcError:
+    """Returns what the newest publishes are like, or why the table cannot be read."""
     if table.problem is not None:
         return table.problem
-    entry = table.entry
     try:
-        return services.lake.history(entry.target, PUBLISHES_CHECKED, entry.shard_value)
+        return services.contiguities.of(table.entry, table.state)
     except TerminalError as problem:
         return problem
 
@@ -182,13 +178,13 @@ def _severity(problem: CdcError) -> dg.AssetCheckSeverity:
     return WARN if isinstance(problem, TransientError) else ERROR
 
 
-def offsets_verdict(key: dg.AssetKey, table: TableSurvey, history: Sequence[Published]) -> Verdict:
+def offsets_verdict(key: dg.AssetKey, table: TableSurvey, contiguity: Contiguity) -> Verdict:
     """Judges whether the newest publishes have no gaps and are within the log."""
-    found = gaps(history, table.marks)
-    words = found or [f"{len(history)} publishes without a gap"]
+    found = [*contiguity.gaps, *outside(table.committed, table.marks)]
+    words = found or [f"{contiguity.publishes} publishes without a gap"]
     description = "; ".join([*words, *_held_words(table.failure)])
     metadata = {
-        "publishes": len(history),
+        "publishes": contiguity.publishes,
         "gaps": len(found),
         "committed_offsets": dg.MetadataValue.text(table.committed.to_json()),
     }

@@ -16,6 +16,7 @@ from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE
 from cdc_assets.orchestration.sensors import discover_sensor, promise_sensor, replicate_sensor
 from cdc_assets.registry import Registry
+from cdc_assets_tests.faults import faults
 from cdc_assets_tests.world import NOW, World, registry_of, write_config
 
 HOUR = timedelta(hours=1)
@@ -541,6 +542,22 @@ class TestReplicationSlo:
         world.publish(entry.target, {0: 0}, {0: 1})
 
         assert closed(tick(promise(world, loaded), instance)) == []
+
+    def test_tables_that_have_not_changed_are_not_read_again(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        for table in ("items", "orders"):
+            world.produce(world.topic(table), [NOW])
+        loaded = world.discover()
+        for entry in loaded:
+            world.publish(entry.target, {0: 0}, {0: 1})
+        sensor = promise(world, loaded)
+        with faults() as first:
+            cursor = tick(sensor, instance).cursor
+        with faults() as second:
+            tick(sensor, instance, cursor)
+        assert first.seen["lake: load table"] > 0
+        assert second.seen["lake: load table"] == 0
 
     def test_a_lost_cursor_does_no_harm(self, world: World, instance: dg.DagsterInstance) -> None:
         world.topic("orders")
