@@ -20,6 +20,7 @@ from cdc_assets.lake.figures import read_figures
 from cdc_assets.lake.kept import KeptMetadata
 from cdc_assets.lake.moving_back import can_move_back, drop_tags, move_back
 from cdc_assets.lake.past import Past, read_past
+from cdc_assets.lake.place import Place, place_of
 from cdc_assets.lake.pointers import Newest, pointers
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.references import conflict, make_branch, moves_branches, publish_branch
@@ -212,6 +213,17 @@ class Lake:
         return self._connection.asked(
             "lake: read manifests", lambda: read_figures(table, own, named)
         )
+
+    def place(self, name: LakeName) -> Place | None:
+        """Returns a table's place, and what other tables have there; None if it does not exist.
+
+        Raises:
+            UnreachableError: if the catalog does not answer, or files cannot be read.
+        """
+        table = self._connection.load(name)
+        if table is None:
+            return None
+        return self._connection.asked("lake: look for other tables", lambda: place_of(table))
 
     def side_marks(self, name: LakeName, shard: str = "") -> frozenset[SideMark]:
         """Returns the side tables' snapshots that any kept publish names."""

@@ -32,8 +32,9 @@ from cdc_assets.changes.upkeep import (
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConflictError, TransientError
+from cdc_assets.errors import CdcError, ConflictError, TerminalError, TransientError
 from cdc_assets.lake import Lake
+from cdc_assets.lake.place import Place
 from cdc_assets.lake.pointers import Recent
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.plan.plan import OWN_BRANCH
@@ -48,6 +49,9 @@ _TRIES: Final = 3
 """Number of conflicts with other writers after which a step is left for the next time."""
 
 _EXPIRED_AT_ONCE: Final = 1_000
+
+_NAMED: Final = 3
+"""Files that a message names."""
 
 _DELETES_AS_FILES: Final = 2
 """In this format version deletes are files; a data file may have many, and they may outlive it.
@@ -267,8 +271,13 @@ class Upkeep:
             case Task.MERGE_MANIFESTS:
                 yield self._done(needs, task, sql.merge_manifests(self._catalog, needs.name))
             case Task.REMOVE_ORPHANS:
-                before = self._clock() - timedelta(days=self.said.orphan_days)
-                yield self._done(needs, task, sql.remove_orphans(self._catalog, needs.name, before))
+                place = self._lake.place(needs.name)
+                if place is not None:
+                    _require_alone(needs.name, place)
+                    before = self._clock() - timedelta(days=self.said.orphan_days)
+                    yield self._done(
+                        needs, task, sql.remove_orphans(self._catalog, needs.name, before)
+                    )
             case Task.COMPACT:
                 tier = tier_of(needs.figures, needs.limits)
                 if tier is not None:
@@ -348,6 +357,26 @@ class Upkeep:
             "delete-ratio-threshold": limits.marked if is_marked else 1.0,
             "max-files-to-rewrite": files_at_once(figures, tier, with_marked=is_marked),
         }
+
+
+def _require_alone(name: LakeName, place: Place) -> None:
+    """Requires that no other table's files would be taken for orphans.
+
+    Raises:
+        TerminalError: if another table has metadata at the same place.
+    """
+    if place.foreign:
+        some = ", ".join(place.foreign[:_NAMED])
+        more = f" and {len(place.foreign) - _NAMED} more" if place.foreign[_NAMED:] else ""
+        what = (
+            f"files that no snapshot names are not removed from {place.location}: another table "
+            f"has its files there too, by its metadata {some}{more}"
+        )
+        remedy = (
+            "if that table is needed, move it to another location; if not, and no catalog has it, "
+            "delete these metadata files: the rest of it is removed then"
+        )
+        raise TerminalError(what, where=f"lake={name}", remedy=remedy)
 
 
 def _from(first: int, of: Sequence[T]) -> list[T]:

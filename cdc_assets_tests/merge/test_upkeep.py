@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 import pytest
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.errors import CdcError, TerminalError, TransientError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
@@ -231,6 +231,28 @@ def test_files_that_no_snapshot_names_go_once_they_are_old(pipeline: Make) -> No
     assert not old.exists()
     assert fresh.exists()
     world.check("orphans")
+
+
+def test_files_of_a_table_that_was_registered_again_stay(pipeline: Make) -> None:
+    """A table of its former name is at the same location, and its upkeep sees no use of them."""
+    made = pipeline(maintenance=BY_HAND)
+    made.create_topic(TABLE)
+    made.produce(TABLE, [event("c", {"id": n, "n": 0}, n, commit=n) for n in range(1, 6)])
+    made.merge(TABLE)
+    name, catalog = target(made), open_catalog(made.config)
+    last = made.lake.drop(name)
+    old = catalog.register_table((name.namespace, f"{name.name}_old"), last)
+    made.merge(TABLE)
+    now = read_table(made.config, name)
+    assert now is not None
+    assert now.location() == old.location()
+    days_ago = datetime.now(UTC).timestamp() - 4 * 86_400
+    for each in Path(urlparse(old.location()).path).rglob("*.*"):
+        os.utime(each, (days_ago, days_ago))
+    with pytest.raises(TerminalError, match="another table has its files there too"):
+        list(upkeep(made, timedelta()).carry_out(orphans=True))
+    assert catalog.load_table(old.name()).scan().to_arrow().num_rows == 5
+    assert len(made.rows(TABLE)) == 5
 
 
 def points() -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.upkeep import Task
-from cdc_assets.errors import TransientError
+from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.merge.upkeep_desk import Spark, UpkeepDesk
 
 pytestmark = pytest.mark.unit
@@ -80,3 +81,18 @@ def test_compaction_that_changes_nothing_ends(desk: UpkeepDesk) -> None:
     """Nothing is rewritten here, whatever Spark says: the figures show it."""
     run(desk, steps=100)
     assert [task for _, task in desk.spark.begun].count(Task.COMPACT) == 2
+
+
+def test_files_of_a_table_that_was_registered_again_are_no_orphans(desk: UpkeepDesk) -> None:
+    """Another table of its former name is at the same location."""
+    catalog = open_catalog(desk.world.config)
+    last = desk.world.services.lake.drop(desk.target)
+    old = catalog.register_table((desk.target.namespace, "orders_old"), last)
+    desk.world.publish(desk.target, {0: 0}, {0: 1})
+    now = catalog.load_table((desk.target.namespace, desk.target.name))
+    assert now.location() == old.location()
+    with pytest.raises(TerminalError, match="another table has its files there too") as refused:
+        run(desk, steps=20, orphans=True)
+    assert old.location() in str(refused.value)
+    removed = [name for name, task in desk.spark.begun if task is Task.REMOVE_ORPHANS]
+    assert removed == [desk.side.name]

@@ -1,0 +1,121 @@
+"""Looks whether other tables have files below a table's location.
+
+A table that was taken out of the catalog keeps its files, and can be registered again, under any
+name and in any catalog. Another one that was given its name meanwhile is at the same location, if
+the catalog chooses locations by names. The files of both look alike, but for the uuid in each
+table's metadata.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table
+
+from cdc_assets.errors import TerminalError
+
+_METADATA: Final = "metadata"
+_DATA: Final = "data"
+_SUFFIX: Final = ".metadata.json"
+_PACKED: Final = ".gz.metadata.json"
+_UUID: Final = re.compile(rb'"table-uuid"\s*:\s*"([0-9A-Fa-f-]{36})"')
+_BEGINNING_BYTES: Final = 1 << 14
+"""Writers put the uuid first, or right after the location."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table's place.
+
+    Attributes:
+        location: URL of its folder.
+        foreign: metadata files of other tables in it, or in a folder beside its data, that name
+            snapshots.
+    """
+
+    location: str
+    foreign: tuple[str, ...]
+
+    @property
+    def is_listed_by_prefix(self) -> bool:
+        """Whether Spark may have no file system for its scheme, but Iceberg can list its files."""
+        scheme, separator, _ = self.location.partition(":")
+        return bool(separator) and scheme not in {"file", "hdfs", "viewfs"}
+
+
+def place_of(table: Table) -> Place:
+    """Returns the place of a loaded table.
+
+    The table's own metadata files are recognised by its log; only others are read. Those without
+    a snapshot do not count: writers leave some that were beaten when they created the table.
+
+    Raises:
+        OSError: if a folder or a file cannot be read.
+        TerminalError: if this kind of files cannot be listed.
+    """
+    location = table.location().rstrip("/")
+    logged = (each.metadata_file for each in table.metadata.metadata_log)
+    own = {_name(each) for each in (table.metadata_location, *logged)}
+    beside = (
+        f"{location}/{name}/{_METADATA}"
+        for name, is_folder in _listed(table.io, location)
+        if is_folder and name not in {_DATA, _METADATA}
+    )
+    foreign = [
+        f"{folder}/{name}"
+        for folder in (f"{location}/{_METADATA}", *beside)
+        for name, _ in _listed(table.io, folder)
+        if name.endswith(_SUFFIX) and name not in own and _is_foreign(table, f"{folder}/{name}")
+    ]
+    return Place(table.location(), tuple(sorted(foreign)))
+
+
+def _name(location: str) -> str:
+    return location.rpartition("/")[2]
+
+
+def _is_foreign(table: Table, location: str) -> bool:
+    """Returns whether a metadata file is of another table that has had rows."""
+    own = str(table.metadata.table_uuid)
+    with table.io.new_input(location).open() as file:
+        beginning = file.read(_BEGINNING_BYTES)
+        found = _UUID.search(beginning)
+        if found is not None and found[1].decode().lower() == own:
+            return False
+        whole = beginning + file.read()
+    try:
+        said = json.loads(gzip.decompress(whole) if location.endswith(_PACKED) else whole)
+    except (ValueError, EOFError):  # half a file: no table's newest metadata
+        return False
+    return said.get("table-uuid") != own and bool(said.get("snapshots"))
+
+
+def _listed(io: FileIO, folder: str) -> Iterator[tuple[str, bool]]:
+    """Yields names in a folder, each with whether it is a folder; nothing if there is none."""
+    from pyiceberg.io.fsspec import FsspecFileIO
+
+    if isinstance(io, FsspecFileIO):
+        files = io.get_fs(folder.partition(":")[0])
+        files.invalidate_cache()
+        found = files.ls(folder, detail=True) if files.exists(folder) else []
+        yield from (
+            (_name(each["name"].rstrip("/")), each["type"] == "directory") for each in found
+        )
+        return
+    from pyarrow.fs import FileSelector, FileType
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    if not isinstance(io, PyArrowFileIO):
+        what = f"the files of the table cannot be listed through {type(io).__name__}"
+        remedy = "set py-io-impl in lake.catalog.properties to one of PyIceberg's own"
+        raise TerminalError(what, where=folder, remedy=remedy)
+    scheme, host, path = io.parse_location(folder, io.properties)
+    chosen = FileSelector(path, allow_not_found=True)
+    for each in io.fs_by_scheme(scheme, host).get_file_info(chosen):
+        yield each.base_name, each.type is FileType.Directory
