@@ -25,7 +25,7 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.errors import CutShortError
-from cdc_assets.formats.order import Epochs
+from cdc_assets.formats.order import Epochs, order_of
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.changelog import ChangeLogTable
@@ -502,8 +502,9 @@ class BatchExecution:
         part, before = parts[-1], self.plan.published
         highest = max(before.carried.applied.values(), default="") if before else ""
         lowest = min(folded.lowest.values(), default="")
-        may_repeat = without_offset(lowest) <= without_offset(highest)
-        ledger = Ledger(self._side)
+        floats = outcome.figures.min_floating is not None  # at another position each time
+        may_repeat = floats or without_offset(lowest) <= without_offset(highest)
+        ledger = Ledger(self._side, order_of(self.plan.layout.scheme))
         table = CountedTable(self.spark, self.catalog, self.plan, self.steps, ledger)
         counted = table.counted(folded.frame, part.floor, may_repeat=may_repeat)
         with self.steps.step("count events"):

@@ -388,3 +388,42 @@ def test_what_comes_in_the_order_of_commits_is_told(spark):
         assert [row[0] for row in rows] == expected
         is_first = [at == 2 and scheme is Scheme.POSTGRES for at in range(len(sources))]
         assert [row[1] for row in rows] == is_first
+
+
+# ── events ────────────────────────────────────────────────────────────────────────────────
+
+
+def events_at(spark: Session, scheme: Scheme, positions: list[bytes]) -> list[tuple[bytes, ...]]:
+    """What identifies the event of each position, of the position without its last number, and of
+    the result itself."""
+    order = order_of(scheme)
+    frame = spark().createDataFrame([*enumerate(positions)], "i int, position binary")
+    at = order.event_at(F.col("position"))
+    shorter = F.expr("substring(position, 1, length(position) - 8)")
+    found = frame.select("i", at, order.event_at(shorter), order.event_at(at)).orderBy("i")
+    return [tuple(map(bytes, row[1:])) for row in found.collect()]
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_an_event_is_told_by_its_position_without_the_offset(spark, scheme):
+    rng = random.Random(scheme.value)
+    numbers = [tuple(rng.randrange(2**63) for _ in range(scheme.numbers)) for _ in range(5)]
+    for position, found in zip(
+        numbers, events_at(spark, scheme, [*map(encode, numbers)]), strict=True
+    ):
+        expected = encode(position[:-1])
+        if scheme is Scheme.POSTGRES:
+            expected = encode((position[0] >> 52 << 52, position[1]))
+        assert found == (expected,) * 3
+
+
+def test_an_event_of_postgres_is_told_whatever_last_commit_it_is_delivered_with(spark):
+    def at(commit: int | None, lsn: int, *, floor: int = 0, epoch: int = 3) -> bytes:
+        said: Source = {"sequence_commit": commit, "lsn": lsn, "read_floor": floor, "epoch": epoch}
+        return encode(postgres(**said, offset=7, is_read=False))
+
+    same = [at(90, 100), at(None, 100), at(None, 100, floor=3 << 52 | 500)]
+    others = [at(90, 101), at(90, 100, epoch=4)]
+    found = [each for each, *_ in events_at(spark, Scheme.POSTGRES, [*same, *others])]
+    assert len({*found[:3]}) == 1
+    assert len({*found}) == 3

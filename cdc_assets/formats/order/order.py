@@ -27,6 +27,7 @@ from cdc_assets.formats.flat import Steps, after, stepped
 NUMBERS: Final = tuple(f"n{i}" for i in range(max(scheme.numbers for scheme in Scheme)))
 """Columns of a position, most significant first; a scheme has the first few of them."""
 
+_NUMBER_BYTES: Final = 8
 Epochs = Steps
 """By partition, the offsets at which an epoch begins, rising, and the epoch."""
 
@@ -106,6 +107,14 @@ class Order:
     def told_again(self) -> list[Expression]:
         """Returns those of the numbers that stay the same however often a change is delivered."""
         return [F.col(number) for number in NUMBERS[: self.scheme.numbers - 1]]
+
+    def event_at(self, position: Expression) -> Expression:
+        """Returns those bytes of a position that stay the same, see `told_again`.
+
+        They are in their place, with zeros for what is left out in between: the result for a
+        result is the same, and so is that for a position without its Kafka offset.
+        """
+        return F.substring(position, 1, _NUMBER_BYTES * (self.scheme.numbers - 1))
 
     def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
         """Returns ``read_lsn`` and ``floating_lsn``, for the read floor; NULL without a floor."""

@@ -50,6 +50,12 @@ class PostgresOrder(Order):
         epoch = F.shiftright("n0", epoch_bits(self.scheme))
         return [epoch, F.col("n1")]
 
+    def event_at(self, position: Expression) -> Expression:
+        """Returns epoch and LSN."""
+        digits, without = F.hex(position), epoch_bits(self.scheme) // 4
+        epoch, lsn = F.substring(digits, 1, 16 - without), F.substring(digits, 17, 16)
+        return F.unhex(F.concat(epoch, F.lit("0" * without), lsn))
+
     def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
         """Returns the LSN, with its epoch, of snapshot rows and of changes without a last commit.
 

@@ -6,9 +6,9 @@ The changes of one row are added up: a surplus is appended, a deficit deleted by
 
 Adding up is not idempotent, so each event must count once:
 
-1. of repeats in the batch one is kept (`CountedTable.counted`): an event is identified by its
-   position, without the Kafka offset, and, where several events may share that, by its place in
-   its transaction;
+1. of repeats in the batch one is kept (`CountedTable.counted`): an event is identified by what
+   all its deliveries share of its position (`Order.event_at`), and, where several events may share
+   that, by its place in its transaction;
 2. for an event that is not newer than everything applied, the ledger shows whether it was counted;
 3. rows of a snapshot are not repeated within it. A later snapshot holds the whole table again:
    it is a truncate at its position (`snapshot_start`).
@@ -67,14 +67,14 @@ class Counted:
 
 def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
     """Adds ``position`` to the changes, and ``at`` and ``ordinal``, which identify repeats."""
-    numbers = plan.numbers
-    unique = order_of(plan.layout.scheme).is_unique
+    order, position = order_of(plan.layout.scheme), position_bytes(plan.numbers)
+    unique = order.is_unique
     content = F.xxhash64("op", "row", "old_row")
     own = F.lit(0).cast("bigint") if unique else content
     named = changes.withColumns(
         {
-            "position": position_bytes(numbers),
-            "at": position_bytes(numbers[:-1]),
+            "position": position,
+            "at": order.event_at(position),
             "is_numbered": F.col("ordinal").isNotNull() | F.lit(unique),
             "ordinal": own if unique else F.coalesce("ordinal", own),
             "content": content,

@@ -14,7 +14,7 @@ from cdc_assets.changes.position import Floors, with_snapshot
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
-from cdc_assets.merge.fold.moved import settled
+from cdc_assets.merge.fold.moved import MOVE, settled, with_event
 from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
 from cdc_assets.merge.fold.soft import keeping_rows, unset_by_deletes
@@ -69,8 +69,8 @@ class ChangeSet:
             lone = self._from_its_beginning(knowledge.lone_deletes)
             changes = changes.unionByName(lone)
         if knowledge.moves is not None:
-            changes = settled(changes, knowledge.moves, plan.numbers[:-1], marked)
-            changes = changes.drop("is_moved", "from_key", "carried")
+            changes = settled(with_event(changes, plan), knowledge.moves, marked)
+            changes = changes.drop(*MOVE)
         changes = self._with_old_keys(changes, knowledge)
         return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
 

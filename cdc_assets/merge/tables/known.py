@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.formats.order import order_of
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
@@ -101,19 +102,18 @@ class Known:
         """The columns that may be asked for."""
         return self._columns
 
-    def given_up(self, places: DataFrame, width: int) -> DataFrame:
-        """Returns those of the source positions at which the lake knows of a deleted key.
+    def given_up(self, places: DataFrame) -> DataFrame:
+        """Returns those of the events with which the lake knows that a key was deleted.
 
         Args:
-            places: ``at``, binary: positions without the Kafka offset; few.
-            width: of these positions, in bytes.
+            places: ``at`` of `Order.event_at`; few.
         """
-        at = F.substring(F.col(sql.POSITION), 1, width).alias("at")
+        at = self._event_at(sql.POSITION)
         if self._plan.mode is Mode.CHANGELOG:
             rows = lake_table(self._spark, self._catalog, self._plan, None)
             deleted = rows.where(F.col(sql.OP) == "d").select(at) if self._plan.head else None
         elif self._plan.mode is Mode.HISTORY:
-            deleted = self._ended(width)
+            deleted = self._ended()
         elif self._plan.soft:
             rows = lake_table(self._spark, self._catalog, self._plan, None)
             deleted = rows.where(F.col(sql.DELETED)).select(at) if self._plan.head else None
@@ -147,16 +147,18 @@ class Known:
         keys = sent(wanted.select(F.col("key").alias("wanted")), wanted.count())
         return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
 
-    def _ended(self, width: int) -> DataFrame | None:
+    def _event_at(self, position: str) -> Expression:
+        order = order_of(self._plan.layout.scheme)
+        return order.event_at(F.col(position)).alias("at")
+
+    def _ended(self) -> DataFrame | None:
         """Returns where a history knows deletes (``at``), whether or not they ended a version."""
         entries = self._tombstones.entries() if self._tombstones else None
         found = None
         if entries is not None:
-            at = F.substring(F.col(sql.POSITION), 1, width).alias("at")
-            found = entries.where(F.col(sql.OP) == "d").select(at)
+            found = entries.where(F.col(sql.OP) == "d").select(self._event_at(sql.POSITION))
         if not self._plan.head:
             return found
         rows = lake_table(self._spark, self._catalog, self._plan, None)
-        at = F.substring(F.col(sql.END_POSITION), 1, width).alias("at")
-        ended = rows.where(F.col(sql.ENDED_BY) == "d").select(at)
+        ended = rows.where(F.col(sql.ENDED_BY) == "d").select(self._event_at(sql.END_POSITION))
         return ended if found is None else ended.unionByName(found)

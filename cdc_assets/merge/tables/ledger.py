@@ -15,12 +15,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.formats.order import Order
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.tables.side import SideTable
 
 EVENT: Final = ("at", "ordinal")
-"""Columns that identify an event: position without the offset, and place in the transaction."""
+"""Columns that identify an event: what all its deliveries share of the position, see
+`Order.event_at`, and place in the transaction."""
 COLUMNS: Final = (
     ("at", "binary"),
     ("ordinal", "bigint"),
@@ -31,10 +33,11 @@ COLUMNS: Final = (
 
 
 class Ledger:
-    """The counted events of one lake table."""
+    """The counted events of one lake table, whose changes have this order."""
 
-    def __init__(self, side: SideTable) -> None:
+    def __init__(self, side: SideTable, order: Order) -> None:
         self._side = side
+        self._order = order
 
     def record(self, events: DataFrame, attempt: str, committed: OffsetVector) -> SideMark:
         """Appends events (``at ordinal content partition offset``).
@@ -49,11 +52,15 @@ class Ledger:
         return self._side.append(events.select(*(name for name, _ in COLUMNS)), attempt)
 
     def counted(self, events: DataFrame, committed: OffsetVector) -> DataFrame | None:
-        """Returns the entries of those events that were counted; None if none ever was."""
+        """Returns the entries of those events that were counted; None if none ever was.
+
+        Up to version 0.1.0 entries had the whole position without the offset.
+        """
         table = self._side.entries()
         if table is None:
             return None
         if self._side.counts_all:
             table = table.where(f"NOT ({sql.at_or_after(committed.as_dict())})")
+        table = table.withColumn("at", self._order.event_at(F.col("at")))
         wanted = F.broadcast(events.select(*EVENT).distinct())
         return table.join(wanted, list(EVENT), "left_semi")
