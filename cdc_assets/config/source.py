@@ -310,8 +310,10 @@ class ConnectorConfig(Strict):
     of their own. The default of ``time_precision_mode`` depends on the kind of database.
     ``time_zone`` is the zone of timestamps written as text without one (Canal, TiCDC, GoldenGate),
     or the one that Maxwell runs in: an IANA name, or ``+hh:mm``. ``record_type: full`` means that
-    every update contains the whole row, for formats whose records do not show it. ``flattened``
-    means that each record is a row, whatever it contains; ``added_fields_prefix`` is the
+    every update contains the whole row, for formats whose records do not show it.
+    ``replacement_characters: keep`` means that U+FFFD in the rows of Canal's formats is data, not
+    the rest of a character that could not be read. ``flattened`` means that each record is a row,
+    whatever it contains; ``added_fields_prefix`` is the
     ``add.fields.prefix`` of the flattening transformation: without a prefix, added fields could not
     be distinguished from columns.
     """
@@ -336,6 +338,7 @@ class ConnectorConfig(Strict):
     flattened: bool = False
     added_fields_prefix: str = Field(default="__", min_length=1)
     record_type: Literal["partial", "full"] = "partial"
+    replacement_characters: Literal["reject", "keep"] = "reject"
     time_zone: str | None = None
 
     @field_validator("time_zone")

@@ -18,7 +18,8 @@ from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
 
 TEXT_WIRES: Final = frozenset({
     Wire.BOOLEAN_OR_INT, Wire.INTEGER_TEXT, Wire.FLOATING_TEXT, Wire.BOOLEAN_TEXT, Wire.DATE_TEXT,
-    Wire.TIME_TEXT, Wire.TIMESTAMP_TEXT, Wire.BYTES_LATIN1, Wire.ENUM_ORDINAL, Wire.SET_BITS,
+    Wire.TIME_TEXT, Wire.TIMESTAMP_TEXT, Wire.BYTES_LATIN1, Wire.TEXT_LATIN1, Wire.JSON_TEXT,
+    Wire.ENUM_ORDINAL, Wire.SET_BITS,
 })  # fmt: skip
 _INTEGER: Final = r"^[+-]?[0-9]+\z"
 _FLOATING: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?\z"
@@ -58,11 +59,23 @@ def from_text(value: Expression, column: Column) -> Expression | None:
         case Wire.TIMESTAMP_TEXT, Primitive.TIMESTAMPTZ if detail.zone:
             return _instant(value, detail.zone)
         case Wire.BYTES_LATIN1, Primitive.BINARY:
-            return _bytes(value, detail.width)
-        case Wire.ENUM_ORDINAL, Primitive.STRING:
-            return _label(value, detail.labels)
-        case Wire.SET_BITS, Primitive.STRING:
-            return _labels(value, detail.labels)
+            return _bytes(value, detail.width, detail.least)
+        case wire, Primitive.STRING:
+            return _text(value, wire, detail.labels)
+        case _:
+            return None
+
+
+def _text(value: Expression, wire: Wire, labels: tuple[str, ...]) -> Expression | None:
+    match wire:
+        case Wire.TEXT_LATIN1:
+            return F.try_validate_utf8(_bytes(value, 0, 0).cast("string"))
+        case Wire.JSON_TEXT:
+            return _json(value)
+        case Wire.ENUM_ORDINAL:
+            return _label(value, labels)
+        case Wire.SET_BITS:
+            return _labels(value, labels)
         case _:
             return None
 
@@ -109,11 +122,17 @@ def _instant(value: Expression, zone: str) -> Expression:
     return F.when(exact, instant)
 
 
-def _bytes(value: Expression, width: int) -> Expression:
+def _json(value: Expression) -> Expression:
+    """Returns a text that is JSON, or empty, as is an old row of a column added since."""
+    return F.when((value == "") | F.try_parse_json(value).isNotNull(), value)
+
+
+def _bytes(value: Expression, width: int, least: int) -> Expression:
     """Returns one byte per character; with a width, padded with zero bytes."""
     fits = value.rlike(_LATIN1)
     if not width:
-        return F.when(fits, F.encode(value, "ISO-8859-1"))
+        whole = F.rpad(value, F.greatest(F.length(value), F.lit(least)), "\0") if least else value
+        return F.when(fits, F.encode(whole, "ISO-8859-1"))
     padded = F.encode(F.rpad(value, width, "\0"), "ISO-8859-1")
     return F.when(fits & (F.length(value) <= width), padded)
 

@@ -181,6 +181,8 @@ def _is_masked(column: Column) -> bool:
 def _digest(value: Expression, column: Column) -> Expression:
     """Returns SHA-256 of the bytes or text that a value arrives as: 64 hexadecimal digits."""
     arriving = wire_type(column)
+    if column.wire is Wire.TEXT_LATIN1:
+        value = F.coalesce(_supported(from_text(value, column), column), value)
     if isinstance(arriving, BinaryType):
         return F.sha2(value, 256)
     is_nested = isinstance(arriving, ArrayType | StructType | VariantType)

@@ -43,6 +43,7 @@ _TIMES_OF_DAY: Final = frozenset({
 })  # fmt: skip
 _TEXTS: Final = frozenset({
     Wire.STRING, Wire.SCALAR, Wire.VARIABLE_SCALE_DECIMAL, Wire.DECIMAL_BYTES, Wire.ENUM_ORDINAL,
+    Wire.TEXT_LATIN1, Wire.JSON_TEXT,
 })  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def implied(column: Column) -> Existing:
     """Returns the value of a MySQL or MariaDB column, NOT NULL without default; not of enums."""
     if column.detail is not None and column.detail.mask:
         return UNTOLD
-    if column.type is Primitive.STRING and column.wire is Wire.STRING:
+    if column.type is Primitive.STRING and column.wire in {Wire.STRING, Wire.TEXT_LATIN1}:
         return Existing("")
     is_number = isinstance(column.type, Decimal) or column.type in {
         Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE,

@@ -82,6 +82,7 @@ def _detail_document(detail: WireDetail) -> dict[str, object]:
         "width": detail.width,
         "bits": detail.bits,
         "mask": detail.mask,
+        "least": detail.least,
     }
     told = {name: value for name, value in given.items() if value}
     return told if detail.scale is None else {**told, "scale": detail.scale}
@@ -116,6 +117,6 @@ def _identity(document: dict[str, Any]) -> Identity:
 
 def _detail(document: dict[str, Any]) -> WireDetail:
     labels = tuple(document.get("labels", ()))
-    numbers = {name: document.get(name, 0) for name in ("width", "bits")}
+    numbers = {name: document.get(name, 0) for name in ("width", "bits", "least")}
     scale, mask = document.get("scale"), document.get("mask", False)
     return WireDetail(labels, document.get("zone", ""), **numbers, scale=scale, mask=mask)

@@ -106,6 +106,8 @@ class Wire(StrEnum):
     TIME_TEXT = "time_text"  # [-]hhh:mm:ss[.ffffff]; stored as microseconds
     TIMESTAMP_TEXT = "timestamp_text"  # yyyy-MM-dd HH:mm:ss[.ffffff], in `WireDetail.zone` if any
     BYTES_LATIN1 = "bytes_latin1"  # each byte as the character of its number (ISO-8859-1)
+    TEXT_LATIN1 = "text_latin1"  # a text whose bytes in UTF-8 are written like this
+    JSON_TEXT = "json_text"  # a text that is JSON; stored as it is
     ENUM_ORDINAL = "enum_ordinal"  # number of the label, from 1; 0 is the empty text
     SET_BITS = "set_bits"  # a number with a bit for each label, the first label's lowest
     # Formats whose JSON alone describes values
@@ -124,6 +126,7 @@ class WireDetail:
         zone: the zone of text without an offset: an IANA name or ``+hh:mm``.
         width: bytes of a value of fixed width, which arrives without its trailing zero bytes;
             0 if values arrive whole.
+        least: bytes that a value has at least, if its width is not told.
         scale: digits after the point of a decimal's bytes; None for those of its type, or none.
         bits: number of bits of a bit string that is stored as text.
         mask: whether the lake has only a digest of the values.
@@ -135,6 +138,7 @@ class WireDetail:
     scale: int | None = None
     bits: int = 0
     mask: bool = False
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,9 +308,9 @@ def test_a_configured_type_may_hold_the_same_values(text, asked, type_, wire):
         ("datetime(6)", Primitive.TIMESTAMP, Wire.TIMESTAMP_TEXT, None),
         ("timestamp", Primitive.TIMESTAMPTZ, Wire.TIMESTAMP_TEXT, WireDetail(zone="Asia/Tokyo")),
         ("text", Primitive.STRING, Wire.STRING, None),
-        ("json", Primitive.STRING, Wire.STRING, None),
+        ("json", Primitive.STRING, Wire.JSON_TEXT, None),
         ("binary(16)", Primitive.BINARY, Wire.BYTES_LATIN1, WireDetail(width=16)),
-        ("binary", Primitive.BINARY, Wire.BYTES_LATIN1, None),
+        ("binary", Primitive.BINARY, Wire.BYTES_LATIN1, WireDetail(least=1)),
         ("varbinary(9)", Primitive.BINARY, Wire.BYTES_LATIN1, None),
         ("longblob", Primitive.BINARY, Wire.BYTES_LATIN1, None),
         ("enum('a','b''c')", Primitive.STRING, Wire.ENUM_ORDINAL, WireDetail(("a", "b'c"))),
@@ -324,6 +324,32 @@ def test_each_type_as_text(text, type_, wire, detail):
     assert column_from_json(column_to_json(found)) == Column(
         "c", found.type, found.wire, detail=found.detail
     )
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "sql_type", "wire"),
+    [
+        ("TEXT", 2005, Wire.STRING),
+        ("text", None, Wire.STRING),
+        ("LongText", -4, Wire.STRING),
+        ("text", 2004, Wire.TEXT_LATIN1),
+        ("TEXT(1000)", 2004, Wire.TEXT_LATIN1),
+        ("TEXT(1000)", -4, Wire.TEXT_LATIN1),
+        ("LONG VARCHAR", 2004, Wire.TEXT_LATIN1),
+        ("varchar(70000)", 2004, Wire.TEXT_LATIN1),
+        ("varchar(20)", 12, Wire.STRING),
+        ("JSON", 2004, Wire.TEXT_LATIN1),
+        ("json", 12, Wire.JSON_TEXT),
+        ("json", 1111, Wire.JSON_TEXT),
+        ("blob", 2004, Wire.BYTES_LATIN1),
+        ("varbinary(9)", -3, Wire.BYTES_LATIN1),
+        ("decimal(65,30)", 3, Wire.STRING),
+    ],
+)
+def test_a_text_that_canal_writes_as_bytes_is_known_by_its_other_type(text, sql_type, wire):
+    found = map_text_column(MysqlColumn("c", text, sql_type=sql_type), None)
+    assert found.wire is wire
 
 
 @pytest.mark.unit

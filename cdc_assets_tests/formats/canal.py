@@ -10,6 +10,7 @@ from cdc_assets.formats.canal.definitions import Entry, Messages, Packet, RowCha
 from cdc_assets_tests.pipeline import Message
 
 TYPES = {"id": "int", "name": "varchar(20)", "price": "decimal(10,2)"}
+SQL_TYPES = {"int": 4, "bigint": -5, "decimal": 3, "text": 2005, "varbinary": 2004}
 TABLE, OTHER, TOPIC = "shop.items", "shop.notes", "canal.all"
 BEGIN, ROWDATA, END, HEARTBEAT, GTID = 1, 2, 3, 4, 5
 EVENTS = (
@@ -31,16 +32,18 @@ def flat(
 ) -> dict[str, Any]:
     """A message as Canal's ``FlatMessage`` has it."""
     database, name = table.split(".")
+    types = TYPES if types is None else types
     return {
         "data": data,
         "database": database,
         "es": 1_760_000_000_000,
         "id": 1,
         "isDdl": False,
-        "mysqlType": TYPES if types is None else types,
+        "mysqlType": types,
         "old": old,
         "pkNames": ["id"],
         "sql": "",
+        "sqlType": {of: SQL_TYPES.get(each.split("(")[0], 12) for of, each in types.items()},
         "table": name,
         "ts": 1_760_000_000_500,
         "type": kind,
@@ -123,6 +126,7 @@ def _columns(said: Flat, image: Mapping[str, Any], updated: Iterable[str] = ()) 
             "isNull": value is None,
             "value": value or "",
             "mysqlType": said["mysqlType"][name],
+            "sqlType": said["sqlType"][name],
         }
         for name, value in image.items()
     ]

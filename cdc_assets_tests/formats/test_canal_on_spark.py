@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
+from cdc_assets.config.source import ConnectorConfig
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
 from cdc_assets.formats.spec import LINE_BITS
@@ -39,7 +40,7 @@ GOOD = flat("INSERT", [{"id": "1", "name": "a"}])
 
 
 def alone(fmt: Format, said: dict[str, Any]) -> Bytes:
-    written = canal.as_json(said) if fmt is JSON else canal.as_packet([said])
+    written = canal.as_json(said) if fmt.name == JSON.name else canal.as_packet([said])
     return Bytes(None, written.value)
 
 
@@ -86,10 +87,99 @@ def test_what_changes_no_rows_is_told_apart(spark: Session, fmt: Format) -> None
     assert [(op, reject) for op, reject, _ in found] == [(op, None) for op in ops]
 
 
+@FORMATS
+def test_a_character_that_canal_could_not_read_is_refused_unless_it_is_data(
+    spark: Session, fmt: Format
+) -> None:
+    lost = flat("INSERT", [{"id": "2", "name": "caf\ufffd"}])
+    raw = Bytes(None, (alone(fmt, lost).value or b"").replace(b"\\ufffd", "\ufffd".encode()))
+    spelt = flat("INSERT", [{"id": "3", "name": "\\ufffd"}])
+    elsewhere = flat("QUERY", None, sql="UPDATE t SET name = 'caf\ufffd'", mysqlType=None)
+    found = became(spark, fmt, raw, *(alone(fmt, each) for each in (lost, spelt, elsewhere)))
+    assert ["a text holds U+FFFD" in (reject or "") for _, reject, _ in found] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert [op for op, _, _ in found[2:]] == ["c", "control"]
+    keeps = fmt.source.model_copy(
+        update={"connector": ConnectorConfig(replacement_characters="keep")}
+    )
+    found = became(spark, format_of(keeps), alone(fmt, lost))
+    assert [(op, reject) for op, reject, _ in found] == [("c", None)]
+
+
 def test_half_a_character_is_refused(spark: Session) -> None:
     half = json.dumps(GOOD).replace('"a"', r'"\ud800"').encode()
     ((_, reject, _),) = became(spark, JSON, Bytes(None, half))
     assert reject == "a text holds half of a surrogate pair"
+
+
+ODD_TYPES = {
+    "id": "int", "note": "TEXT(1000)", "plain": "text", "doc": "json", "of_mariadb": "JSON",
+    "flag": "BINARY", "many": "binary(3)",
+}  # fmt: skip
+ODD_CODES = {
+    "id": 4, "note": 2004, "plain": 2005, "doc": 12, "of_mariadb": 2004, "flag": 2004, "many": 2004,
+}  # fmt: skip
+
+
+def odd(**given: str | None) -> dict[str, Any]:
+    image = {**dict.fromkeys(ODD_TYPES), "id": "1", **given}
+    return flat("INSERT", [image], mysqlType=ODD_TYPES, sqlType=ODD_CODES)
+
+
+def as_read(spark: Session, fmt: Format, *said: dict[str, Any]) -> list[Any]:
+    """The row of each message, or why it is rejected."""
+    records = [alone(fmt, each) for each in said]
+    changes = decoded(spark, fmt, table_of(fmt, records), records)
+    return [row["reject"] or row["row"].asDict() for rows in changes.values() for row in rows]
+
+
+@FORMATS
+def test_a_text_that_canal_wrote_as_bytes_has_its_characters(spark: Session, fmt: Format) -> None:
+    garbled = "Käse, 日本".encode().decode("latin-1")
+    said = [
+        odd(note=garbled, plain="Käse, 日本", of_mariadb=garbled),
+        odd(note="Ã©", plain="Ã©"),
+        odd(note="", plain=""),
+        odd(note="é"),  # a byte that UTF-8 does not have alone: the column is of another encoding
+        odd(note="日"),
+    ]
+    *read, latin, wide = as_read(spark, fmt, *said)
+    names = ("note", "plain", "of_mariadb")
+    assert [tuple(row[name] for name in names) for row in read] == [
+        ("Käse, 日本", "Käse, 日本", "Käse, 日本"), ("é", "Ã©", None), ("", "", None),
+    ]  # fmt: skip
+    assert latin == wide == "column 'note': its value does not fit string"
+
+
+@FORMATS
+def test_a_text_is_read_as_its_own_message_tells(spark: Session, fmt: Format) -> None:
+    codes = {**ODD_CODES, "note": 2005}
+    said = [odd(note="Ã©"), {**odd(note="Ã©"), "sqlType": codes}, {**odd(note="Ã©")}]
+    assert [row["note"] for row in as_read(spark, fmt, *said)] == ["é", "Ã©", "é"]
+
+
+def test_a_message_without_the_other_types_is_read(spark: Session) -> None:
+    for none in (None, {}, {"note": "x"}, 5):
+        (row,) = as_read(spark, JSON, {**odd(note="Ã©"), "sqlType": none})
+        assert row["note"] == "Ã©"
+
+
+@FORMATS
+def test_a_part_of_a_json_value_is_no_json_value(spark: Session, fmt: Format) -> None:
+    values = ('{"a": 1.0E10, "b": [null, "\\u0007"]}', '"x"', "12", "null", "", None)
+    said = [*(odd(doc=each) for each in values), odd(doc="JSON_REPLACE(doc, '$.a', 2)")]
+    *read, partial = as_read(spark, fmt, *said)
+    assert [row["doc"] for row in read] == [*values]
+    assert partial == "column 'doc': its value does not fit string"
+
+
+@FORMATS
+def test_a_binary_without_a_width_has_a_byte(spark: Session, fmt: Format) -> None:
+    read = as_read(spark, fmt, *(odd(flag=each, many=each) for each in ("", "ÿ", "\0a", None)))
+    assert [(row["flag"], row["many"]) for row in read] == [
+        (b"\0", b"\0\0\0"), (b"\xff", b"\xff\0\0"), (b"\0a", b"\0a\0"), (None, None),
+    ]  # fmt: skip
 
 
 def test_packets_that_canals_own_classes_wrote_are_read(spark: Session) -> None:

@@ -33,7 +33,7 @@ SAID = [
     flat("DELETE", [row(2, None)]),
 ]
 SHARED = ("database", "table", "type", "isDdl", "es", "sql")
-OF_ROWS = ("data", "mysqlType", "pkNames")
+OF_ROWS = ("data", "mysqlType", "sqlType", "pkNames")
 GOLDEN = Path(__file__).parent / "golden" / "canal_packets.json"
 
 

@@ -39,7 +39,10 @@ _FORMS: Final[Mapping[Primitive, Mapping[Form, frozenset[str]]]] = {
 _UNFOUND: Final = frozenset({"enum", "set", "uuid"})
 """Texts without a collation of their own."""
 
-_WIRES_OF_DIGESTS: Final = {Wire.STRING: _TEXTS, Wire.INT: _NUMBERS, Wire.LONG: _NUMBERS}
+_WIRES_OF_DIGESTS: Final = {
+    **dict.fromkeys((Wire.STRING, Wire.TEXT_LATIN1, Wire.JSON_TEXT), _TEXTS),
+    **dict.fromkeys((Wire.INT, Wire.LONG), _NUMBERS),
+}
 _LONG_BITS: Final = 63
 _DATE: Final = re.compile(r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
 _EPOCH: Final = 719_528

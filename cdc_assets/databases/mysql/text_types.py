@@ -13,6 +13,11 @@ What the two write:
 - ``enum``: the ordinal of the label, ``set``: the bits of the labels as a number;
 - ``binary``, ``varbinary``, ``blob``: each byte as the character of its number. Canal writes
   ``binary(n)`` without its trailing zero bytes, as the binlog has it;
+- ``text``: its characters. Canal knows only the words of `TEXTS_OF_CANAL` for text among the
+  values that the binlog has as blobs. Others (``text(1000)``, ``varchar(70000)``, MariaDB's
+  ``json``) it writes like bytes, and as such in ``sqlType``;
+- ``json``: its text, and of an update with ``binlog_row_value_options=PARTIAL_JSON`` the SQL
+  that makes it of the old one, which is refused;
 - ``date``, ``datetime``, ``time``: as MySQL prints them, zero dates included;
 - ``timestamp``: as MySQL prints it, in the time zone of Canal's Java or of TiCDC's server.
 """
@@ -61,9 +66,19 @@ _NO_ZONE: Final = (
 )
 _SET_MEMBERS: Final = 64
 _GEOMETRY: Final = "geometry arrives as MySQL stores it; configure binary to keep these bytes"
+TEXTS_OF_CANAL: Final = frozenset({"tinytext", "text", "mediumtext", "longtext"})
+"""The words for which Canal takes a blob of the binlog for text, in any case of letters."""
+
+BLOB: Final = 2004
+BYTES_OF_NULLS: Final = frozenset({-2, -3, -4})
+"""``BINARY``, ``VARBINARY``, ``LONGVARBINARY`` of ``java.sql.Types``: of a NULL in the last row, as
+earlier releases of Canal tell it."""
+
+_AS_BYTES: Final = Mapped(Primitive.STRING, Encoding(Wire.TEXT_LATIN1))
 _UNREAD: Final = "Canal takes its bytes for characters of an encoding"
 _ALWAYS: Final[dict[str, Outcome]] = {
     **dict.fromkeys(TEXTS, Mapped(Primitive.STRING, Encoding(Wire.STRING))),
+    "json": Mapped(Primitive.STRING, Encoding(Wire.JSON_TEXT)),
     **dict.fromkeys(GEOMETRIES, Refused(_GEOMETRY, Wire.BYTES_LATIN1)),
     "float": Mapped(Primitive.FLOAT, Encoding(Wire.FLOATING_TEXT)),
     "double": Mapped(Primitive.DOUBLE, Encoding(Wire.FLOATING_TEXT)),
@@ -99,11 +114,26 @@ def describe_text_table(
 
 def map_text_column(column: MysqlColumn, zone: str | None) -> Column | UnmappedColumn:
     """Maps one column, or says why there is none in the lake."""
-    return mapped_by(column, lambda parsed: _outcome(parsed, zone))
+    is_bytes = is_written_as_bytes(column.type_text, column.sql_type)
+    return mapped_by(column, lambda parsed: _outcome(parsed, zone, is_bytes=is_bytes))
 
 
-def _outcome(parsed: MysqlType, zone: str | None) -> Outcome:
+def is_written_as_bytes(type_text: str, sql_type: int | None) -> bool:
+    """Returns whether Canal has written a character for each byte.
+
+    Args:
+        type_text: ``mysqlType``.
+        sql_type: ``sqlType``, of ``java.sql.Types``; None if it is not told.
+    """
+    if type_text.lower() in TEXTS_OF_CANAL:
+        return sql_type == BLOB
+    return sql_type == BLOB or sql_type in BYTES_OF_NULLS
+
+
+def _outcome(parsed: MysqlType, zone: str | None, *, is_bytes: bool) -> Outcome:
     match parsed.name:
+        case name if name in TEXTS and is_bytes:
+            return _AS_BYTES
         case name if name in _ALWAYS:
             return _ALWAYS[name]
         case name if name in INTEGERS:
@@ -139,8 +169,11 @@ def _decimal(parsed: MysqlType) -> Outcome:
 
 
 def _bytes(parsed: MysqlType) -> Mapped:
-    width = parsed.arguments[0] if parsed.name == "binary" and parsed.arguments else 0
-    detail = WireDetail(width=width) if width else None
+    """Maps ``binary`` without a width to one byte or more: TiCDC tells no width at all."""
+    detail = None
+    if parsed.name == "binary":
+        width = parsed.arguments[0] if parsed.arguments else None
+        detail = WireDetail(least=1) if width is None else WireDetail(width=width)
     return Mapped(Primitive.BINARY, Encoding(Wire.BYTES_LATIN1), detail=detail)
 
 

@@ -92,6 +92,8 @@ class MysqlColumn:
         is_generated: whether the database computes it, stored or virtual.
         is_invisible: ``SELECT *`` leaves it out.
         has_default: whether rows that do not name it get a value.
+        sql_type: a record's other word for how it was read, of ``java.sql.Types``; None if it has
+            none.
     """
 
     name: str
@@ -101,6 +103,7 @@ class MysqlColumn:
     is_generated: bool = False
     is_invisible: bool = False
     has_default: bool = False
+    sql_type: int | None = None
 
 
 _TEXT: Final = Mapped(Primitive.STRING, Encoding(Wire.STRING))

@@ -93,10 +93,15 @@ class Canal(Format):
         """The time zone in which ``timestamp`` values are written."""
         return self.source.connector.time_zone
 
+    @property
+    def _keeps_replacements(self) -> bool:
+        """Whether U+FFFD is data."""
+        return self.source.connector.replacement_characters == "keep"
+
     # ── the schemas of messages ──────────────────────────────────────────────────────────
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
-        """Returns a hash of ``mysqlType``."""
+        """Returns a hash of ``mysqlType`` and of what ``sqlType`` adds."""
         from cdc_assets.formats.canal import flat_messages
 
         return flat_messages.writer(table)
@@ -110,7 +115,7 @@ class Canal(Format):
         return flat_messages.numbered(raw, table)
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
-        """Describes the table by ``mysqlType`` of one message, as JSON."""
+        """Describes the table by the types of one message, as JSON."""
         message = read_object(record.value)
         text, described = messages.types_text(message), messages.described(message, self._zone)
         if text is None or described is None:
@@ -129,7 +134,7 @@ class Canal(Format):
         """Returns each row of ``data`` with its counterpart in ``old``."""
         from cdc_assets.formats.canal import flat_messages
 
-        return flat_messages.rows(document, spec)
+        return flat_messages.rows(document, spec, keeps_replacements=self._keeps_replacements)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of one row."""

@@ -22,8 +22,9 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
     "RowChange": (("eventType", 2, "int32"), ("isDdl", 10, "bool"), ("sql", 11, "string"),
                   ("rowDatas", 12, "RowData*")),
     "RowData": (("beforeColumns", 1, "Column*"), ("afterColumns", 2, "Column*")),
-    "Column": (("name", 3, "string"), ("isKey", 4, "bool"), ("updated", 5, "bool"),
-               ("isNull", 6, "bool"), ("value", 8, "string"), ("mysqlType", 10, "string")),
+    "Column": (("sqlType", 2, "int32"), ("name", 3, "string"), ("isKey", 4, "bool"),
+               ("updated", 5, "bool"), ("isNull", 6, "bool"), ("value", 8, "string"),
+               ("mysqlType", 10, "string")),
 }  # fmt: skip
 """Enumerations are read as numbers, so that added values can be read; ``*``: repeated."""
 

@@ -17,6 +17,7 @@ from pyspark.sql.types import (
 )
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.databases.mysql.text_types import BLOB, BYTES_OF_NULLS, TEXTS_OF_CANAL
 from cdc_assets.formats.canal.messages import (
     DELETE,
     INSERT,
@@ -40,10 +41,17 @@ from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, Read
 from cdc_assets.schema.types import Column
 
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
-_HEAD: Final = "database STRING, `table` STRING, `type` STRING, mysqlType STRING"
+_HEAD: Final = "database STRING, `table` STRING, `type` STRING, mysqlType STRING, sqlType STRING"
+_MAY_BE_BYTES: Final = "|".join(f"{code}\\b" for code in sorted({BLOB, *BYTES_OF_NULLS}))
+_TYPES, _CODES = "map<string,string>", "map<string,int>"
 _ROLLED_BACK: Final = (
     "a prepared transaction was rolled back (XA ROLLBACK), the rows of which came before it: which "
     "these are is not known"
+)
+_ESCAPED_REPLACEMENT: Final = r"(?<!\\)(?:\\\\)*\\u[fF]{3}[dD]"
+_REPLACED: Final = (
+    "a text holds U+FFFD, which Canal puts for what is no text in its encoding, as in a column of "
+    "another character set; if it is data, set connector.replacement_characters: keep"
 )
 _OF_DATABASE: Final = r"(?i)\bdrop\s+(?:database|schema)\b"
 _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql")
@@ -68,7 +76,22 @@ def _number(head: Expression, table: TableName) -> Expression:
     mine = (head["database"] == table.schema) & (head["table"] == table.name)
     types = head["mysqlType"]
     changes = head["type"].isin(*ROWS)
-    return F.when(mine & changes & types.isNotNull(), F.xxhash64(types))
+    text = F.concat(types, F.coalesce(_as_bytes(types, head["sqlType"]), F.lit("")))
+    return F.when(mine & changes & types.isNotNull(), F.xxhash64(text))
+
+
+def _as_bytes(types: Expression, codes: Expression) -> Expression:
+    """Returns the names of columns that are `is_written_as_bytes`; NULL where no types are told."""
+    type_of, code_of = F.from_json(types, _TYPES), F.from_json(codes, _CODES)
+
+    def is_written_so(name: Expression) -> Expression:
+        code = F.try_element_at(code_of, name)
+        text = F.lower(F.try_element_at(type_of, name))
+        is_known = F.coalesce(text.isin(*TEXTS_OF_CANAL), F.lit(False))
+        return (code == BLOB) | (code.isin(*BYTES_OF_NULLS) & ~is_known)
+
+    names = F.array_join(F.filter(F.map_keys(code_of), is_written_so), ",")
+    return F.when(codes.rlike(_MAY_BE_BYTES), names)
 
 
 def document(spec: ReadSpec) -> Expression:
@@ -76,12 +99,19 @@ def document(spec: ReadSpec) -> Expression:
     return parsed(within_object(value_text()), _type(spec), spec)
 
 
-def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) -> Rows:
+def rows(
+    document: Expression,
+    spec: ReadSpec,
+    *,
+    keeps_replacements: bool,
+    may_be_refused: bool = False,
+) -> Rows:
     """Returns a message's common part, and ``struct<data, old>`` for each row, one without any.
 
     Args:
         document: from `document`, a column.
         spec: of the table.
+        keeps_replacements: whether U+FFFD is data.
         may_be_refused: whether a message may give in ``reject`` the reason why it could not be
             read; our own code wrote it then, not the producer.
     """
@@ -97,6 +127,7 @@ def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) 
             unread(document),
             F.when(message.isNull(), NO_OBJECT),
             too_long,
+            no_text() if keeps_replacements else _replaced(message),
             message.getField("reject") if may_be_refused else no_text(),
         ).alias("unread"),
     )
@@ -105,6 +136,18 @@ def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) 
     pairs = F.arrays_zip(data, F.coalesce(old, F.slice(data, 1, 0))).cast(kind)
     has_rows = data.isNotNull() & ~is_too_long
     return Rows(head, F.when(has_rows, F.slice(pairs, F.lit(1), F.size(data))))
+
+
+def _replaced(message: Expression) -> Expression:
+    """Returns the reason to reject rows with U+FFFD, which a reader puts for bytes of no character.
+
+    Canal reads the text of all columns in one encoding, whatever their own; TiCDC does not.
+    """
+    text = value_text()
+    is_escaped = F.contains(text, F.lit("\\u")) & text.rlike(_ESCAPED_REPLACEMENT)
+    is_there = F.contains(text, F.lit("\ufffd")) | is_escaped
+    is_row = message.getField("type").isin(*ROWS) & message.getField("_tidb").isNull()
+    return F.when(is_row & is_there, _REPLACED)
 
 
 def _type(spec: ReadSpec) -> StructType:

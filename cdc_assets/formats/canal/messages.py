@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cdc_assets.changes.json_text import mapping, natural
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.mysql.text_types import describe_text_table
+from cdc_assets.databases.mysql.text_types import describe_text_table, is_written_as_bytes
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
@@ -84,11 +84,23 @@ def source_of(message: Message) -> JsonObject:
 
 
 def types_text(message: Message) -> str | None:
-    """Returns ``mysqlType`` as Spark prints it; None without one."""
+    """Returns the text that identifies a message's types; None without any.
+
+    It is ``mysqlType`` as Spark prints it, with the names of the columns that are
+    `is_written_as_bytes`.
+    """
     types = message.get("mysqlType")
     if not isinstance(types, dict) or not types:
         return None
-    return json.dumps(types, separators=(",", ":"), ensure_ascii=False)
+    codes = _sql_types(message).items()
+    as_bytes = [n for n, code in codes if is_written_as_bytes(str(types.get(n, "")), code)]
+    return json.dumps(types, separators=(",", ":"), ensure_ascii=False) + ",".join(as_bytes)
+
+
+def _sql_types(message: Message) -> dict[str, int]:
+    """Returns ``sqlType``; {} if it is not of numbers alone."""
+    codes = mapping(message.get("sqlType"))
+    return dict(codes) if all(type(each) is int for each in codes.values()) else {}
 
 
 def described(message: Message, zone: str | None) -> Described | None:
@@ -101,5 +113,6 @@ def described(message: Message, zone: str | None) -> Described | None:
     types = mapping(message.get("mysqlType"))
     if not types or not all(isinstance(each, str) for each in types.values()):
         return None
-    columns = (MysqlColumn(name, text) for name, text in types.items())
+    codes = _sql_types(message)
+    columns = (MysqlColumn(n, text, sql_type=codes.get(n)) for n, text in types.items())
     return describe_text_table(columns, keys_of(message), zone=zone)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
+from cdc_assets.databases.mysql.text_types import BLOB
 from cdc_assets.formats.canal.definitions import Entry, Messages, Packet, RowChange
 from cdc_assets.formats.canal.messages import DELETE, INSERT, MARKS, UPDATE, Message
 
@@ -61,8 +62,18 @@ def _rows(rows: Sequence[Any], event: str) -> Message:
     return {
         "data": [_row(image) for image in images],
         "mysqlType": {column.name: column.mysqlType for column in first},
+        "sqlType": _sql_types(images),
         "pkNames": [column.name for column in first if column.isKey],
     }
+
+
+def _sql_types(images: Sequence[Any]) -> Message:
+    """Returns the types of the last row, but of text written as bytes that of any row."""
+    found: dict[str, int] = {}
+    for column in (column for image in images for column in image):
+        if found.get(column.name) != BLOB:
+            found[column.name] = column.sqlType
+    return found
 
 
 def _row(columns: Iterable[Any]) -> Message:

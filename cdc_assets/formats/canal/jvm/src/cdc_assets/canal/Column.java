@@ -1,13 +1,16 @@
 package cdc_assets.canal;
 
 /** One value of a row, with what Canal says of its column. */
-record Column(Text name, Text value, Text type, boolean isKey, boolean updated, boolean isNull) {
+record Column(
+        Text name, Text value, Text type, int sqlType, boolean isKey, boolean updated, boolean isNull) {
 
     static Column of(Fields fields) throws Malformed {
         Text name = Text.EMPTY, value = Text.EMPTY, type = Text.EMPTY;
+        int sqlType = 0;
         boolean isKey = false, updated = false, isNull = false;
         while (fields.next()) {
             switch (fields.number) {
+                case 2 -> sqlType = (int) fields.number();
                 case 3 -> name = fields.text();
                 case 4 -> isKey = fields.flag();
                 case 5 -> updated = fields.flag();
@@ -20,7 +23,7 @@ record Column(Text name, Text value, Text type, boolean isKey, boolean updated, 
         if (name.isEmpty()) {
             throw new Malformed("a column has no name");
         }
-        return new Column(name, value, type, isKey, updated, isNull);
+        return new Column(name, value, type, sqlType, isKey, updated, isNull);
     }
 
     /** Whether a row after a change holds the same as this one before it. */

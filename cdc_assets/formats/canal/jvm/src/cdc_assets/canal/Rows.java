@@ -9,11 +9,13 @@ import java.util.Set;
 /** The rows of one entry, as ``data`` and ``old`` of a flat message. */
 final class Rows {
     private static final int BEFORE = 1, AFTER = 2;
+    private static final int BLOB = java.sql.Types.BLOB;
 
     private final boolean isDelete;
     private final Json data = new Json();
     private final Json old = new Json();
     private List<Column> first;
+    private int[] sqlTypes;
     private boolean hasOld;
     int count;
 
@@ -33,6 +35,7 @@ final class Rows {
         }
         List<Column> row = isDelete ? before : after;
         requireAlike(row);
+        addTypes(row);
         String separator = count++ == 0 ? "" : ",";
         write(data.raw(separator), row);
         hasOld |= !isDelete && !before.isEmpty();
@@ -54,6 +57,16 @@ final class Rows {
         }
         if (!alike) {
             throw new Malformed("rows of one entry have different columns");
+        }
+    }
+
+    /** Of each column the type in the last row; but if a text was written as bytes in any, that. */
+    private void addTypes(List<Column> row) {
+        if (sqlTypes == null) {
+            sqlTypes = new int[row.size()];
+        }
+        for (int i = 0; i < sqlTypes.length; i++) {
+            sqlTypes[i] = sqlTypes[i] == BLOB ? BLOB : row.get(i).sqlType();
         }
     }
 
@@ -111,6 +124,12 @@ final class Rows {
         String separator = "";
         for (Column each : first) {
             json.raw(separator).text(each.name()).raw(":").text(each.type());
+            separator = ",";
+        }
+        json.raw("},\"sqlType\":{");
+        separator = "";
+        for (int i = 0; i < sqlTypes.length; i++) {
+            json.raw(separator).text(first.get(i).name()).raw(":" + sqlTypes[i]);
             separator = ",";
         }
         json.raw("},\"pkNames\":[");
