@@ -14,8 +14,9 @@ the last record before an end is looked for however far back it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange
@@ -37,6 +38,8 @@ Holds = Callable[[LogRecord], bool]
 
 VERIFIED: Final = 1000
 _STEP: Final = 16
+_RUNS: Final = 1000
+"""So many runs of rows are looked at for a transaction between the ends of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,11 @@ def align(
             first. Either way an unfinished one is left out.
         accepted: ids of transactions that count as finished.
     """
-    ends = ends_of_records(records, ranges)
-    near = _near_ends(records, ranges, ends)
+    unread = unread_records(records, ranges)
+    near = _near_ends(records, ranges, unread) or _between_ends(records, ranges)
     if not near or not all(record.transaction.order for record in near):
         return Aligned(_filled(ranges))
-    found = oldest_unfinished(records, ends, counts, accepted)
+    found = oldest_unfinished(records, unread, counts, accepted)
     return Aligned(_whole(records, ranges, found.transaction if found else None, forward), found)
 
 
@@ -99,11 +102,20 @@ def _whole(
     return _first_transaction(records, ranges, unfinished) or moved
 
 
-def ends_of_records(records: Records, ranges: Sequence[OffsetRange]) -> dict[int, int]:
-    """Returns the log's end per partition, or where there are unread records, the last one's."""
-    records.load({p: (max(0, end - FIRST_DEPTH), end) for p, end in records.ends.items()})
-    unread = (OffsetRange(r.partition, r.start, records.ends[r.partition]) for r in ranges)
-    return dict(records.ends) | {each.partition: _end_of_records(records, each) for each in unread}
+def unread_records(records: Records, ranges: Sequence[OffsetRange]) -> dict[int, OffsetRange]:
+    """Returns the unread offsets of each partition of a topic, up to its last record.
+
+    Args:
+        records: of the topic.
+        ranges: of every partition with unread records; only their starts count.
+    """
+    ends = records.ends
+    records.load({p: (max(0, end - FIRST_DEPTH), end) for p, end in ends.items()})
+    unread = [OffsetRange(r.partition, r.start, ends[r.partition]) for r in ranges]
+    return {p: OffsetRange(p, end, end) for p, end in ends.items()} | {
+        each.partition: OffsetRange(each.partition, each.start, _end_of_records(records, each))
+        for each in unread
+    }
 
 
 def _end_of_records(records: Records, each: OffsetRange) -> int:
@@ -142,22 +154,58 @@ def last_change(records: Records, each: OffsetRange) -> LogRecord | None:
 
 
 def _near_ends(
-    records: Records, ranges: tuple[OffsetRange, ...], ends: Mapping[int, int]
+    records: Records, ranges: tuple[OffsetRange, ...], unread: Mapping[int, OffsetRange]
 ) -> list[LogRecord]:
     """Returns the changes of transactions at the log's ends and around those of the ranges."""
-    found = [
-        record
-        for tail in read_tails(records, ends, FIRST_DEPTH).values()
-        for record in tail.changes
-    ]
     records.load({r.partition: (max(0, r.end - FIRST_DEPTH), r.end + FIRST_DEPTH) for r in ranges})
+    tails = [
+        *read_tails(records, unread, FIRST_DEPTH).values(),
+        *read_tails(records, {each.partition: each for each in ranges}, FIRST_DEPTH).values(),
+    ]
+    found = [record for tail in tails for record in tail.changes]
     for each in ranges:
-        last, following = _end_of_records(records, each), records.at(each.partition, each.end)
-        found += _changes(records, each.partition, last - FIRST_DEPTH, last)
-        if following is not None:
-            start = following.offset
-            found += _changes(records, each.partition, start, start + FIRST_DEPTH)
+        following = records.at(each.partition, each.end)
+        start = each.end if following is None else following.offset
+        found += _changes(records, each.partition, start, start + FIRST_DEPTH)
     return found
+
+
+def _between_ends(records: Records, ranges: tuple[OffsetRange, ...]) -> list[LogRecord]:
+    """Returns a change before the end of one range that was sent after the end of another.
+
+    Rows alone near all ends do not show that there is none: partitions are not cut at one moment.
+    Rows that were read together have no transaction among them.
+    """
+    behind = _present(records.at(each.partition, each.end) for each in ranges)
+    before = _present(_last(records, each) for each in ranges)
+    if not behind or len({record.transaction.id for record in (*before, *behind)}) == 1:
+        return []
+    first = min(record.timestamp for record in behind)
+    return _present(_sent_since(records, each, first) for each in ranges)
+
+
+def _last(records: Records, each: OffsetRange) -> LogRecord | None:
+    end = _end_of_records(records, each)
+    return records.at(each.partition, end - 1) if end > each.start else None
+
+
+def _present(records: Iterable[LogRecord | None]) -> list[LogRecord]:
+    return [record for record in records if record is not None]
+
+
+def _sent_since(records: Records, each: OffsetRange, time: datetime) -> LogRecord | None:
+    """Returns a change in a range from a time on; looks at the first runs of rows only."""
+    start = _search_down(
+        records, each.partition, each.start, each.end, lambda r: r.timestamp >= time
+    )
+    for _ in range(_RUNS):
+        record = records.at(each.partition, start)
+        if record is None or record.offset >= each.end:
+            return None
+        if record.place is not None:
+            return record
+        start = _end_of_run(records, each.partition, record)
+    return None
 
 
 def _changes(records: Records, partition: int, start: int, end: int) -> list[LogRecord]:

@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import Enum, auto
 
 from cdc_assets.changes.offsets import OffsetRange
-from cdc_assets.log.boundaries import ends_of_records, next_change
+from cdc_assets.log.boundaries import next_change, unread_records
 from cdc_assets.log.marks import LogRecord
 from cdc_assets.log.unfinished import FIRST_DEPTH, Counts, Records, Unfinished, read_tails
 
@@ -77,7 +77,7 @@ def newest_of(
 
 
 def _last_sent(records: Records, ranges: Sequence[OffsetRange], known: LogRecord) -> datetime:
-    tails = read_tails(records, ends_of_records(records, ranges), FIRST_DEPTH).values()
+    tails = read_tails(records, unread_records(records, ranges), FIRST_DEPTH).values()
     return max([known.timestamp, *(each.timestamp for tail in tails for each in tail.records)])
 
 

@@ -11,7 +11,8 @@ back, in each partition, to a place that every other one has reached too: a tran
 of changes is proven by its last few.
 
 Not proven, but taken as whole: a transaction whose last change was sent two seconds before the
-newest record, and one that is not decided after reading back 20,000 records.
+newest record, one that has 32 or more rows of a snapshot behind it in each partition that it is in,
+and one that is not decided after reading back 20,000 records.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final, Protocol
 
+from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.log.marks import LogRecord, Transaction
 
 Counts = Callable[[Mapping[Transaction, datetime]], Mapping[str, int | None]]
@@ -92,22 +94,25 @@ class Verdict(Enum):
 
 
 def oldest_unfinished(
-    records: Records, ends: Mapping[int, int], counts: Counts, accepted: Collection[str] = ()
+    records: Records,
+    unread: Mapping[int, OffsetRange],
+    counts: Counts,
+    accepted: Collection[str] = (),
 ) -> Unfinished | None:
     """Finds the first transaction in order of commit that is incomplete below the log's ends.
 
     Args:
         records: of the topic.
-        ends: per partition the offset after its last record: the log's end may be far behind it.
+        unread: per partition, up to its last record: the log's end may be far behind it.
         counts: returns which transactions have ended.
         accepted: ids of transactions that count as whole although parts are missing.
     """
     ended: dict[str, int | None] = {}
     asked: set[str] = set()
-    deepest = max(FIRST_DEPTH, MAX_READ // max(1, len(ends)))
+    deepest = max(FIRST_DEPTH, MAX_READ // max(1, len(unread)))
     depth = FIRST_DEPTH
     while True:
-        tails = read_tails(records, ends, depth)
+        tails = read_tails(records, unread, depth)
         doubtful = in_doubt(tails)
         new = {t: at for t, at in doubtful.items() if t.id not in asked}
         ended |= counts(new) if new else {}
@@ -123,14 +128,24 @@ def oldest_unfinished(
         depth = min(depth * _DEEPER, deepest)
 
 
-def read_tails(records: Records, ends: Mapping[int, int], depth: int) -> dict[int, Tail]:
-    """Returns the records at the last ``depth`` offsets below these ends of the partitions."""
-    spans = {partition: (max(0, end - depth), end) for partition, end in ends.items()}
-    records.load(spans)
-    return {
-        partition: Tail(records.between(partition, start, end), start == 0)
-        for partition, (start, end) in spans.items()
-    }
+def read_tails(records: Records, unread: Mapping[int, OffsetRange], depth: int) -> dict[int, Tail]:
+    """Returns the records at the last ``depth`` offsets of each partition's range.
+
+    Offsets without a record do not count as long as there is neither a change nor ``depth``
+    records, but what is before a range is not looked for.
+    """
+    records.load({p: (max(0, each.end - depth), each.end) for p, each in unread.items()})
+    return {partition: _tail(records, each, depth) for partition, each in unread.items()}
+
+
+def _tail(records: Records, each: OffsetRange, depth: int) -> Tail:
+    looked = depth
+    while True:
+        start = max(0, each.end - looked)
+        tail = Tail(records.between(each.partition, start, each.end), start == 0)
+        if start <= each.start or tail.changes or len(tail.records) >= depth:
+            return tail
+        looked = min(looked * 2, each.length)
 
 
 def in_doubt(tails: Mapping[int, Tail]) -> dict[Transaction, datetime]:

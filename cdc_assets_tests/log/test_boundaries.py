@@ -256,6 +256,16 @@ def test_a_limit_does_not_split_a_transaction_before_an_aborted_one(end):
 
 
 @pytest.mark.unit
+def test_a_gap_before_a_row_does_not_hide_an_unfinished_transaction():
+    log = aborted(sent=6, size=10, gap=31)
+    log.add(0, Transaction("rows read at 101", (101,)), None)
+    log.partitions[1] = []
+    log.see({0: len(log.partitions[0]), 1: 0}, ["0"])
+    found = align(log, whole(log), log.counts, forward=False)
+    assert found.ranges == (OffsetRange(0, 0, 4),)
+
+
+@pytest.mark.unit
 def test_a_limit_in_the_gap_inside_a_transaction_does_not_split_it():
     """Behind the transaction there are rows only, so that the log's end shows no transaction."""
     log = aborted(sent=100, size=200, gap=80)
@@ -266,6 +276,42 @@ def test_a_limit_in_the_gap_inside_a_transaction_does_not_split_it():
     log.see({0: len(log.partitions[0])}, ["0", "1"])
     found = align(log, (OffsetRange(0, 0, 144),), log.counts, forward=False)
     assert found.ranges == (OffsetRange(0, 0, 4),)
+
+
+def among_rows(before, after):
+    """A transaction in two partitions, between rows that an incremental snapshot has read."""
+    log = ModelLog(sizes={"1": 4})
+    for partition, places in ((0, (1, 2)), (1, (3, 4))):
+        for _ in range(before):
+            log.add(partition, Transaction("rows read at 50", (50,)), None)
+        for place in places:
+            log.add(partition, Transaction("1", (50,)), place, NOW + timedelta(seconds=1))
+        for _ in range(after):
+            time = NOW + timedelta(seconds=2)
+            log.add(partition, Transaction("rows read at 100", (100,)), None, time)
+    log.see_all()
+    return log
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("ends", [(150, 50), (50, 150), (202, 50), (50, 202), (150, 0)], ids=str)
+def test_a_limit_among_rows_does_not_split_a_transaction_between_the_ends(ends):
+    """Near all ends there are rows only, and yet one end is before and one behind it."""
+    log = among_rows(before=100, after=100)
+    candidates = tuple(OffsetRange(p, 0, end) for p, end in enumerate(ends))
+    assert log.halves(dict(enumerate(ends))) == {"1"}
+    found = align(log, candidates, log.counts, forward=False)
+    moved = dict.fromkeys((0, 1), 0) | {each.partition: each.end for each in found.ranges}
+    assert log.halves(moved) == set()
+    assert found.ranges
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("ends", [(150, 150), (50, 90), (102, 202)], ids=str)
+def test_a_limit_among_rows_stays_where_no_transaction_is_between_the_ends(ends):
+    log = among_rows(before=100, after=100)
+    candidates = tuple(OffsetRange(p, 0, end) for p, end in enumerate(ends))
+    assert align(log, candidates, log.counts, forward=False).ranges == candidates
 
 
 @pytest.mark.unit
