@@ -72,6 +72,38 @@ def test_a_table_becomes_an_exact_schema(postgres_dsn, schema):
     assert exact.column("total").comment == "with tax"
 
 
+@pytest.fixture
+def including(postgres_dsn):
+    """Tables whose indexes include columns that are no part of their keys."""
+    name = f"i{uuid.uuid4().hex}"
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        connection.execute(f"""
+            CREATE SCHEMA {name};
+            CREATE TABLE {name}.primary_key (note text, id int, PRIMARY KEY (id) INCLUDE (note));
+            CREATE TABLE {name}.deferrable (
+                id int, note text, PRIMARY KEY (id) INCLUDE (note) DEFERRABLE
+            );
+            CREATE TABLE {name}.by_index (id int PRIMARY KEY, email text NOT NULL);
+            CREATE UNIQUE INDEX emails ON {name}.by_index (email) INCLUDE (id);
+            ALTER TABLE {name}.by_index REPLICA IDENTITY USING INDEX emails;
+        """)
+        names = ("primary_key", "deferrable", "by_index")
+        tables = [TableName("s", name, each) for each in names]
+        yield {each.name: found for each, found in read_tables(postgres_dsn, tables).items()}
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.mark.stack
+def test_included_columns_of_an_index_are_no_part_of_its_key(including):
+    assert including["primary_key"].primary_key == ("id",)
+    including["primary_key"].require_told(("id",), "here")
+    with pytest.raises(TerminalError, match="primary key is deferrable"):
+        including["deferrable"].require_told(("id",), "here")
+    assert including["by_index"].identity_key == ("email",)
+    with pytest.raises(TerminalError, match=r"an index of \(email\), not of its key"):
+        including["by_index"].require_told(("id",), "here")
+
+
 @pytest.mark.stack
 def test_dimensions_of_arrays_are_those_that_are_declared(postgres_dsn):
     name = f"a{uuid.uuid4().hex}"

@@ -330,13 +330,14 @@ WITH RECURSIVE wanted AS (
     FROM leaves l
     JOIN pg_publication_tables p ON p.schemaname = l.nspname AND p.tablename = l.relname
     GROUP BY l.oid
-), keys AS (
+), keys AS (  -- the columns of INCLUDE come last in an index, and are no part of its key
     SELECT i.indrelid, i.indisprimary, i.indisreplident, NOT i.indimmediate AS deferrable,
            array_agg(a.attname::text ORDER BY k.place) AS key
     FROM wanted
     JOIN pg_index i ON i.indrelid = wanted.oid AND (i.indisprimary OR i.indisreplident)
     CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    WHERE k.place <= i.indnkeyatts
     GROUP BY i.indexrelid
 )
 SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
