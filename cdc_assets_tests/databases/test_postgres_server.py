@@ -57,6 +57,25 @@ def test_settings_publications_and_rights_are_told(postgres_dsn: str, schema: st
     assert [each.name for each in read[tables[0]].columns if each.has_default] == ["t"]
 
 
+def test_the_right_to_replicate_may_come_from_the_role_that_amazon_grants(
+    postgres_dsn: str, schema: str
+) -> None:
+    """RDS and Aurora have no superuser, and no attribute of a user, but a role: also indirectly."""
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        connection.execute(
+            f"""
+            CREATE ROLE rds_replication;
+            CREATE ROLE {schema}_between;
+            GRANT rds_replication TO {schema}_between;
+            """.encode()
+        )
+        before = read_server(postgres_dsn, [], [schema]).roles[schema]
+        connection.execute(f"GRANT {schema}_between TO {schema}".encode())
+        after = read_server(postgres_dsn, [], [schema]).roles[schema]
+        connection.execute(f"DROP ROLE {schema}_between; DROP ROLE rds_replication".encode())
+    assert (before.may_replicate, after.may_replicate) == (False, True)
+
+
 def test_values_that_cannot_arrive_are_found(postgres_dsn: str, schema: str) -> None:
     odd, other = TableName("s", schema, "odd"), TableName("s", schema, "unlogged")
     types = {"n": "numeric", "m": "numeric", "d": "date", "at": "timestamptz", "t": "timestamp"}

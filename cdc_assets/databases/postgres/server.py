@@ -85,7 +85,10 @@ _PUBLICATIONS: Final = """
 SELECT pubname::text, pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication
 """
 _ROLES: Final = """
-SELECT r.rolname::text, r.rolsuper OR r.rolreplication, coalesce((
+SELECT r.rolname::text, r.rolsuper OR r.rolreplication OR EXISTS (
+    SELECT FROM pg_roles m  -- the role by which AWS RDS and Aurora grant it
+    WHERE m.rolname = 'rds_replication' AND pg_has_role(r.oid, m.oid, 'MEMBER')
+), coalesce((
     SELECT jsonb_agg(jsonb_build_array(w.nspname, w.relname))
     FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
     JOIN pg_namespace n ON n.nspname = w.nspname
