@@ -355,7 +355,7 @@ class BatchExecution:
                 refused = pinned(unpaired(unread, decoded, before))
                 knowledge = replace(knowledge, nameless=refused)
             known = self._known()
-            deletes = as_deletes(named, known.positions(named, known.rows(named)), numbers)
+            deletes = as_deletes(named, known.newest(named, known.rows(named)), numbers)
             return replace(knowledge, lone_deletes=pinned(deletes))
 
     def _observer(self) -> BatchObserver:

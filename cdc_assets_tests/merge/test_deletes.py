@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pyspark.sql import Row
 
+from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.lake.side import side_name
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
@@ -177,6 +179,30 @@ def test_soft_deletes_keep_the_row_and_say_when(pipeline: Make) -> None:
     assert marks(table) == {
         1: ("a", True), 2: ("back", True), 3: ("c", True), 4: ("d", False), 9: (None, True),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("soft", [True, False], ids=["soft", "hard"])
+def test_a_record_without_a_value_that_is_read_again_alone_changes_nothing(
+    pipeline: Make, soft: bool
+) -> None:
+    """As in a compacted log, which no longer has the delete before it."""
+    table = start(
+        pipeline,
+        made(1, "a", 10),
+        event("d", {"id": 1, "name": None}, 20, commit=19),
+        tombstone(1),
+        tables=SOFT if soft else {},
+    )
+
+    def rows() -> list[Row]:
+        return table.spark().table(f"lake.{table.entry(TABLE).target}").collect()
+
+    state, before = table.lake.state(table.entry(TABLE).target), rows()
+    table.expire(TABLE, 2)
+    again = (OffsetRange(0, 2, 3),)
+    list(table.replicator().replay_offsets(table.entry(TABLE), again, run_id="again"))
+    assert rows() == before
+    assert table.lake.state(table.entry(TABLE).target) == state, "nothing is published"
 
 
 def test_what_a_soft_table_held_before_a_truncate_stays_in_it_marked(pipeline: Make) -> None:

@@ -84,9 +84,12 @@ def unpaired(unread: DataFrame, decoded: DataFrame, context: DataFrame | None) -
 def as_deletes(orphaned: DataFrame, known: DataFrame, numbers: tuple[str, ...]) -> DataFrame:
     """Turns orphans into delete events in their place, if there is anything to delete.
 
+    There is nothing where the change before is a delete that was merged: the record belongs to
+    that, read again by itself, and has no time of its own.
+
     Args:
         orphaned: of `orphans`, checkpointed.
-        known: ``known_key``, ``known_position`` of the lake's rows with these keys.
+        known: of `Known.newest`, for these keys.
         numbers: columns of the position.
     """
     count = orphaned.count()
@@ -99,10 +102,12 @@ def as_deletes(orphaned: DataFrame, known: DataFrame, numbers: tuple[str, ...]) 
         for i, name in enumerate(source)
     }
     columns = {**placed, last: F.col("offset"), "op": F.lit("d")}
-    found = joined.withColumns(columns)
+    follows = F.lit(True) if source else in_lake[-1] + 1 == F.col("offset")
+    is_of_delete = F.col("before").isNull() & F.coalesce(F.col("is_gone") & follows, F.lit(False))
+    found = joined.where(~is_of_delete).withColumns(columns)
     if source:
         found = found.where(F.col(source[0]).isNotNull())
-    return found.drop("before", "known_key", "known_position", "pair")
+    return found.drop("before", "known_key", "known_position", "is_gone", "pair")
 
 
 def _number(index: int) -> Expression:

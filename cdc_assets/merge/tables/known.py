@@ -77,6 +77,8 @@ class Known:
     ) -> DataFrame:
         """Returns ``known_key known_position known_row`` of the lake's rows with these keys.
 
+        And ``is_gone``: whether the row is one that its source has deleted, and that stays.
+
         Args:
             wanted: has ``key``.
             branch: a branch's table identifier; None for the head that the plan was made on.
@@ -88,9 +90,11 @@ class Known:
         table = lake_table(self._spark, self._catalog, plan, branch)
         if plan.mode is Mode.HISTORY and (plan.head or branch):  # others are not rows any more
             table = table.where(sql.CURRENT)
+        is_gone = F.col(sql.DELETED) if plan.soft and (plan.head or branch) else F.lit(False)
         packed = table.select(
             key.alias("known_key"),
             F.coalesce(F.col(sql.POSITION), F.lit(b"")).alias("known_position"),
+            is_gone.alias("is_gone"),
             F.struct(*(values or [F.lit(1)])).alias("known_row"),
         )
         keys = wanted.select(F.col("key").alias("wanted"))
@@ -128,14 +132,23 @@ class Known:
 
     def positions(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:
         """Returns ``known_key known_position``: for each key the newest of its rows and deletes."""
-        found = rows.select("known_key", "known_position")
+        return self.newest(wanted, rows).drop("is_gone")
+
+    def newest(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:
+        """Returns the same, and ``is_gone``: whether a delete is known at that position.
+
+        In a history it is not told.
+        """
+        found = rows.select("known_key", "known_position", "is_gone")
         if self._plan.mode is Mode.HISTORY and self._plan.head:
-            found = self._reached(wanted)
+            found = self._reached(wanted).withColumn("is_gone", F.lit(False))
         published = self._plan.published
         if self._tombstones and published and published.carried.max_tombstone:
             deleted = self._tombstones.known(wanted)
-            found = found if deleted is None else found.unionByName(deleted)
-        return found.groupBy("known_key").agg(F.max("known_position").alias("known_position"))
+            if deleted is not None:
+                found = found.unionByName(deleted.withColumn("is_gone", F.lit(True)))
+        newest = F.max(F.struct("known_position", "is_gone")).alias("newest")
+        return found.groupBy("known_key").agg(newest).select("known_key", "newest.*")
 
     def _reached(self, wanted: DataFrame) -> DataFrame:
         """Returns the newest position that a history knows of these keys, for each version."""
