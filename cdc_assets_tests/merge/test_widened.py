@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.altered_source import (
     BIGINT,
@@ -146,3 +147,32 @@ def test_a_key_whose_bytes_are_others_since_is_not_overwritten_by_its_older_chan
     table.produce(TABLE, [*older, newest, *others])
     table.merge(TABLE)
     assert names(table) == {1: "7"} | ({7: "newest"} if last == "u" else {})
+
+
+@pytest.mark.parametrize("order", [1, None], ids=["numbered", "by content"])
+def test_an_event_sent_again_counts_once_though_its_columns_are_others_by_now(
+    pipeline: Make, order: int | None
+) -> None:
+    first = [keyless(INT, "c", 7, 10, order), keyless(INT, "d", 7, 20, order)]
+    table = start(pipeline, *first, keyless(INT, "c", 8, 30, order))
+    table.produce(TABLE, [keyless(BIGINT, "c", BIG, 40, order)])
+    table.merge(TABLE)
+    again = [keyless(INT, "d", 7, 20, order), keyless(BIGINT, "c", 9, 50, order)]
+    table.produce(TABLE, again)
+    table.merge(TABLE)
+    assert sorted(int(str(row["n"])) for row in table.rows(TABLE)) == [8, 9, BIG]
+
+
+def test_a_changelog_that_is_replayed_has_each_change_once_whatever_its_columns_are_by_now(
+    pipeline: Make,
+) -> None:
+    table = start(
+        pipeline,
+        *(keyless(INT, "c", n, 10 + n) for n in range(3)),
+        tables={TABLE: {"mode": "changelog"}},
+    )
+    table.produce(TABLE, [keyless(BIGINT, "c", BIG, 40)])
+    table.merge(TABLE)
+    whole = (OffsetRange(0, 0, 4),)
+    list(table.replicator().replay_offsets(table.entry(TABLE), whole, run_id="again"))
+    assert sorted(int(str(row["n"])) for row in table.rows(TABLE)) == [0, 1, 2, BIG]

@@ -29,6 +29,7 @@ from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.formats.order import order_of, position_bytes
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.content import content_of
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import released_after
@@ -69,7 +70,7 @@ def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
     """Adds ``position`` to the changes, and ``at`` and ``ordinal``, which identify repeats."""
     order, position = order_of(plan.layout.scheme), position_bytes(plan.numbers)
     unique = order.is_unique
-    content = F.xxhash64("op", "row", "old_row")
+    content = content_of(plan.made, plan.schema)
     own = F.lit(0).cast("bigint") if unique else content
     named = changes.withColumns(
         {

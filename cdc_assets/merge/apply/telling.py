@@ -22,6 +22,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.order import NUMBERS, order_of, position_bytes
+from cdc_assets.merge.apply.content import content_of
 from cdc_assets.merge.plan.plan import BatchPlan
 
 CONTENT_BYTES: Final = 8
@@ -140,7 +141,7 @@ def _event(plan: BatchPlan) -> Expression:
     at_coordinate = _bytes(*place, F.xxhash64(F.lit(plan.entry.topic), "op", *key), none)
     if not telling.by_position:
         return at_coordinate
-    content = none if telling.is_unique else F.xxhash64("op", "row", "old_row")
+    content = none if telling.is_unique else content_of(plan.made, plan.schema)
     apart = [] if telling.is_unique else [F.coalesce("ordinal", content)]
     streamed = _bytes(*order.told_again(), F.xxhash64("op", *key, *apart), content)
     return F.when(F.col("op") == "r", at_coordinate).otherwise(streamed)

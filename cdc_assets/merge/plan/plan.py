@@ -24,6 +24,7 @@ from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.table_steps import (
+    CreateTable,
     DescribeColumns,
     RenameColumn,
     TableStep,
@@ -130,6 +131,12 @@ class BatchPlan:
         if self.published is None:
             return dict.fromkeys(range(self.partitions), ())
         return self.published.carried.snapshot_starts
+
+    @property
+    def made(self) -> TableSchema:
+        """The columns that the table was made with, or is about to be."""
+        first = next((each.schema for each in self.steps if isinstance(each, CreateTable)), None)
+        return first or (as_made(self.state) if self.state else None) or self.schema
 
     @property
     def unfilled(self) -> tuple[Column, ...]:
