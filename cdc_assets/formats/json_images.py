@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -22,7 +24,7 @@ from cdc_assets.formats.record_json import (
     within_object,
 )
 from cdc_assets.formats.spec import ReadSpec, wire_struct
-from cdc_assets.schema.types import Column, Wire
+from cdc_assets.schema.types import Column, Primitive, Wire
 
 _DIGITS: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
 _TEXT_OR_NUMBER: Final = rf'"((?:[^"\\]++|\\.)*+)"|({_DIGITS})'
@@ -30,6 +32,7 @@ _JSON: Final = "json"
 _NAMES: Final = "names"
 _ALL: Final = "__all"
 _READ: Final = "read"
+_COMPOUND: Final = r"^(?:OBJECT|ARRAY)\b"
 
 
 def message_of(
@@ -38,7 +41,8 @@ def message_of(
     """Returns ``struct<read, json, names>``, the first two as from `parsed`.
 
     Spark reads a number as text by way of a double, and loses digits of decimals; numbers are
-    therefore quoted before they are read. Columns of type JSON are read unquoted, into ``json``.
+    therefore quoted before they are read. Columns of type JSON are read unquoted, into ``json``;
+    so are texts, which may be JSON all the same, of messages that may hold objects or arrays.
     ``names`` holds the fields of the message and of each image, as written. Anything after a
     message makes it unreadable.
 
@@ -61,6 +65,7 @@ def message_of(
     if nested:
         kind = StructType([StructField(name, wire_struct(each)) for name, each in nested.items()])
         also = parsed(within_object(value_text()), kind, spec)
+        also = F.when(_may_be_nested(columns), also)
     return F.struct(read.alias(_READ), also.alias(_JSON), names.alias(_NAMES))
 
 
@@ -79,11 +84,16 @@ def image_of(document: Expression, name: str) -> Image:
     image = body_of(document).getField(name)
 
     def value(column: Column) -> Expression:
-        if column.wire is not Wire.JSON:
-            return image.getField(column.name)
         also = document.getField(_JSON).getField(PAYLOAD)
+        if column.wire is Wire.JSON:
+            found = also.getField(name).getField(column.name)
+            return F.when(~F.is_variant_null(found), found)
+        text = image.getField(column.name)
+        if not _may_be_json(column):
+            return text
         found = also.getField(name).getField(column.name)
-        return F.when(~F.is_variant_null(found), found)
+        is_compound = F.schema_of_variant(found).rlike(_COMPOUND)
+        return F.when(is_compound, F.to_json(found)).otherwise(text)
 
     return Image(image.isNotNull(), value)
 
@@ -93,7 +103,24 @@ def _scalars(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 
 def _nested(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    return tuple(each for each in columns if each.wire is Wire.JSON)
+    """Returns the columns whose values may be objects or arrays, as such."""
+    found = (each for each in columns if each.wire is Wire.JSON or _may_be_json(each))
+    return tuple(replace(each, wire=Wire.JSON) for each in found)
+
+
+def _may_be_json(column: Column) -> bool:
+    """Returns whether nothing tells that its values are no JSON: text, when it was guessed."""
+    return column.wire is Wire.SCALAR and column.type is Primitive.STRING
+
+
+def _may_be_nested(columns: Mapping[str, tuple[Column, ...]]) -> Expression:
+    """Returns whether a message may hold an object or array other than its images."""
+    every = [column for each in columns.values() for column in each]
+    named = {column.name for column in every} & columns.keys()
+    if named or any(each.wire is Wire.JSON for each in every):
+        return F.lit(True)
+    outer = "".join(rf'(?<!"{re.escape(name)}")' for name in columns)
+    return value_text().rlike(rf"{outer}\s*:\s*[\[{{]")
 
 
 def names_in(document: Expression, image: str) -> Expression:
@@ -128,7 +155,7 @@ def rejection(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -
     names = (names_in(document, each) for each in (_ALL, *columns))
     is_kept = F.lit(True)
     if any(map(_nested, columns.values())):
-        is_kept = is_readable(document.getField(_JSON))
+        is_kept = is_readable(document.getField(_JSON)) | ~_may_be_nested(columns)
     return F.coalesce(
         F.when(F.col("value").isNull(), "it has no value"),
         unread(document.getField(_READ)),

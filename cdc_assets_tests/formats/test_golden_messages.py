@@ -2,7 +2,8 @@
 
 As in `cdc_assets_tests.formats.test_golden`; ``from`` says where the records were taken, with names
 of database and table changed. ``catalog`` has the types of a MySQL table, ``columns`` those of a
-configuration. A value given as text is the message as it is.
+configuration, ``sampled`` how many records there were when the table was made. A value given as
+text is the message as it is.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def of_file(file: Path) -> tuple[dict[str, Any], Format, list[Bytes], Table]:
     if "catalog" in golden:
         columns = tuple(MysqlColumn(*each) for each in golden["catalog"].items())
         catalog = CatalogTable(columns, tuple(golden["catalog_key"]))
-    table = table_of(fmt, records, key, catalog=catalog, columns=golden.get("columns"))
+    sampled = records[: golden.get("sampled")]
+    table = table_of(fmt, sampled, key, catalog=catalog, columns=golden.get("columns"))
     return golden, fmt, records, table
 
 
