@@ -46,6 +46,7 @@ from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
 from cdc_assets.merge.fold.lost import look_through, require_none_lost, watched
 from cdc_assets.merge.fold.moved import moves, told_moves
 from cdc_assets.merge.fold.newest import FOLDED, newest_by_key
+from cdc_assets.merge.fold.one_place import require_places_of_their_own
 from cdc_assets.merge.fold.orphans import as_deletes, by_name, orphans, unpaired
 from cdc_assets.merge.fold.overtaken import to_be_looked_at
 from cdc_assets.merge.fold.read_rows import of_rows_that_stay
@@ -375,6 +376,7 @@ class BatchExecution:
         plan = self.plan
         self._require_whole(folded)
         self._require_gathered(knowledge)
+        self._require_places(knowledge)
         if figures.rejected:
             self.refusals.take(self._changes.rejected(knowledge), self.steps)
         if knowledge.nameless is not None and not knowledge.nameless.isEmpty():
@@ -439,6 +441,12 @@ class BatchExecution:
                 require_gathered(self.unread, F.col("key"), plan)
             if len(plan.ranges) > 1:
                 require_gathered(self._changes.decoded(knowledge), F.col("key"), plan)
+
+    def _require_places(self, knowledge: Knowledge) -> None:
+        """Checks that changes that seem to be sent again are no others."""
+        if self.plan.repeats_places and self.plan.schema.key:
+            with self.steps.step("look for changes at one place"):
+                require_places_of_their_own(self._changes.decoded(knowledge), self.plan)
 
     def _parts(
         self, folded: Folded, figures: BatchFigures, knowledge: Knowledge

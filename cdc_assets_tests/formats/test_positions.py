@@ -346,13 +346,13 @@ def test_columns_of_the_binlog_are_what_numbering_counts(spark):
     frame = parsed(spark, Scheme.BINLOG, [places(each, at) for at, each in enumerate(sources)])
     sent = frame.withColumn("timestamp", F.timestamp_millis(F.lit(7)))
     found = records_of(sent.orderBy("offset")).collect()
-    names = "partition offset sent_ms base file_no pos gtid server_id ts_ms is_snapshot"
+    names = "partition offset sent_ms base file_no pos gtid server_id ts_ms is_snapshot row"
     assert list(found[0].asDict()) == names.split()
     gtid = change["gtid"]
     assert tuple(found[0]) == (
-        0, 0, 7, "my.host", 1_000_000, 362, gtid, 223344, 1589361987000, False,
+        0, 0, 7, "my.host", 1_000_000, 362, gtid, 223344, 1589361987000, False, 2,
     )  # fmt: skip
-    assert tuple(found[1]) == (1, 1, 7, "my.host", 3, 154, None, 0, 5, True)
+    assert tuple(found[1]) == (1, 1, 7, "my.host", 3, 154, None, 0, 5, True, None)
     assert len(found) == 2
 
 

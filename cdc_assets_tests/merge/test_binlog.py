@@ -18,8 +18,10 @@ TABLE = "shop.t"
 OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "7b22fa47-71ca-11e1-9e33-c80aa9429111"
 
 
-def change(op: str, name: str | None, file: int, pos: int, gtid: str) -> Message:
-    row = {"id": 1, "name": name}
+def change(
+    op: str, name: str | None, file: int, pos: int, gtid: str, *, id_: int = 1, row: int = 0
+) -> Message:
+    image = {"id": id_, "name": name}
     source = {
         "connector": "mysql",
         "ts_ms": 1_760_000_000_000,
@@ -28,11 +30,11 @@ def change(op: str, name: str | None, file: int, pos: int, gtid: str) -> Message
         "gtid": gtid,
         "file": f"binlog.{file:06}",
         "pos": pos,
-        "row": 0,
+        "row": row,
     }
-    images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+    images = {"before": image if op == "d" else None, "after": None if op == "d" else image}
     value = json.dumps({**images, "source": source, "op": op}, separators=(",", ":"))
-    return Message(b'{"id":1}', value.encode())
+    return Message(b'{"id":%d}' % id_, value.encode())
 
 
 def test_what_a_new_primary_numbers_lower_is_newer_and_what_is_sent_again_is_not(
@@ -56,6 +58,45 @@ def test_what_a_new_primary_numbers_lower_is_newer_and_what_is_sent_again_is_not
         assert made.rows(TABLE) == [{"id": 1, "name": name}]
     published = made.lake.history(made.entry(TABLE).target, 1)[0]
     assert json.loads(published.carried.numbering)["partitions"]["0"]["begins"] == [[3, 1]]
+
+
+def updated(name: str, *ids: int, pos: int, first: int = 0) -> list[Message]:
+    """One event of several rows, from this row on."""
+    rows = enumerate(ids, first)
+    return [change("u", name, 5, pos, f"{OLD}:9", id_=id_, row=row) for row, id_ in rows]
+
+
+def test_changes_of_a_compressed_transaction_are_not_put_in_an_order_that_they_do_not_have(
+    pipeline: Callable[..., Pipeline],
+) -> None:
+    """``UPDATE … WHERE id <= 3``, then ``WHERE id = 3``, whose row is the first of its event."""
+    made = pipeline()
+    made.create_topic(TABLE)
+    made.produce(TABLE, updated("older", 1, 2, 3, pos=700))
+    made.merge(TABLE)
+    made.produce(TABLE, [*updated("old", 1, 2, 3, pos=900), *updated("newest", 3, pos=900)])
+    with pytest.raises(TerminalError, match="one place in the binlog") as caught:
+        made.merge(TABLE)
+    assert "partition=0 offset=6" in caught.value.where
+    assert "binlog_transaction_compression=OFF" in caught.value.remedy
+    assert {row["name"] for row in made.rows(TABLE)} == {"older"}
+
+
+def test_rows_that_are_sent_again_and_changed_keys_have_places_of_their_own(
+    pipeline: Callable[..., Pipeline],
+) -> None:
+    made = pipeline()
+    made.create_topic(TABLE)
+    again = updated("old", 2, 3, pos=900, first=1)
+    moved = [
+        change("d", "old", 5, 950, f"{OLD}:10", id_=1),
+        Message(b'{"id":1}', None),
+        change("c", "old", 5, 950, f"{OLD}:10", id_=4),
+    ]
+    sent = [*updated("old", 1, 2, 3, pos=900), *again, *updated("new", 3, pos=920)]
+    made.produce(TABLE, [*sent, *moved, *moved])
+    made.merge(TABLE)
+    assert {row["id"]: row["name"] for row in made.rows(TABLE)} == {2: "old", 3: "new", 4: "old"}
 
 
 # ── after RESET MASTER, in partitions of which some get no row of the new snapshot ─────────

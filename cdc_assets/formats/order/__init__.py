@@ -6,6 +6,7 @@ from cdc_assets.formats.order.order import (
     Order,
     OrderState,
     Placed,
+    Scanned,
     position_bytes,
 )
 from cdc_assets.formats.order.orders import order_of
@@ -16,6 +17,7 @@ __all__ = [
     "Order",
     "OrderState",
     "Placed",
+    "Scanned",
     "order_of",
     "position_bytes",
 ]

@@ -26,7 +26,15 @@ from cdc_assets.changes.numbering import (
 )
 from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.order.order import Epochs, Order, OrderState, Placed, epoch_of, in_epoch
+from cdc_assets.formats.order.order import (
+    Epochs,
+    Order,
+    OrderState,
+    Placed,
+    Scanned,
+    epoch_of,
+    in_epoch,
+)
 
 _LINEAGE: Final = r"^(?:([0-9a-fA-F-]{36}(?::\w+)?):[0-9]+|([0-9]+)-[0-9]+-[0-9]+)$"
 _FILE: Final = r"(?s)^(.+)\.([0-9]{1,10})\z"
@@ -56,23 +64,26 @@ class BinlogOrder(Order):
         """Returns the epochs of each partition whose numbering has started again."""
         return Numbering.from_json(carried).begins
 
-    def scanned(self, sources: DataFrame, carried: str) -> str:
-        """Returns the carried state, extended by the numbering in a batch's records.
+    def scanned(self, sources: DataFrame, carried: str) -> Scanned:
+        """Extends the carried state by the numbering in a batch's records.
 
         Raises:
             TerminalError: if records after a reset may have been merged with the numbering before
                 it.
         """
-        before, placed = Numbering.from_json(carried), records_of(sources)
+        before = Numbering.from_json(carried)
+        placed = records_of(sources, has_row="row" in self.types)
         known: set[Restart] = {*before.restarts}
         try:
-            while not known >= {*(found := scan(before, _told(placed, known))).restarts}:
+            told, repeats = _told(placed, known)
+            while not known >= {*(found := scan(before, told)).restarts}:
                 known |= {*found.restarts}
+                told, repeats = _told(placed, known)
         except RestartSeenLateError as error:
             what = "the binlog was reset before changes that are merged already"
             remedy = "what the table has of them cannot be told: cdc-assets rebuild"
             raise TerminalError(what, where=str(error), remedy=remedy) from error
-        return found.to_json()
+        return Scanned(found.to_json(), repeats)
 
     def _place(self, placed: Placed, state: OrderState, is_whole: Expression) -> list[Expression]:
         source = placed.source
@@ -94,20 +105,28 @@ class MariaDbOrder(BinlogOrder):
         return self._place(placed, state, F.lit(True))
 
 
-def _told(placed: DataFrame, restarts: Iterable[Restart]) -> list[BinlogRecord]:
+def _told(placed: DataFrame, restarts: Iterable[Restart]) -> tuple[list[BinlogRecord], bool]:
+    """Returns the records to be scanned, and whether any repeats the place before it."""
     turns = _turns(placed, sorted({each.sent_ms for each in restarts}))
-    return [
+    rows = turns.orderBy("partition", "offset").collect()
+    told = [
         BinlogRecord(
             row["partition"], row["offset"], row["sent_ms"], row["base"],
             (row["file_no"], row["pos"]), row["gtid"], row["server_id"],
             row["newest_ts_ms"], row["is_snapshot"],
         )
-        for row in turns.orderBy("partition", "offset").collect()
+        for row in rows
     ]  # fmt: skip
+    return told, any(row["repeats"] for row in rows)
 
 
-def records_of(sources: DataFrame) -> DataFrame:
-    """Returns the fields of `BinlogRecord`, of the records that have a position."""
+def records_of(sources: DataFrame, *, has_row: bool = True) -> DataFrame:
+    """Returns the fields of `BinlogRecord` and ``row``, of the records that have a position.
+
+    Args:
+        sources: of the records.
+        has_row: whether ``source`` has a ``row``, which is NULL otherwise.
+    """
     source = F.col("source")
     file, snapshot = source.getField("file"), source.getField("snapshot")
     placed = sources.select(
@@ -121,6 +140,7 @@ def records_of(sources: DataFrame) -> DataFrame:
         F.coalesce(source.getField("server_id"), F.lit(0)).alias("server_id"),
         F.coalesce(source.getField("ts_ms"), F.lit(0)).alias("ts_ms"),
         (F.coalesce(snapshot, F.lit("false")) != "false").alias("is_snapshot"),
+        (source.getField("row") if has_row else F.lit(None).cast("bigint")).alias("row"),
     )
     # Rows of incremental snapshots have a watermark's position, which a crash moves back.
     told = F.coalesce(snapshot, F.lit("false")) != "incremental"
@@ -135,7 +155,8 @@ def _file_number(source: Expression) -> Expression:
 def _turns(placed: DataFrame, restarts_ms: Sequence[int]) -> DataFrame:
     """Returns the ends of each run, and the first record of its last transaction.
 
-    ``newest_ts_ms`` is the highest time of the run up to the record.
+    ``newest_ts_ms`` is the highest time of the run up to the record, ``repeats`` whether any of the
+    run follows another at its place that does not come before it.
 
     Args:
         placed: from `records_of`.
@@ -167,7 +188,9 @@ def _turns(placed: DataFrame, restarts_ms: Sequence[int]) -> DataFrame:
         | ((before == F.col("place")) & ~F.lag("gtid").over(in_log).eqNullSafe(F.col("gtid")))
         | (F.lag("restarts").over(in_log) != F.col("restarts"))
     )
-    started = named.withColumn("starts", breaks)
+    again = (before == F.col("place")) & (F.lag("row").over(in_log) >= F.col("row"))
+    told = F.coalesce(again & ~F.col("is_snapshot"), F.lit(False))
+    started = named.withColumns({"starts": breaks, "again": told})
     numbered = started.withColumn("run", F.sum(F.col("starts").cast("int")).over(in_log))
     in_run = Window.partitionBy("partition", "run").orderBy("offset")
     whole_run = Window.partitionBy("partition", "run")
@@ -175,6 +198,7 @@ def _turns(placed: DataFrame, restarts_ms: Sequence[int]) -> DataFrame:
         {
             "ends": F.lead("offset").over(in_run).isNull(),
             "newest_ts_ms": F.max("ts_ms").over(in_run),
+            "repeats": F.max(F.col("again")).over(whole_run),
             "last_gtid": F.max_by("gtid", "offset").over(whole_run),
             "is_new_gtid": _differs("gtid", in_run),
         }

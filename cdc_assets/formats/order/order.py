@@ -66,6 +66,20 @@ class Placed:
     place: Expression
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What the records of a batch show in their order.
+
+    Attributes:
+        carried: the state to carry on after it.
+        repeats_places: whether one follows another of its place in the source's log that does not
+            come before it there: it was sent again, or several changes have one place.
+    """
+
+    carried: str
+    repeats_places: bool = False
+
+
 class Order:
     """The order of the changes of one kind of source database.
 
@@ -152,14 +166,14 @@ class Order:
         """Returns the known epochs, as the newest publish recorded them."""
         return Restarts.from_json(carried).epochs if self.scheme in COMMIT_NUMBERS else {}
 
-    def scanned(self, sources: DataFrame, carried: str) -> str:
-        """Returns the state to carry on after a batch.
+    def scanned(self, sources: DataFrame, carried: str) -> Scanned:
+        """Looks through the records of a batch.
 
         Args:
             sources: ``partition offset timestamp source`` of its records.
             carried: the state before it.
         """
-        return carried
+        return Scanned(carried)
 
 
 # ── parts of orders ───────────────────────────────────────────────────────────────────────

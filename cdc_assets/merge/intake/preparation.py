@@ -331,14 +331,16 @@ class Preparation:
         order = order_of(plan.layout.scheme)
         if not order.is_scanned:
             return replace(plan, epochs=order.epochs(plan.numbering))
-        numbering = plan.numbering
+        numbering, repeats = plan.numbering, False
         if not plan.replay:
             texts = {number: each.text for number, each in writers.items() if each.schema}
             with translated("read positions", plan.where):
                 read = blanked(raw, self.format, plan.layout)
                 sources = self.format.sources(read, plan.layout, order, texts)
-                numbering = order.scanned(sources, numbering)
-        return replace(plan, numbering=numbering, epochs=order.epochs(numbering))
+                found = order.scanned(sources, numbering)
+            numbering, repeats = found.carried, found.repeats_places
+        epochs = order.epochs(numbering)
+        return replace(plan, numbering=numbering, epochs=epochs, repeats_places=repeats)
 
 
 def _at_home(writer: Writer, table: TableSchema) -> Writer:

@@ -75,6 +75,7 @@ class BatchPlan:
         mode: of the table.
         numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
             binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
+        repeats_places: whether records may have one place, see `cdc_assets.merge.fold.one_place`.
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: whether the ranges were merged before; committed offsets then stay.
         is_behind: whether the log goes on beyond the hour that the batch stays within.
@@ -112,6 +113,7 @@ class BatchPlan:
     is_limited: bool = False
     steps: tuple[TableStep, ...] = ()
     numbering: str = ""
+    repeats_places: bool = False
     permit: str = ""
     barrier: str = ""
     is_told: bool = True
