@@ -9,12 +9,15 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.io import load_file_io
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import BatchConfig, ReplicationConfig, Secret, load_config, parse_config
 from cdc_assets.databases.postgres.types import PostgresColumn, describe_table
+from cdc_assets.devstack.configured import make_lake_folders
 from cdc_assets.errors import ConfigError
+from cdc_assets.files import files_at, replace_file
 from cdc_assets.schema.modes import (
     BinaryMode,
     ConnectorModes,
@@ -94,10 +97,30 @@ def test_paths_resolve_against_the_folder_of_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     config = load_config(file)
     assert config.home == file.parent / ".cdc"
-    assert config.registry == (file.parent / ".cdc/registry.json").as_uri()
-    assert config.lake.warehouse == (file.parent / ".cdc/lake/warehouse").as_uri()
+    assert config.registry == f"file://{file.parent}/.cdc/registry.json"
+    assert config.lake.warehouse == f"file://{file.parent}/.cdc/lake/warehouse"
     assert config.lake.catalog.uri == f"sqlite:///{file.parent}/.cdc/lake/catalog.db"
     assert config.resolve("x/y") == file.parent / "x/y"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("folder", ["mit leer ö", "a%20b", "a#b", "a?b", "Übung & co"])
+def test_a_folder_of_any_name_is_the_one_that_is_written_to(tmp_path, folder):
+    file = tmp_path / folder / "replication.yaml"
+    file.parent.mkdir()
+    file.write_text(DESIGN_EXAMPLE)
+    config = load_config(file)
+    files, registry = files_at(config.registry)
+    assert Path(registry) == file.parent / ".cdc/registry.json"
+    replace_file(files, registry, b"{}")
+    warehouse = file.parent / ".cdc/lake/warehouse"
+    make_lake_folders(config)
+    io = load_file_io({"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}, config.lake.warehouse)
+    with io.new_output(f"{config.lake.warehouse}/x").create() as out:
+        out.write(b"x")
+    found = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    inside = (file, file.parent / ".cdc/registry.json", warehouse / "x")
+    assert found == {path.relative_to(tmp_path) for path in inside}
 
 
 @pytest.mark.unit

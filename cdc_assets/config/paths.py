@@ -19,8 +19,12 @@ def absolute_path(path: Path, info: ValidationInfo) -> Path:
 
 
 def absolute_url(text: str, info: ValidationInfo) -> str:
-    """Returns a path as an absolute ``file://`` URL, for Spark and PyIceberg; keeps URLs."""
-    return text if _SCHEME.match(text) else absolute_path(Path(text), info).as_uri()
+    """Returns a path as an absolute ``file://`` URL; keeps URLs.
+
+    The path is not percent-coded: fsspec, PyIceberg and Hadoop take what follows ``file://`` as it
+    is.
+    """
+    return text if _SCHEME.match(text) else f"file://{absolute_path(Path(text), info)}"
 
 
 def absolute_sqlite(uri: str, info: ValidationInfo) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.devstack.layout import Ports, StackLayout
 from cdc_assets.devstack.spark_server import SparkEndpoint, ensure_spark
 from cdc_assets.devstack.stack import LocalStack
+from cdc_assets.files import files_at
 
 
 def layout_of(config: ReplicationConfig) -> StackLayout:
@@ -25,11 +25,12 @@ def spark_settings(config: ReplicationConfig) -> dict[str, str]:
 
 def make_lake_folders(config: ReplicationConfig) -> None:
     """Creates the folders of a lake on this machine: SQLite and Hadoop do not create them."""
-    catalog, warehouse = config.lake.catalog.uri, urlsplit(config.lake.warehouse)
+    catalog, warehouse = config.lake.catalog.uri, config.lake.warehouse
     if isinstance(catalog, str) and catalog.startswith("sqlite:////"):
         Path(catalog.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    if warehouse.scheme == "file":
-        Path(unquote(warehouse.path)).mkdir(parents=True, exist_ok=True)
+    if warehouse.startswith("file:"):
+        _, path = files_at(warehouse)
+        Path(path).mkdir(parents=True, exist_ok=True)
 
 
 def stack_of(config: ReplicationConfig, layout: StackLayout | None = None) -> LocalStack:
