@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.operate.beside import tables_beside
 from cdc_assets.operate.schema_drift import Drift
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import Survey, TableSurvey
@@ -87,10 +88,8 @@ def _goes(services: Services, table: TableSurvey) -> bool:
 
 
 def _drop(services: Services, entry: TableEntry, state: TableState) -> str:
-    """Drops the side table first: another table of the same name would take it for its own."""
-    from cdc_assets.lake.side import side_of
-
-    published = state.published
-    services.lake.drop(side_of(entry.stem, published.carried.side if published else None))
+    """Drops the tables beside it first: another one of its name would take them for its own."""
+    for name in dict.fromkeys(tables_beside(entry, state)):
+        services.lake.drop(name)
     last = services.lake.drop(entry.target)
     return f"; its files stay, the last metadata is {last}" if last else ""

@@ -15,19 +15,16 @@ taken out of the catalog; their files stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.desired import Removal, Wanted, Wish
 from cdc_assets.errors import TerminalError
+from cdc_assets.operate.beside import tables_beside
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Done, Order, Say, Steered, each_of
 from cdc_assets.registry import TableEntry
-
-if TYPE_CHECKING:
-    from cdc_assets.lake import Published, TableState
 
 Wait = Callable[[TableEntry], None]
 """Returns once no run is at a table any more that merges into it or looks after it."""
@@ -137,7 +134,7 @@ def remains(services: Services, entry: TableEntry) -> Remains:
     from cdc_assets.lake.quarantined import QuarantineLake
 
     state = services.lake.state(entry.target, entry.shard_value)
-    names = (*_beside(entry, state), *([entry.target] if state is not None else []))
+    names = (*tables_beside(entry, state), *([entry.target] if state is not None else []))
     there = tuple(each for each in dict.fromkeys(names) if services.lake.exists(each))
     lake = QuarantineLake(services.config)
     _, count = lake.quarantined(entry.table.source, entry.table.qualified, 0)
@@ -158,20 +155,6 @@ def _remove(
     for name in found.tables:  # 5., 6.
         services.lake.drop(name)
     services.desired.remove(entry.table, Wish.REBUILD)
-
-
-def _beside(entry: TableEntry, state: TableState | None) -> Iterator[LakeName]:
-    """Returns the tables that may be beside a table: of its rebuilds, and what is remembered."""
-    from cdc_assets.lake.side import side_name, side_of
-
-    published: Published | None = state.published if state else None
-    generation = published.carried.generation if published else 0
-    for number in (generation, generation + 1):
-        stem = LakeName(entry.stem.namespace, f"{entry.stem.name}__rebuild{number}")
-        yield side_name(stem)
-        yield stem
-    yield side_of(entry.stem, published.carried.side if published else None)
-    yield side_name(entry.stem)
 
 
 def _ended(services: Services, entry: TableEntry, order: Order, known: Wanted | None) -> Done:

@@ -1,0 +1,67 @@
+"""Whatever belongs to a table goes with it when its source has dropped it. Without a database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.lake.carried import SideMark
+from cdc_assets.lake.side import side_name
+from cdc_assets.log import Watermarks
+from cdc_assets.operate.dropped import follow_drops
+from cdc_assets.operate.schema_drift import Drift
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.survey import Survey, TableSurvey
+from cdc_assets.registry import TableEntry
+from cdc_assets_tests.configuration import NOWHERE, beside, source
+from cdc_assets_tests.lake_view import open_catalog
+from cdc_assets_tests.world import World, entry_of
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path, NOWHERE)
+    made.config = beside(
+        made.config, "drops", sources={"shop": source("shop", dropped_table="drop")}
+    )
+    made.services = Services(made.config)
+    return made
+
+
+def rebuilt(world: World, entry: TableEntry) -> LakeName:
+    """Publishes what a rebuild does: the table goes on with another side table; returns that."""
+    side = side_name(LakeName(entry.stem.namespace, f"{entry.stem.name}__rebuild1"))
+    world.publish(side, {0: 0}, {0: 1})
+    state = world.services.lake.state(entry.target)
+    assert state is not None
+    assert state.published is not None
+    carried = replace(state.published.carried, side=SideMark(table=str(side)), generation=1)
+    said = replace(state.published, attempt="rebuilt", carried=carried).to_properties()
+    table = open_catalog(world.config).load_table((entry.target.namespace, entry.target.name))
+    table.append(table.scan().to_arrow(), snapshot_properties=said)
+    return side
+
+
+def test_the_first_side_table_of_a_rebuilt_table_goes_with_it(world: World) -> None:
+    """Another table of its name, with another key perhaps, would take it for its own."""
+    entry = entry_of("orders", world.config)
+    first = side_name(entry.stem)
+    for name in (entry.target, first):
+        world.publish(name, {0: 0}, {0: 1})
+    tables = (entry.target, first, rebuilt(world, entry))
+    world.services.registry.add([entry])
+    end = OffsetVector.of({0: 1})
+    seen = TableSurvey(
+        entry, world.services.lake.state(entry.target), Watermarks(OffsetVector(), end), None, None
+    )
+    gone = {entry.table: Drift(is_gone=True, is_dropped=True)}
+    (news,) = follow_drops(world.services, Survey(datetime.now(UTC), (seen,)), gone)
+    assert "so has the lake" in news.words
+    assert [each for each in tables if world.services.lake.exists(each)] == []
