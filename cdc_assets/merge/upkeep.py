@@ -275,9 +275,10 @@ class Upkeep:
                 if place is not None:
                     _require_alone(needs.name, place)
                     before = self._clock() - timedelta(days=self.said.orphan_days)
-                    yield self._done(
-                        needs, task, sql.remove_orphans(self._catalog, needs.name, before)
+                    statement = sql.remove_orphans(
+                        self._catalog, needs.name, before, by_prefix=place.is_listed_by_prefix
                     )
+                    yield self._done(needs, task, statement)
             case Task.COMPACT:
                 tier = tier_of(needs.figures, needs.limits)
                 if tier is not None:

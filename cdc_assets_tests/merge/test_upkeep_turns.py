@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Task
 from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.merge.statements import sql
 from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.merge.upkeep_desk import Spark, UpkeepDesk
 
@@ -96,3 +99,17 @@ def test_files_of_a_table_that_was_registered_again_are_no_orphans(desk: UpkeepD
     assert old.location() in str(refused.value)
     removed = [name for name, task in desk.spark.begun if task is Task.REMOVE_ORPHANS]
     assert removed == [desk.side.name]
+
+
+@pytest.mark.parametrize(("by_prefix", "expected"), [(True, True), (False, False)], ids=str)
+def test_a_store_is_listed_without_a_file_system_of_sparks(
+    *, by_prefix: bool, expected: bool
+) -> None:
+    said = sql.remove_orphans(
+        "lake", LakeName("shop", "t"), datetime(2026, 1, 2, tzinfo=UTC), by_prefix=by_prefix
+    )
+    assert said.startswith(
+        "CALL `lake`.system.remove_orphan_files(table => '`shop`.`t`', "
+        "older_than => TIMESTAMP '2026-01-02 00:00:00'"
+    )
+    assert ("prefix_listing => true" in said) is expected

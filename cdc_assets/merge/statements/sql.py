@@ -260,10 +260,19 @@ def expire_snapshots(catalog: str, name: LakeName, snapshots: Sequence[int]) -> 
     return _called(catalog, "expire_snapshots", name, f"{alone}, snapshot_ids => array({ids})")
 
 
-def remove_orphans(catalog: str, name: LakeName, before: datetime) -> str:
-    """Removes files below the table's location that no snapshot names, older than a time (UTC)."""
+def remove_orphans(catalog: str, name: LakeName, before: datetime, *, by_prefix: bool) -> str:
+    """Removes files below the table's location that no snapshot names, older than a time (UTC).
+
+    Args:
+        catalog: its name.
+        name: of the table.
+        before: the time.
+        by_prefix: whether to list files through the table's own access to files, as that of
+            stores can; otherwise Spark needs a file system for the scheme of the location.
+    """
     older = f"older_than => TIMESTAMP '{before.astimezone(UTC):%Y-%m-%d %H:%M:%S}'"
-    return _called(catalog, "remove_orphan_files", name, older)
+    listed = ", prefix_listing => true" if by_prefix else ""
+    return _called(catalog, "remove_orphan_files", name, f"{older}{listed}")
 
 
 def _called(catalog: str, procedure: str, name: LakeName, arguments: str) -> str:
