@@ -30,6 +30,9 @@ from cdc_assets_tests.world import entry_of
 
 pytestmark = pytest.mark.stack
 
+FRESH_FILES_TOO = {"spark.testing": "true"}
+"""Otherwise Iceberg removes no file that is younger than a day; the store says when it was made."""
+
 LEFT = b"by a writer that was killed"
 
 
@@ -62,14 +65,13 @@ def lake(stack_config: ReplicationConfig, tmp_path: Path) -> Iterator[InS3]:
         document = on_ports(
             ports,
             lake={"catalog": catalog, "warehouse": WAREHOUSE},
-            spark={"remote": "local", "memory": "1g"},
+            spark={"remote": "local", "memory": "1g", "conf": FRESH_FILES_TOO},
             sources={"shop": source("shop")},
         )
         config = write(tmp_path / "replication.yaml", document)
         started.callback(SparkServer(layout_of(config), spark_settings(config)).stop)
         session = open_session(spark_of(config).url, sends_code=False)
         started.callback(session.stop)
-        session.conf.set("spark.testing", "true")  # otherwise only files older than a day go
         files = s3fs.S3FileSystem(
             key=s3.key, secret=s3.secret, endpoint_url=s3.endpoint, use_listings_cache=False
         )
