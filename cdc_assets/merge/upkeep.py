@@ -32,7 +32,7 @@ from cdc_assets.changes.upkeep import (
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConflictError, TerminalError, TransientError
+from cdc_assets.errors import CdcError, ConflictError, TransientError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.place import Place
 from cdc_assets.lake.pointers import Recent
@@ -91,12 +91,14 @@ class Done:
         task: its kind.
         seconds: its duration.
         counts: Iceberg's figures about it, such as ``rewritten_data_files_count``.
+        left: why it was left out, for people; empty if it was not.
     """
 
     name: LakeName
     task: Task
     seconds: float
     counts: Mapping[str, int]
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +274,9 @@ class Upkeep:
                 yield self._done(needs, task, sql.merge_manifests(self._catalog, needs.name))
             case Task.REMOVE_ORPHANS:
                 place = self._lake.place(needs.name)
-                if place is not None:
-                    _require_alone(needs.name, place)
+                if place is not None and place.foreign:
+                    yield Done(needs.name, task, 0.0, {}, _not_alone(place))
+                elif place is not None:
                     before = self._clock() - timedelta(days=self.said.orphan_days)
                     statement = sql.remove_orphans(
                         self._catalog, needs.name, before, by_prefix=place.is_listed_by_prefix
@@ -360,24 +363,15 @@ class Upkeep:
         }
 
 
-def _require_alone(name: LakeName, place: Place) -> None:
-    """Requires that no other table's files would be taken for orphans.
-
-    Raises:
-        TerminalError: if another table has metadata at the same place.
-    """
-    if place.foreign:
-        some = ", ".join(place.foreign[:_NAMED])
-        more = f" and {len(place.foreign) - _NAMED} more" if place.foreign[_NAMED:] else ""
-        what = (
-            f"files that no snapshot names are not removed from {place.location}: another table "
-            f"has its files there too, by its metadata {some}{more}"
-        )
-        remedy = (
-            "if that table is needed, move it to another location; if not, and no catalog has it, "
-            "delete these metadata files: the rest of it is removed then"
-        )
-        raise TerminalError(what, where=f"lake={name}", remedy=remedy)
+def _not_alone(place: Place) -> str:
+    """Describes why nothing is removed where another table's files would be taken for orphans."""
+    some = ", ".join(place.foreign[:_NAMED])
+    more = f" and {len(place.foreign) - _NAMED} more" if place.foreign[_NAMED:] else ""
+    return (
+        f"another table has its files at {place.location} too, by its metadata {some}{more}. If it "
+        "is needed, move it to another location; if not, and no catalog has it, delete these "
+        "metadata files: the rest of it is removed then"
+    )
 
 
 def _from(first: int, of: Sequence[T]) -> list[T]:

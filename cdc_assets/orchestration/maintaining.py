@@ -115,7 +115,8 @@ def maintenance_asset(
                 steps = upkeep.carry_out(orphans=wish.orphans, is_over=is_over, turn=wish.turn)
                 for each in steps:
                     done.append(each)
-                    context.log.info(words(each))
+                    say = context.log.warning if each.left else context.log.info
+                    say(words(each))
                     if on_done:
                         on_done(each)
                 after = upkeep.needs()
@@ -147,6 +148,8 @@ def upkeep_of(
 
 def words(done: "Done") -> str:
     """Describes a finished step for people."""
+    if done.left:
+        return f"{done.name}: {done.task} left out: {done.left}"
     counts = ", ".join(f"{name} {n}" for name, n in done.counts.items() if n)
     return f"{done.name}: {done.task} in {done.seconds:.1f} s{': ' if counts else ''}{counts}"
 

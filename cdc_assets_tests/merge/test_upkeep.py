@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 import pytest
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.errors import CdcError, TerminalError, TransientError
+from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
@@ -249,8 +249,8 @@ def test_files_of_a_table_that_was_registered_again_stay(pipeline: Make) -> None
     days_ago = datetime.now(UTC).timestamp() - 4 * 86_400
     for each in Path(urlparse(old.location()).path).rglob("*.*"):
         os.utime(each, (days_ago, days_ago))
-    with pytest.raises(TerminalError, match="another table has its files there too"):
-        list(upkeep(made, timedelta()).carry_out(orphans=True))
+    done = list(upkeep(made, timedelta()).carry_out(orphans=True))
+    assert any(f"another table has its files at {old.location()} too" in each.left for each in done)
     assert catalog.load_table(old.name()).scan().to_arrow().num_rows == 5
     assert len(made.rows(TABLE)) == 5
 
