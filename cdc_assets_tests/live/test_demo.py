@@ -99,6 +99,8 @@ def test_a_table_made_while_dagster_runs_becomes_a_filled_asset(
     )
 
 
+STARTS = 180
+"""Seconds within which a run has started, or ended: several processes, on a busy machine."""
 OVER = frozenset({
     dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED,
 })  # fmt: skip
@@ -113,20 +115,22 @@ def test_a_run_stays_and_whatever_ends_it_loses_nothing(
         def staying() -> str | None:
             return runs.staying(ORDERS)
 
-        first = until(staying, "a run stays")
+        first = until(staying, "a run stays", within_seconds=STARTS)
         os.kill(runs.pid(first), signal.SIGKILL)
-        until(lambda: another(staying(), first), "another run stays after a kill")
+        again = "another run stays after a kill"
+        until(lambda: another(staying(), first), again, within_seconds=STARTS)
         assert runs.status(first) is not dg.DagsterRunStatus.SUCCESS
 
         def stopped() -> bool:
             """Stops the run that stays; it may come to its own end in that very moment."""
-            run = until(staying, "a run stays")
+            run = until(staying, "a run stays", within_seconds=STARTS)
             graphql(demo, f'mutation {{terminateRun(runId: "{run}") {{__typename}}}}')
-            until(lambda: runs.status(run) in OVER, "it is over")
+            until(lambda: runs.status(run) in OVER, "it is over", within_seconds=STARTS)
             return runs.status(run) is dg.DagsterRunStatus.CANCELED
 
-        until(stopped, "a run is stopped")
-        until(staying, "another run stays after it was stopped")
+        until(stopped, "a run is stopped", within_seconds=STARTS)
+        again = "another run stays after it was stopped"
+        until(staying, again, within_seconds=STARTS)
     demo.load.stop()
     try:
         until(lambda: differing(demo, stack_config) == [], "each table equals its source")
