@@ -27,8 +27,9 @@ from cdc_assets_tests.toy.debezium import messages
 
 pytestmark = pytest.mark.stack
 
-KEYED = (2, 3, 6, 7, 9, 10, 13, 15, 18, 21) if profiles.is_soak() else (10,)
-KEYLESS = tuple(range(8)) if profiles.is_soak() else (1,)
+KEYED = (1, 2, 3, 4, 7, 10, 13, 16, 18, 21) if profiles.is_soak() else (10,)
+"""Seeds of logs that repeat changes, and `KEYLESS`."""
+KEYLESS = (1, 2, 3, 4, 5, 6, 9, 11) if profiles.is_soak() else (1,)
 PLACES = 40 if profiles.is_soak() else 3
 WHOLE: dict[str, object] = {"name": "text", "big": "text"}
 Row = dict[str, Any]
