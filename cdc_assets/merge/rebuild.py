@@ -188,10 +188,8 @@ class Rebuild:
             remedy = self._config.source(entry.table.source).built_anew_by(entry.table)
             raise TerminalError(what, where=self._where, remedy=remedy)
         if from_now and standing.beside is not None and not _awaits_snapshot(standing.beside):
-            what = "building it anew has begun from its log"
-            again = f"cdc-assets rebuild {self._entry.table} --abandon"
-            remedy = f"go on without --from-snapshot, or: {again}"
-            raise TerminalError(what, where=self._where, remedy=remedy)
+            option = "--from-snapshot"
+            raise self.begun_from_log(option)
         place = {_ID: str(uuid.uuid4()), **self._beginning(standing.old, from_now=from_now)}
         tables = self._attempts.planner.tables(entry)
         steps = created_with(tables.plan(standing.beside).steps, place)
@@ -269,6 +267,13 @@ class Rebuild:
             return False
         published = beside.published
         return published.carried.beside is None if published else not _is_read(beside)
+
+    def begun_from_log(self, option: str) -> TerminalError:
+        """Returns the error for an option that asks for another way than was begun."""
+        what = "building it anew has begun from its log"
+        again = f"cdc-assets rebuild {self._entry.table} --abandon"
+        remedy = f"go on without {option}, or: {again}"
+        return TerminalError(what, where=self._where, remedy=remedy)
 
     def has_snapshot(self, standing: Standing, begin: OffsetVector) -> bool:
         """Returns whether a snapshot of the whole table lies in what was read.

@@ -127,8 +127,7 @@ def record_of(
 
 def _first(plan: BatchPlan) -> Carried:
     """Returns a new table's state: what its topic holds before its beginning is not its own."""
-    begins_behind = any(offset for _, offset in plan.start)
-    read_from = plan.start if begins_behind else None
+    read_from = plan.start if plan.starts_late else None
     return Carried(partitions=plan.partitions, side=SideMark(), read_from=read_from)
 
 

@@ -165,8 +165,12 @@ class BatchPlan:
         """Records below ``start`` that the table lacks, as `Carried.missing` says."""
         if self.published is not None:
             return self.published.carried.missing
-        begins_late = any(offset for _, offset in self.start)
-        return None if begins_late else Missing()
+        return None if self.starts_late else Missing()
+
+    @property
+    def starts_late(self) -> bool:
+        """Whether offsets come before ``start``: of a first batch, before the table's beginning."""
+        return any(offset for _, offset in self.start)
 
     @property
     def truncated(self) -> str:

@@ -40,7 +40,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.reading import reading_of
 from cdc_assets.databases.rows import Range, SourceRows
 from cdc_assets.effects import effect
-from cdc_assets.errors import ConfigError, TerminalError, TransientError
+from cdc_assets.errors import ConfigError, TransientError
 from cdc_assets.lake import TableState
 from cdc_assets.lake.beside import Beside
 from cdc_assets.merge.attempt import Attempts, Connections
@@ -223,10 +223,8 @@ class ReadBeside:
         if self._keeps:
             self._require_same_key(standing)
         if self._rebuild.has_begun_otherwise(standing):
-            what = "building it anew has begun from its log"
-            again = f"cdc-assets rebuild {self._entry.table} --abandon"
-            remedy = f"go on without --from-source, or: {again}"
-            raise TerminalError(what, where=self._where, remedy=remedy)
+            option = "--from-source"
+            raise self._rebuild.begun_from_log(option)
 
     def _require_same_key(self, standing: Standing) -> None:
         """Requires that the old table's rows, some of which are kept, have all of the key.
