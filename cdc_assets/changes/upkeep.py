@@ -192,8 +192,8 @@ def files_at_once(figures: Figures, tier: Tier, *, with_marked: bool) -> int:
         figures.file_bytes - figures.undersized_bytes, figures.files - figures.undersized
     )
     largest = max(small, others) if with_marked else small
-    least = 1 if tier is Tier.MARKED else _ENOUGH_TO_COMBINE
-    return max(least, AT_ONCE // largest)
+    least = {Tier.TINY: AT_ONCE // TINY, Tier.SMALL: _ENOUGH_TO_COMBINE, Tier.MARKED: 1}
+    return max(least[tier], AT_ONCE // largest)
 
 
 def _average(of_bytes: int, files: int) -> int:

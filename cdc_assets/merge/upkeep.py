@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final, TypeVar, assert_never
 
 from pyspark.sql import SparkSession
@@ -199,7 +200,7 @@ class Upkeep:
         try:
             needs = self._needs_of(_Table(self._entries[0].target, None))
             if needs is not None and needs.figures.tiny >= self.said.tiny_files:
-                for done in self._compacted(needs, Tier.TINY):
+                for done in islice(self._compacted(needs, Tier.TINY), 1):
                     _log.info("%s", done)
                     files += done.counts.get("added_data_files_count", 0)
                     files -= done.counts.get("rewritten_data_files_count", 0)
@@ -301,10 +302,10 @@ class Upkeep:
             if not done.counts.get("rewritten_data_files_count"):
                 return
             yield done
-            if tier is Tier.TINY:
-                return
             before, figures = figures, self._lake.figures(needs.name, OWN_BRANCH)
             if figures and figures.files >= before.files and figures.marked >= before.marked:
+                return
+            if figures and tier is Tier.TINY and figures.tiny < needs.limits.tiny_files:
                 return
 
     def _done(self, needs: Needs, task: Task, statement: str) -> Done:
@@ -350,7 +351,11 @@ class Upkeep:
             "max-concurrent-file-group-rewrites": 1,  # other work needs the cores, too
         }
         if tier is Tier.TINY:
-            return options | {"min-file-size-bytes": TINY, "delete-ratio-threshold": 1.0}
+            return options | {
+                "min-file-size-bytes": TINY,
+                "delete-ratio-threshold": 1.0,
+                "max-files-to-rewrite": files_at_once(figures, tier, with_marked=False),
+            }
         if tier is Tier.MARKED:
             options |= {"min-file-size-bytes": 0}
         if self._is_v2:

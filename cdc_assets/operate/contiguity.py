@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from cdc_assets.changes.offsets import OffsetVector
 
 if TYPE_CHECKING:
+    from cdc_assets.changes.names import LakeName
     from cdc_assets.lake import Lake, Published, TableState
     from cdc_assets.log.values import Watermarks
     from cdc_assets.registry import TableEntry
@@ -57,15 +58,23 @@ class Contiguities:
         Raises:
             UnreachableError: if the catalog or the table's metadata cannot be read.
         """
-        if state is None or state.snapshot_id is None:
-            return Contiguity()
-        target, shard, head = entry.target, entry.shard_value, state.snapshot_id
-        known = self._known.of((target, shard, head))
-        if known is not None:
-            return known
+        known = self.known(entry, state)
+        if known is not None or state is None:
+            return known or Contiguity()
+        target, shard, head = _key(entry, state)
         history = self._lake.history(target, PUBLISHES_CHECKED, shard, head)
         found = Contiguity(len(history), tuple(gaps(history)))
         return self._known.keep((target, shard, head), found)
+
+    def known(self, entry: TableEntry, state: TableState | None) -> Contiguity | None:
+        """Returns what `of` does if nothing has to be read for it, else None."""
+        if state is None or state.snapshot_id is None:
+            return Contiguity()
+        return self._known.of(_key(entry, state))
+
+
+def _key(entry: TableEntry, state: TableState) -> tuple[LakeName, str | None, int | None]:
+    return entry.target, entry.shard_value, state.snapshot_id
 
 
 def gaps(newest_first: Sequence[Published]) -> list[str]:

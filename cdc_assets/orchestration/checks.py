@@ -8,7 +8,7 @@ committed offsets are within the log. `replication_slo`: the promised share of c
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -109,7 +109,10 @@ def drifts_of(services: Services, seen: Survey) -> dict[TableName, Drift]:
 
 
 def verdicts(
-    services: Services, seen: Survey, differing: Mapping[TableName, Drift]
+    services: Services,
+    seen: Survey,
+    differing: Mapping[TableName, Drift],
+    has_time: Callable[[], bool] = lambda: True,
 ) -> Iterator[Verdict]:
     """Yields the verdicts of each table's checks; of a table that cannot be read, the reason.
 
@@ -117,6 +120,8 @@ def verdicts(
         services: the services to ask.
         seen: the surveyed tables.
         differing: the result of `drifts_of`.
+        has_time: returns whether there is time to read a table's publishes. Tables that have new
+            ones are left out once there is none.
 
     Raises:
         UnreachableError: if Kafka or the catalog does not answer.
@@ -128,6 +133,8 @@ def verdicts(
     since = services.states.known()
     for each in seen.tables:
         entry = each.entry
+        if services.contiguities.known(entry, each.state) is None and not has_time():
+            continue
         contiguity = _contiguity(services, each)
         if isinstance(contiguity, CdcError):
             yield from unjudged(services.config, entry, str(contiguity), _severity(contiguity))

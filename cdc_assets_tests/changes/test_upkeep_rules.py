@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cdc_assets.changes.upkeep import (
     MIB,
     SHARE_OF_TARGET,
+    TINY,
     Figures,
     History,
     Past,
@@ -99,9 +100,17 @@ def test_large_files_do_not_decide_how_many_small_ones_are_taken() -> None:
     assert files_at_once(figures, Tier.SMALL, with_marked=True) == 4
 
 
-def test_all_files_of_a_small_table_are_put_together_at_once() -> None:
+@pytest.mark.parametrize("tier", [Tier.TINY, Tier.SMALL])
+def test_all_files_of_a_small_table_are_put_together_at_once(tier: Tier) -> None:
     figures = replace(IDLE, files=500, undersized=500, file_bytes=500_000, undersized_bytes=500_000)
-    assert files_at_once(figures, Tier.SMALL, with_marked=False) >= 500
+    assert files_at_once(figures, tier, with_marked=False) >= 500
+
+
+@pytest.mark.parametrize("mib", [1, 7, 300])
+def test_of_tiny_files_a_commit_takes_no_more_than_it_may_of_the_largest(mib: int) -> None:
+    at_once = files_at_once(of_size(40_000, mib), Tier.TINY, with_marked=False)
+    assert at_once * min(mib, TINY // MIB) <= 256
+    assert at_once >= 32
 
 
 def files_made_of(mib: float) -> int:

@@ -11,7 +11,9 @@ from urllib.parse import urlparse
 
 import pytest
 
+from cdc_assets.changes import upkeep as rules
 from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.upkeep import Task
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
@@ -176,6 +178,27 @@ def test_batches_put_tiny_files_together(pipeline: Make) -> None:
     assert most < 2 * SMALL_FILES
     world.check("batches")
     assert len(made.lake.history(target(made), 20)) == 10
+
+
+def test_tiny_files_are_put_together_a_few_with_each_commit(
+    pipeline: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = started(pipeline, maintenance=BY_HAND | {"tiny_files": 2})
+    made = world.pipeline
+    batches(world, 8)
+    figures = made.lake.figures(target(made), OWN_BRANCH)
+    assert figures is not None
+    assert figures.tiny >= 6
+    three = 3 * figures.undersized_bytes // figures.undersized
+    monkeypatch.setattr(rules, "AT_ONCE", three)
+    done = [each for each in upkeep(made).carry_out(orphans=False) if each.task is Task.COMPACT]
+    mine = [each.counts for each in done if each.name == target(made)]
+    assert len(mine) >= 2
+    assert max(each["rewritten_data_files_count"] for each in mine) <= 4
+    after = made.lake.figures(target(made), OWN_BRANCH)
+    assert after is not None
+    assert after.tiny < figures.tiny / 2
+    world.check("upkeep")
 
 
 @profiles.in_soak

@@ -543,6 +543,31 @@ class TestReplicationSlo:
 
         assert closed(tick(promise(world, loaded), instance)) == []
 
+    def test_tables_whose_publishes_a_tick_has_no_time_to_read_are_left_to_the_next_ones(
+        self, world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for table in ("items", "orders", "people"):
+            world.produce(world.topic(table), [NOW - HOUR])
+        loaded = world.discover()
+        for entry in loaded:
+            world.publish(entry.target, {0: 0}, {0: 1})
+        monkeypatch.setattr("cdc_assets.orchestration.sensors.promise.READING", timedelta(0))
+        sensor, cursor, judged, left = promise(world, loaded), None, list[str](), list[str]()
+        for number in range(3):
+            world.now = NOW + number * timedelta(minutes=1)
+            result = tick(sensor, instance, cursor)
+            cursor = result.cursor
+            judged += dict.fromkeys(
+                each.asset_key.path[-1]
+                for each in result.asset_events
+                if isinstance(each, dg.AssetCheckEvaluation)
+            )
+            left.append(str(result.skip_reason))
+        assert sorted(judged) == ["items", "orders", "people"], "each once, by one tick each"
+        assert ["2 of them" in left[0], "1 of them" in left[1], "of them" in left[2]] == [
+            True, True, False,
+        ]  # fmt: skip
+
     def test_tables_that_have_not_changed_are_not_read_again(
         self, world: World, instance: dg.DagsterInstance
     ) -> None:

@@ -15,11 +15,12 @@ look missing, too. It comes before the checks, which then belong to the newest m
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import count, islice, product
 from typing import Any, Final
 
 import dagster as dg
@@ -35,7 +36,7 @@ from cdc_assets.operate.slo import slo_target
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration.checks import Verdict, drifts_of, verdicts
-from cdc_assets.orchestration.keys import named, table_key
+from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, named, table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
     lake_columns,
@@ -55,6 +56,12 @@ COLUMNS_AT_ONCE: Final = 50_000
 """The most hours that one tick closes, and about the most columns that it describes: Dagster
 refuses an answer of more than 100 MB, and a column takes some 400 bytes of it."""
 
+READING: Final = timedelta(seconds=25)
+"""The time in which a tick may read publishes: Dagster gives a tick 60 s, and each new process
+reads those of all tables, some 20 to 70 ms for each of them."""
+
+CHECKS: Final = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
+
 OVER: Final = "what waits is no longer about to be lost"
 
 
@@ -71,6 +78,11 @@ class Memory:
         fields: Mapping[str, Any] = json.loads(cursor) if cursor else {}
         checks = {name: (each[0], each[1]) for name, each in fields.get("checks", {}).items()}
         return cls(checks, dict(fields.get("hours", {})))
+
+    def forget(self, assets: Collection[dg.AssetKey]) -> None:
+        """Has the checks of these assets written as soon as they are evaluated."""
+        for asset, check in product(assets, CHECKS):
+            self.checks.pop(f"{asset.to_user_string()}:{check}", None)
 
     def to_cursor(self) -> str:
         """Returns the cursor that `of` parses."""
@@ -93,7 +105,8 @@ def promise_sensor(
         changed = {event.asset_key for event in closed}
         differing = drifts_of(services, seen)
         news = [_observation(config, each) for each in follow_drops(services, seen, differing)]
-        judged = list(verdicts(services, seen, differing))
+        ordered = replace(seen, tables=tuple(longest_unjudged_first(config, seen, memory)))
+        judged = list(verdicts(services, ordered, differing, has_time_for(READING)))
         news += [each for verdict in judged for each in _notices(verdict, memory, seen.at)]
         evaluations = [
             verdict.evaluation()
@@ -101,6 +114,10 @@ def promise_sensor(
             if is_news(verdict, memory, seen.at, force=verdict.asset in changed)
         ]
         said = f"{len(evaluations)} checks written for {len(entries)} tables, without a run"
+        left = {table_key(config, each.entry) for each in seen.tables}
+        left -= {each.asset for each in judged}
+        memory.forget(left & changed)
+        said += f"; {len(left)} of them are left to the next tick" if left else ""
         return dg.SensorResult(
             asset_events=[*closed, *news, *evaluations], cursor=memory.to_cursor(), skip_reason=said
         )
@@ -135,6 +152,24 @@ def _notices(verdict: Verdict, memory: Memory, now: datetime) -> Iterator[dg.Ass
         yield dg.AssetObservation(verdict.asset, description=verdict.notice)
     elif not verdict.notice and memory.checks.pop(name, None) is not None:
         yield dg.AssetObservation(verdict.asset, description=OVER)
+
+
+def longest_unjudged_first(
+    config: ReplicationConfig, seen: Survey, memory: Memory
+) -> list[TableSurvey]:
+    """Sorts tables by the time of their last written check, so that all get their turn."""
+
+    def written(table: TableSurvey) -> float:
+        key = table_key(config, table.entry).to_user_string()
+        return memory.checks.get(f"{key}:{CHECK_OFFSETS}", ("", 0.0))[1]
+
+    return sorted(seen.tables, key=written)
+
+
+def has_time_for(most: timedelta) -> Callable[[], bool]:
+    """Returns a function that returns True for this long, and once in any case."""
+    end, asked = time.monotonic() + most.total_seconds(), count()
+    return lambda: next(asked) == 0 or time.monotonic() < end
 
 
 def is_news(
