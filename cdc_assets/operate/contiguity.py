@@ -73,7 +73,7 @@ class Contiguities:
         return self._known.of(_key(entry, state))
 
 
-def _key(entry: TableEntry, state: TableState) -> tuple[LakeName, str | None, int | None]:
+def _key(entry: TableEntry, state: TableState) -> tuple[LakeName, str, int | None]:
     return entry.target, entry.shard_value, state.snapshot_id
 
 
