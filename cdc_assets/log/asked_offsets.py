@@ -39,32 +39,47 @@ class Asked:
     leaderless: Mapping[Place, KafkaException]
 
 
-def ask_patiently(
-    admin: Callable[[], AdminClient],
-    partitions: Mapping[str, Sequence[int]],
-    specs: Sequence[OffsetSpec],
-    isolation: IsolationLevel,
-    timeout_seconds: float,
-) -> Asked:
-    """Asks for the offsets that each spec finds.
+class Asking:
+    """Asks for offsets, and waits for leaders.
 
-    A partition may briefly have no leader, when its topic was just made or its broker restarts;
-    this waits for one, but no longer than the time-out.
+    A partition may briefly have no leader, when its topic was just made or its broker restarts.
+    One that is waited for in vain is not waited for again until it has had a leader: whoever asks
+    every few seconds would wait each time. Threads may share it.
 
-    Raises:
-        KafkaException: if Kafka does not answer, or a partition has another error.
+    Args:
+        admin: returns the client.
+        timeout_seconds: for a request, and about the longest wait.
     """
 
-    def ask() -> Asked:
-        return _ask(admin(), partitions, specs, isolation, timeout_seconds)
+    def __init__(self, admin: Callable[[], AdminClient], timeout_seconds: float) -> None:
+        self._admin = admin
+        self._timeout = timeout_seconds
+        self._in_vain: frozenset[Place] = frozenset()
 
-    asking = Retrying(
-        retry=retry_if_result(_is_short_of_leaders),
-        stop=stop_after_delay(timeout_seconds),
-        wait=wait_fixed(_LEADER_WAIT_SECONDS),
-        retry_error_callback=_last_answer,
-    )
-    return asking(ask)
+    def ask(
+        self,
+        partitions: Mapping[str, Sequence[int]],
+        specs: Sequence[OffsetSpec],
+        isolation: IsolationLevel,
+    ) -> Asked:
+        """Asks for the offsets that each spec finds in these partitions of topics.
+
+        Raises:
+            KafkaException: if Kafka does not answer, or a partition has another error.
+        """
+        asking = Retrying(
+            retry=retry_if_result(self._is_worth_a_wait),
+            stop=stop_after_delay(self._timeout),
+            wait=wait_fixed(_LEADER_WAIT_SECONDS),
+            retry_error_callback=_last_answer,
+        )
+        asked = asking(lambda: _ask(self._admin(), partitions, specs, isolation, self._timeout))
+        places = {(topic, number) for topic, numbers in partitions.items() for number in numbers}
+        self._in_vain = (self._in_vain - places) | asked.leaderless.keys()
+        return asked
+
+    def _is_worth_a_wait(self, asked: Asked) -> bool:
+        return not asked.leaderless.keys() <= self._in_vain
 
 
 def _ask(
@@ -111,10 +126,6 @@ def _offsets(
 def _is_between_leaders(error: KafkaException) -> bool:
     cause = error.args[0] if error.args else None
     return isinstance(cause, KafkaError) and cause.code() in _BETWEEN_LEADERS
-
-
-def _is_short_of_leaders(asked: Asked) -> bool:
-    return bool(asked.leaderless)
 
 
 def _last_answer(state: RetryCallState) -> Any:

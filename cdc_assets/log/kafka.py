@@ -27,7 +27,7 @@ from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.changes.retention import Retention
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError
-from cdc_assets.log.asked_offsets import Asked, ask_patiently
+from cdc_assets.log.asked_offsets import Asked, Asking
 from cdc_assets.log.errors import of_partition, translate
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
 from cdc_assets.log.kept import retention_of
@@ -86,6 +86,7 @@ class KafkaLog:
         self._timeout = timeout_seconds
         self._attempts = Attempts()
         self._client: AdminClient | None = None
+        self._asking = Asking(self._admin, timeout_seconds)
 
     def topics(self) -> tuple[str, ...]:
         """Returns all topics of the cluster, sorted, internal ones included."""
@@ -121,7 +122,7 @@ class KafkaLog:
             UnreachableError: also if that is so of every topic.
         """
         partitions = self._partitions(topics)
-        asked = self._ask_patiently(partitions, [_EARLIEST, _LATEST])
+        asked = self._asked(partitions, [_EARLIEST, _LATEST])
         begin, end = asked.offsets
         problems = {
             place[0]: of_partition(error, *place) for place, error in asked.leaderless.items()
@@ -334,21 +335,21 @@ class KafkaLog:
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> list[dict[str, OffsetVector]]:
         """Returns the offsets that each spec finds in all of these partitions."""
-        asked = self._ask_patiently(partitions, specs, isolation)
+        asked = self._asked(partitions, specs, isolation)
         for place, error in asked.leaderless.items():
             raise of_partition(error, *place)
         return [
             {t: OffsetVector.of(offsets) for t, offsets in each.items()} for each in asked.offsets
         ]
 
-    def _ask_patiently(
+    def _asked(
         self,
         partitions: Mapping[str, Sequence[int]],
         specs: Sequence[OffsetSpec],
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Asked:
         try:
-            return ask_patiently(self._admin, partitions, specs, isolation, self._timeout)
+            return self._asking.ask(partitions, specs, isolation)
         except KafkaException as error:
             raise self._translated(error) from error
 

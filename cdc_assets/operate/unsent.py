@@ -6,6 +6,7 @@ Dagster evaluates the failure of a run once, whether or not its alert could be p
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -16,6 +17,8 @@ from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 from cdc_assets.operate.webhook import formed, post
 
 ATTEMPTS: Final = 2
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,15 @@ class Unsent:
         return sorted(file for file in files if file.endswith(".json"))
 
     def _read(self, file: str) -> dict[str, Any] | None:
-        """Returns an alert; None if its document is invalid, or another process has sent it."""
+        """Returns an alert; None if another process has sent it, or the document is none."""
         try:
             with as_os_errors():
                 content = cast("bytes", self._files.cat_file(file))
             return json.loads(content)
-        except (FileNotFoundError, ValueError):
+        except FileNotFoundError:
+            return None
+        except ValueError:  # nothing of ours: what is written here is replaced as a whole
+            _log.warning("%s is no JSON document: it is removed, and no alert is sent for it", file)
             return None
         except OSError as error:
             raise self._unreachable() from error

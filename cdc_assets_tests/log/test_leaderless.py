@@ -40,3 +40,22 @@ def test_a_question_that_needs_every_topic_names_the_partition(
     log = log_of(Broker({"bad": 5, "good": 7}, leaderless={"bad"}), monkeypatch)
     with pytest.raises(UnreachableError, match="topic=bad partition=1"):
         log.watermarks(["bad", "good"])
+
+
+def test_a_partition_that_was_waited_for_in_vain_is_not_waited_for_again_until_it_had_a_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker({"bad": 5, "good": 7}, leaderless={"bad"})
+    log = log_of(broker, monkeypatch)
+
+    def questions() -> int:
+        before = broker.asked
+        log.bounds(["bad", "good"])
+        return broker.asked - before
+
+    waited, known = questions(), questions()
+    assert waited > known
+    broker.leaderless = set()
+    assert questions() == known
+    broker.leaderless = {"bad"}
+    assert questions() > known, "that is another failure"
