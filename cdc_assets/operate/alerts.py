@@ -105,7 +105,13 @@ def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[Finding]:
     for (source, names), group in waiting.items():
         view = group[0].connector
         after = {Working.DOWN: timedelta(), Working.HELD: HELD}.get(view.working, SILENT)
-        words = f"{view.trouble}; {len(group):,} table(s) wait for it"
+        wait = sum(not each.survey.desired.held for each in group)
+        whom = (
+            f"{wait:,} table(s) wait for it"
+            if wait
+            else "nothing is merged into its tables now, as people want"
+        )
+        words = f"{view.trouble}; {whom}"
         yield Finding(Kind.CONNECTOR_DOWN, source, names, words, after)
 
 

@@ -131,6 +131,11 @@ def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) 
     (found,) = findings(numbers(*(renamed(down, f"t{n}") for n in range(500))), CONFIG)
     assert (found.kind, found.member, found.after) == (Kind.CONNECTOR_DOWN, "shop", timedelta())
     assert found.words == "connector shop: task 0 is FAILED; 500 table(s) wait for it"
+    paused = replace(down, survey=replace(down.survey, desired=Desired(paused=Wanted(NOW))))
+    (found,) = findings(numbers(renamed(down, "one"), renamed(paused, "two")), CONFIG)
+    assert found.words.endswith("; 1 table(s) wait for it"), "a paused one waits for people"
+    (found,) = findings(numbers(paused), CONFIG)
+    assert found.words.endswith("; nothing is merged into its tables now, as people want")
     held = replace(well, connector=view_of(connector_of("PAUSED", "PAUSED")))
     (found,) = findings(numbers(held), CONFIG)
     assert found.after == timedelta(minutes=2)
