@@ -45,7 +45,7 @@ from cdc_assets.lake import TableState
 from cdc_assets.lake.beside import Beside
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.describe import FirstSchema
-from cdc_assets.merge.rebuild import READ_BESIDE, Rebuild, Standing
+from cdc_assets.merge.rebuild import Rebuild, Standing
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.resnapshot.beside_table import BesideTable
 from cdc_assets.merge.resnapshot.reading import read, require_sound
@@ -103,11 +103,7 @@ class ReadBeside:
 
     def has_begun(self, standing: Standing) -> bool:
         """Returns whether an earlier try has."""
-        beside = standing.beside
-        if beside is None:
-            return False
-        published = beside.published
-        return bool(published.carried.beside if published else READ_BESIDE in beside.properties)
+        return standing.is_read
 
     def intention(self, standing: Standing) -> Intention:
         """Returns what `read` would do; changes nothing.
@@ -222,7 +218,7 @@ class ReadBeside:
             raise ConfigError(what, where=self._where, remedy="rebuild it from its log")
         if self._keeps:
             self._require_same_key(standing)
-        if self._rebuild.has_begun_otherwise(standing):
+        if standing.is_from_log:
             option = "--from-source"
             raise self._rebuild.begun_from_log(option)
 
