@@ -16,7 +16,7 @@ from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.asked import Asked
-from cdc_assets.merge.intake.planning import begin_of
+from cdc_assets.merge.intake.planning.begin import begin_of
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.schema.history import Break, OnBreak

@@ -1,0 +1,20 @@
+"""Does steps 1 and 2 of a batch: reads the table and the log, and chooses the batch's end.
+
+Planning changes nothing, neither in the lake nor in the log.
+"""
+
+from cdc_assets.merge.intake.planning.begin import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
+from cdc_assets.merge.intake.planning.pending import Pending
+from cdc_assets.merge.intake.planning.planner import Planner
+from cdc_assets.merge.intake.planning.ranges import rest_of, spans
+
+__all__ = [
+    "BEGIN",
+    "BEGIN_TOPIC",
+    "BEGIN_WHOLE",
+    "Pending",
+    "Planner",
+    "begin_of",
+    "rest_of",
+    "spans",
+]

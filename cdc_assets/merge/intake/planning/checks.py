@@ -1,0 +1,117 @@
+"""Checks that a table's committed offsets mean something in its topic as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_assets.errors import LogReplacedError, TerminalError, TransientError
+from cdc_assets.lake import Published, TableState
+from cdc_assets.lake.at_source import AtSource
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.left_behind import late_under_old_name
+from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.intake.planning.begin import BEGIN_TOPIC
+from cdc_assets.merge.intake.planning.configured import Configured
+from cdc_assets.merge.plan.plan import require_same_log
+from cdc_assets.merge.plan.unmoved import require_unmoved
+from cdc_assets.registry import TableEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The checks of tables before they are planned for.
+
+    Attributes:
+        configured: the tables.
+        log: Kafka, asked for records under former names.
+    """
+
+    configured: Configured
+    log: KafkaLog
+
+    def require_none_late(self, entry: TableEntry) -> None:
+        """Checks that no records have come under the name that a table had before.
+
+        Raises:
+            TerminalError: if some have, which may be changes of rows that are newer by now.
+        """
+        late = late_under_old_name(entry, self.log)
+        if late is not None:
+            raise late
+
+    def require_same_log(
+        self,
+        entry: TableEntry,
+        state: TableState | None,
+        published: Published,
+        identity: TopicIdentity,
+    ) -> None:
+        """Checks that the table's offsets are those of its topic as it is.
+
+        Args:
+            entry: the table.
+            state: of the lake's table.
+            published: its newest publish.
+            identity: of the topic as it is.
+
+        Raises:
+            TransientError: if the table was found to be renamed since its entry was read.
+            LogReplacedError: for other reasons; see `require_same_log`.
+        """
+        if published.topic != entry.topic:
+            renamed = AtSource.of(state, entry.shard_value).renamed_to(published.topic)
+            if renamed is not None:
+                what = f"another step or run has gone on with it as {renamed.schema}.{renamed.name}"
+                where = f"table={entry.table} topic={entry.topic}"
+                raise TransientError(what, where=where, remedy="the next try reads that topic")
+        require_same_log(entry, published, identity, self.configured.anew(entry))
+
+    def require_unmoved(
+        self, entry: TableEntry, state: TableState | None, published: Published, marks: Watermarks
+    ) -> None:
+        """Checks that keys have not moved between partitions; see `require_unmoved`.
+
+        Raises:
+            MovedKeysError: if they have, and nothing but offsets orders changes.
+        """
+        if published.carried.partitions != len(marks.end.offsets):
+            scheme = self.configured.tables(entry).plan(state).first.layout.scheme
+            require_unmoved(entry, scheme, published, marks)
+
+
+def require_offsets(entry: TableEntry, state: TableState | None) -> None:
+    """Checks that a table with snapshots has offsets: its own, or only those of other shards.
+
+    Raises:
+        TerminalError: if it lost them, or somebody else made it.
+    """
+    is_new_shard = bool(state and state.others)
+    if state and state.snapshot_id is not None and not (state.published or is_new_shard):
+        raise _without_offsets(entry, state)
+
+
+def require_begun_here(entry: TableEntry, state: TableState, identity: TopicIdentity) -> None:
+    """Checks that a table without a publish was begun for its topic as it is.
+
+    Raises:
+        LogReplacedError: if it was begun for another one.
+    """
+    if state.properties.get(BEGIN_TOPIC, identity.topic_id) != identity.topic_id:
+        what = "the topic is not the one in which the rebuild of this table was to begin"
+        again = f"cdc-assets rebuild {entry.table} --abandon"
+        where = f"table={entry.table} topic={entry.topic} lake={entry.target}"
+        raise LogReplacedError(what, where=where, remedy=f"begin again, after: {again}")
+
+
+def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
+    where = f"table={entry.table} lake={entry.target}"
+    if state.is_lost:
+        what = (
+            "the lake table lost its offsets: neither its snapshots nor earlier metadata files "
+            "have one of our publishes"
+        )
+        remedy = f"build it anew, while readers keep its rows: cdc-assets rebuild {entry.table}"
+        return TerminalError(what, where=where, remedy=remedy)
+    what = "the lake table exists but was not made by cdc_assets, or for other source tables"
+    remedy = "drop it, or give this table another target in the configuration"
+    return TerminalError(what, where=where, remedy=remedy)

@@ -1,0 +1,161 @@
+"""Chooses where a batch ends: at the hour's end, at its limit, and between transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.lake import Published
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.values import Watermarks
+from cdc_assets.merge.intake.planning.configured import Configured
+from cdc_assets.merge.intake.planning.pending import RequireWhole
+from cdc_assets.merge.intake.planning.transaction_topics import TransactionTopics
+from cdc_assets.merge.intake.shared_reading import SharedReadings
+from cdc_assets.merge.plan.plan import limited
+from cdc_assets.merge.plan.result import Waiting
+from cdc_assets.merge.plan.waiting import Patience
+from cdc_assets.registry import TableEntry
+
+Ranges = tuple[OffsetRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The largest extent of a batch.
+
+    Attributes:
+        window: the hour to stay within, except for the end of a transaction; None for no hour.
+        limits: largest size, as a multiple of the source's limit.
+        shared: readings of the topic for other tables, to which the batch is cut.
+        until: end, exclusive, which it does not exceed.
+    """
+
+    window: HourWindow | None
+    limits: int = 1
+    shared: SharedReadings | None = None
+    until: OffsetVector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The part of the unread offsets that a batch reads.
+
+    Attributes:
+        ranges: of the batch; at least one, and none empty.
+        unread: all that were not merged.
+        is_aligned, is_behind, is_limited: of the batch; see `BatchPlan`.
+        require_whole: see `Pending`.
+    """
+
+    ranges: Ranges
+    unread: Ranges
+    is_aligned: bool
+    is_behind: bool
+    is_limited: bool
+    require_whole: RequireWhole = lambda _: None
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether the log holds more."""
+        return total_length(self.ranges) < total_length(self.unread)
+
+
+class Cuts:
+    """A cutter of unread offsets to batches.
+
+    Args:
+        configured: the tables.
+        log: Kafka.
+        clock: wall clock.
+    """
+
+    def __init__(
+        self, configured: Configured, log: KafkaLog, clock: Callable[[], datetime]
+    ) -> None:
+        self._configured = configured
+        self._log = log
+        self._clock = clock
+        self._transactions = TransactionTopics(configured, log)
+
+    def of(
+        self,
+        entry: TableEntry,
+        published: Published | None,
+        unread: Ranges,
+        marks: Watermarks,
+        extent: Extent,
+    ) -> Cut | Waiting | None:
+        """Returns the part of unread offsets for one batch.
+
+        Args:
+            entry: the table.
+            published: its newest publish; None for the first batch.
+            unread: from where the batch starts to the log's end.
+            marks: of the log.
+            extent: the largest that the batch may have.
+
+        Returns:
+            None if the extent leaves nothing to read; the wait if the first transaction in it is
+            not finished.
+
+        Raises:
+            CdcError: if Kafka does not answer.
+        """
+        in_hour = self._in_hour(entry, unread, extent.window)
+        within = in_hour if extent.until is None else _up_to(in_hour, extent.until)
+        if not total_length(within):
+            return None
+        transactions, patience = self._transactions.of(entry), self._patience(entry)
+        limit = self._limit(entry, published, marks, extent.limits)
+        # A batch with whole transactions, a larger limit or none does not share readings.
+        may_share = transactions is None and limit is not None and extent.limits == 1
+        shared = extent.shared if may_share else None
+        cut = shared.cut(entry, within) if shared else within
+        short = cut if limit is None else limited(cut, limit)
+        taken = Cut(
+            ranges=tuple(each for each in short if each.length),
+            unread=unread,
+            is_aligned=transactions is not None,
+            is_behind=total_length(within) < total_length(unread),
+            is_limited=limit is not None and (total_length(in_hour) > limit or cut != within),
+        )
+        if transactions is None:
+            return taken if taken.ranges else None
+        by_hour = total_length(short) == total_length(cut) < total_length(unread)
+        ranges = patience.aligned(transactions, unread, short, marks.end, forward=by_hour)
+        if isinstance(ranges, Waiting):
+            return ranges
+        require_whole = partial(patience.require_whole, transactions, ranges, marks.end)
+        return replace(taken, ranges=ranges, require_whole=require_whole) if ranges else None
+
+    def _in_hour(self, entry: TableEntry, unread: Ranges, window: HourWindow | None) -> Ranges:
+        """Cuts ranges at the hour's end if it is over; they may become empty."""
+        if window is None or not unread or not window.is_closed(self._clock()):
+            return unread
+        stop = self._log.offsets_at([entry.topic], [window.end])[entry.topic, window.end]
+        return _up_to(unread, stop)
+
+    def _limit(
+        self, entry: TableEntry, published: Published | None, marks: Watermarks, limits: int
+    ) -> int | None:
+        """Returns the limit of offsets; None for no limit.
+
+        Keys move when partitions are added. Their older changes must not be left for later.
+        """
+        if published and published.carried.partitions_seen != len(marks.end.offsets):
+            return None
+        return self._configured.source(entry).batch.max_records * limits
+
+    def _patience(self, entry: TableEntry) -> Patience:
+        source = self._configured.source(entry)
+        return Patience(entry, source.transactions, self._log, self._clock)
+
+
+def _up_to(ranges: Ranges, end: OffsetVector) -> Ranges:
+    """Cuts ranges at an end, exclusive; they may become empty."""
+    return tuple(replace(r, end=max(r.start, min(r.end, end.get(r.partition)))) for r in ranges)

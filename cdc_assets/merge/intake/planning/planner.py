@@ -1,0 +1,205 @@
+"""Plans batches of tables: of what is new in the log, and of what was merged before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import ConflictError
+from cdc_assets.formats.format import Format
+from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.log.hours import HourWindow
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.intake.layouts import LakeTables
+from cdc_assets.merge.intake.planning.checks import Checks
+from cdc_assets.merge.intake.planning.configured import Configured
+from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
+from cdc_assets.merge.intake.planning.pending import Offsets, Pending
+from cdc_assets.merge.intake.planning.plans import Plans
+from cdc_assets.merge.intake.planning.replays import Replays
+from cdc_assets.merge.intake.planning.starts import Starts
+from cdc_assets.merge.intake.planning.topics import Topics
+from cdc_assets.merge.intake.shared_reading import SharedReadings
+from cdc_assets.merge.intake.witnesses import Witnesses
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.result import Waiting
+from cdc_assets.registry import TableEntry
+
+
+class Planner:
+    """The planner of batches for the tables of one configuration.
+
+    Args:
+        config: of the replication.
+        lake: read for plans.
+        log: read for plans.
+        clock: wall clock.
+        witnesses: for what batches may prove; None to prove nothing.
+    """
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        lake: Lake,
+        log: KafkaLog,
+        clock: Callable[[], datetime],
+        witnesses: Witnesses | None = None,
+    ) -> None:
+        self._witnesses = witnesses
+        self._lake = lake
+        self._log = log
+        self._configured = Configured(config, lake, log)
+        self._topics = Topics(log)
+        self._checks = Checks(self._configured, log)
+        self._starts = Starts(self._configured, self._checks)
+        self._cuts = Cuts(self._configured, log, clock)
+        self._plans = Plans(self._configured)
+        self._replays = Replays(self._configured, lake, self._topics)
+        self._left: TableState | None = None
+        self._creates = True
+
+    # ── what is new in the log ───────────────────────────────────────────────────────────
+
+    def only_existing(self) -> None:
+        """From now on plans no batch that would make its table."""
+        self._creates = False
+
+    def goes_on_from(self, left: TableState | None) -> None:
+        """Makes the next `tail` use the state that a publish has just left, instead of reading it.
+
+        If another writer has published since, the batch conflicts with it before it writes, and
+        is then planned from the state read.
+        """
+        self._left = left
+
+    def tail(
+        self,
+        entry: TableEntry,
+        window: HourWindow | None,
+        run_id: str,
+        *,
+        limits: int = 1,
+        shared: SharedReadings | None = None,
+        until: OffsetVector | None = None,
+    ) -> Pending | Waiting | None:
+        """Plans the next batch from the committed offsets on; None if there is nothing to merge.
+
+        Args:
+            entry: the table.
+            window: the hour to stay within, except for the end of a transaction.
+            run_id: recorded.
+            limits: largest size of the batch, as a multiple of the source's limit.
+            shared: readings of the topic for other tables, to which the batch is cut.
+            until: end of an earlier try, exclusive, which this one does not exceed.
+
+        Raises:
+            LostRangeError, LogReplacedError: if the log is not the one to go on with.
+            TransientError: if the table has another topic by now.
+            MovedKeysError: if partitions were added, and nothing but offsets orders changes.
+            ConflictError: if the table is not there, and is not to be made.
+        """
+        left, self._left = self._left, None
+        state = left or self._lake.state(entry.target, entry.shard_value)
+        if state is None and not self._creates:
+            what = "another process has dropped the table that is being filled"
+            where = f"table={entry.table} lake={entry.target}"
+            raise ConflictError(what, where=where, remedy="run the same command again")
+        # Taken before the log's end, up to which the batch is planned.
+        witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()
+        now = self._topics.now(entry)
+        start = self._starts.of(entry, state, now)
+        unread, published = start.ranges_to(now.marks.end), state.published if state else None
+        extent = Extent(window, limits, shared, until)
+        cut = self._cuts.of(entry, published, unread, now.marks, extent)
+        if not isinstance(cut, Cut):
+            return cut
+        plan = self._plans.of(entry, state, Offsets.after(start, cut.ranges), now, run_id)
+        plan = replace(
+            plan,
+            is_aligned=cut.is_aligned,
+            is_behind=cut.is_behind,
+            is_limited=cut.is_limited,
+            unread=unread,
+            witnesses=witnesses,
+        )
+        return Pending(plan, total_length(unread), cut.may_grow, cut.require_whole)
+
+    # ── what was merged before ───────────────────────────────────────────────────────────
+
+    def replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
+        """Returns an hour's offsets, as far as they were merged; see `Replays.ranges`."""
+        return self._replays.ranges(entry, window)
+
+    def require_replayable(
+        self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
+    ) -> OffsetVector:
+        """Checks that ranges can be replayed, and returns the table's committed offsets.
+
+        Raises:
+            TerminalError: if they cannot be.
+        """
+        return self._replays.require_possible(entry, ranges)
+
+    def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
+        """Plans a batch of offsets that were merged before; committed offsets stay.
+
+        Raises:
+            ConflictError: if the table no longer exists.
+            TransientError, LogReplacedError: if the log is not the one that they are of.
+        """
+        state = self._lake.state(entry.target, entry.shard_value)
+        now = self._topics.now(entry)
+        if state is None or state.published is None:
+            what = "the table vanished while it was replayed"
+            raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
+        self._checks.require_same_log(entry, state, state.published, now.identity)
+        committed = state.published.offsets
+        plan = self._plans.of(entry, state, Offsets(ranges, committed, committed), now, run_id)
+        plan = replace(plan, replay=True, forgettable=None)
+        return Pending(plan, total_length(committed.ranges_to(now.marks.end)))
+
+    # ── what plans are made from ─────────────────────────────────────────────────────────
+
+    def swap(self, entry: TableEntry, state: TableState, published: Published) -> BatchPlan:
+        """Returns the plan of a publish that reads no records; see `Plans.swap`."""
+        return self._plans.swap(entry, state, published)
+
+    def tables(self, entry: TableEntry) -> LakeTables:
+        """Returns the planner of the lake table."""
+        return self._configured.tables(entry)
+
+    def format(self, entry: TableEntry) -> Format:
+        """Returns the format of a table's records."""
+        return self._configured.format(entry)
+
+    def identity(self, entry: TableEntry) -> TopicIdentity:
+        """Returns the identity of the table's topic.
+
+        Raises:
+            LostRangeError, ConflictError: if it does not exist, or was just created.
+        """
+        return self._topics.now(entry).identity
+
+    def marks(self, entry: TableEntry) -> Watermarks:
+        """Returns the log's watermarks.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+        """
+        return self._topics.marks(entry)
+
+    def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
+        """Returns the first offsets not older than a time; the log's end if there are none."""
+        return self._topics.offsets_at(entry, at)
+
+    def require_same_topic(self, plan: BatchPlan) -> None:
+        """Checks, after the read, that the topic is still the one that was planned for.
+
+        Raises:
+            LogReplacedError: if it was recreated meanwhile.
+        """
+        self._topics.require_same(plan)

@@ -1,0 +1,88 @@
+"""Looks at a table's topic: which one it is, and where it begins and ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.errors import ConflictError, LogReplacedError, LostRangeError
+from cdc_assets.log.hours import HourWindow, WindowOffsets
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.registry import TableEntry
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNow:
+    """A topic as it was found.
+
+    Attributes:
+        identity: of the topic.
+        marks: its watermarks, no older than the identity: see `Topics.require_same`.
+    """
+
+    identity: TopicIdentity
+    marks: Watermarks
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics of tables.
+
+    Attributes:
+        log: Kafka, asked by each call.
+    """
+
+    log: KafkaLog
+
+    def now(self, entry: TableEntry) -> TopicNow:
+        """Returns the table's topic as it is.
+
+        Raises:
+            LostRangeError: if it does not exist.
+            ConflictError: if it was just created.
+        """
+        identity = self.log.identity([entry.topic]).get(entry.topic)
+        marks = self.marks(entry)
+        if identity is None:
+            what = "the topic was created while it was looked at"
+            raise ConflictError(what, where=f"topic={entry.topic}", remedy="it is looked at again")
+        return TopicNow(identity, marks)
+
+    def marks(self, entry: TableEntry) -> Watermarks:
+        """Returns the watermarks of the table's topic.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+        """
+        marks = self.log.settled_watermarks(entry.topic)
+        if marks is None:
+            what = "the topic does not exist any more"
+            remedy = "if it was removed for good, take the table out of the registry"
+            raise LostRangeError(
+                what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
+            )
+        return marks
+
+    def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
+        """Returns the first offsets not older than a time; the log's end if there are none."""
+        return self.log.offsets_at([entry.topic], [at])[entry.topic, at]
+
+    def in_hour(self, entry: TableEntry, window: HourWindow) -> WindowOffsets:
+        """Returns an hour's offsets in the table's topic."""
+        return self.log.window_offsets([entry.topic], [window])[entry.topic, window]
+
+    def require_same(self, plan: BatchPlan) -> None:
+        """Checks, after the read, that the topic is still the one that was planned for.
+
+        Raises:
+            LogReplacedError: if it was recreated meanwhile.
+        """
+        now = self.log.identity([plan.entry.topic]).get(plan.entry.topic)
+        if now != plan.identity:
+            what = "the topic was recreated while it was read"
+            where = f"{plan.where} was={plan.identity} is={now}"
+            remedy = "nothing was published; build the table anew: cdc-assets rebuild"
+            raise LogReplacedError(what, where=where, remedy=remedy)
