@@ -303,7 +303,7 @@ class Attempts:
             finish = spent.get("append rows", 0.0) + spent.get("publish", 0.0)
             self._seconds_to_publish[plan.entry.target] = finish
         seconds = (time.monotonic() - started, spent)
-        return Merged(self._result(pending, execution.plan, done, work.window, seconds))
+        return Merged(self._result(pending, done, work.window, seconds))
 
     def _share(self, plan: BatchPlan, steps: Steps) -> Share | None:
         """Returns the batch's records, if they are read once for several tables."""
@@ -449,7 +449,6 @@ class Attempts:
             lake=self._lake,
             promise=self._source(plan.entry).slo.target,
             refusals=work.refusals,
-            plan=plan,
             decoder=work.decoder,
             context=self._read(plan, plan.context) if plan.context else None,
             unread=self._read(plan, plan.unread) if self._looks_at_unread(plan) else None,
@@ -492,11 +491,11 @@ class Attempts:
     def _result(
         self,
         pending: Pending,
-        plan: BatchPlan,
         done: Executed,
         window: HourWindow | None,
         timing: tuple[float, dict[str, float]],
     ) -> BatchResult:
+        plan = done.plan
         target, shard = plan.entry.target, plan.entry.shard_value
         self._left = self._lake.after_publish(target, shard)
         after = self._left or self._lake.state(target, shard)
@@ -524,7 +523,7 @@ class Attempts:
             lag_records=pending.unread - (0 if plan.replay else total_length(plan.ranges)),
             row_count=after.total_records if after and not plan.entry.shard else None,
             file_count=after.files if after else None,
-            schema=done.schema,
+            schema=plan.schema,
             plan_text=plan.describe(done.apply, done.parts),
             replay=plan.replay,
             duration_seconds=timing[0],

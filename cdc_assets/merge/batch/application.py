@@ -1,0 +1,52 @@
+"""Holds what applying a batch to a branch needs, in whichever way that is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.apply.record import Outcome
+from cdc_assets.merge.batch.means import Means
+from cdc_assets.merge.batch.passes import Pass
+from cdc_assets.merge.batch.reading import Reader
+from cdc_assets.merge.batch.recording import Recorder
+from cdc_assets.merge.batch.refusing import Refusing
+from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.plan import BatchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The application of one batch.
+
+    Attributes:
+        last: the last pass over the batch.
+        parts: of the batch, in their order.
+        branch: that it is written to.
+        means: of its execution.
+        reader: reads its changes again.
+        refusing: takes updates that cannot be completed.
+        recorder: makes the content of the snapshot's properties.
+    """
+
+    last: Pass
+    parts: tuple[Part, ...]
+    branch: Branch
+    means: Means
+    reader: Reader
+    refusing: Refusing
+    recorder: Recorder
+
+    @property
+    def plan(self) -> BatchPlan:
+        """The plan of the batch."""
+        return self.last.plan
+
+    @property
+    def unset_able(self) -> tuple[str, ...]:
+        """Columns that a change may leave alone."""
+        return self.last.batch.changes.unset_able
+
+    def recorded(self, outcome: Outcome) -> Outcome:
+        """Adds the content of the snapshot's properties, right before the last write."""
+        return self.recorder.recorded(self.plan, outcome, self.parts)

@@ -1,0 +1,146 @@
+"""Reads, decodes and folds a batch, counts its records in the same pass, and keeps the fold."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from cdc_assets.changes.mode import Mode
+from cdc_assets.merge.apply.keyed import within
+from cdc_assets.merge.apply.multiset import events
+from cdc_assets.merge.apply.telling import recordable
+from cdc_assets.merge.batch.means import Means
+from cdc_assets.merge.batch.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.changeset import Knowledge
+from cdc_assets.merge.fold.lost import watched
+from cdc_assets.merge.fold.newest import newest_by_key
+from cdc_assets.merge.fold.restarts import RestartWatch
+from cdc_assets.merge.fold.summary import Counted, counted_by_partition, summarized
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
+from cdc_assets.merge.intake.read import is_one_task
+from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.statements.failures import released_after
+from cdc_assets.merge.statements.pinning import pinned, unpinned_after
+
+PINNED_VALUES: Final = 100_000
+"""Up to this many values (records times columns) are kept by a checkpoint: some five megabytes.
+A session's last few are not collected at once, as Spark Connect remembers the last 16 plans."""
+
+
+class Reader:
+    """Reads a batch as often as needed.
+
+    Args:
+        means: of the batch's execution.
+        watch: searches for restarts; None if none is looked for.
+    """
+
+    def __init__(self, means: Means, watch: RestartWatch | None) -> None:
+        self._means = means
+        self._watch = watch
+
+    @contextmanager
+    def folded(self, batch: PlannedBatch, knowledge: Knowledge) -> Iterator[Pass]:
+        """Yields the folded changes, kept during the block, and the figures of the records.
+
+        Args:
+            batch: under its plan.
+            knowledge: facts that its fold needs.
+        """
+        observer, ranges, steps = self._observer(batch), batch.plan.ranges, self._means.steps
+        small = _is_small(batch.plan)
+        counted = Counted(ranges) if small and Counted.pays(ranges) else None
+        with steps.step("read, decode, fold"):
+            folding = _folding(batch, knowledge, observer)
+            if counted is not None:
+                folding = counted.attach(folding)
+        with _kept(folding, batch.plan, self._means) as frame:
+            with steps.step("read, decode, fold"):
+                rows, read = counted.told(folding) if counted else None, folding
+                if rows is None:
+                    asked = counted_by_partition(frame)
+                    rows, read = asked.collect(), folding if small else asked
+            folded, figures = summarized(frame, rows), self._figures(observer, folding, read)
+            yield Pass(batch, knowledge, folded, figures)
+
+    def changes_of(self, batch: PlannedBatch, knowledge: Knowledge, part: Part) -> DataFrame:
+        """Returns the changes of a part: read again, as no two plans may hold one observation."""
+        again = batch.changes.mergeable(knowledge, self._observer(batch))
+        return within(again, part, batch.plan.numbers)
+
+    def _figures(
+        self, observer: BatchObserver, folding: DataFrame, read: DataFrame
+    ) -> BatchFigures:
+        """Returns the batch's figures; reads it again if Spark has not told them."""
+        if not observer.has_figures(read):
+            with self._means.steps.step("read once more, for its figures"):
+                read = counted_by_partition(folding)
+                read.collect()
+        return observer.figures(read)
+
+    def _observer(self, batch: PlannedBatch) -> BatchObserver:
+        plan, decoder = batch.plan, batch.decoder
+        suspicion = self._watch.suspicion() if self._watch else None
+        return BatchObserver(
+            plan.entry.topic,
+            plan.ranges,
+            self._means.clock(),
+            suspicion,
+            has_others=decoder.format.has_many_tables,
+            pardoned=[each.sent_as for each in decoder.doubtful],
+        )
+
+
+def _folding(batch: PlannedBatch, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:
+    plan, unset_able = batch.plan, batch.changes.unset_able
+    changes = batch.changes.mergeable(knowledge, observer)
+    if plan.mode is Mode.CHANGELOG:
+        return recordable(changes, plan)
+    if plan.mode is Mode.HISTORY:
+        return recordable(changes, plan, unset_able)
+    if not plan.schema.key:
+        return events(changes, plan)
+    doubt = watched(batch.decoder.doubt, plan.numbers)
+    return newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, doubt)
+
+
+@contextmanager
+def _kept(folding: DataFrame, plan: BatchPlan, means: Means) -> Iterator[DataFrame]:
+    """Keeps what was computed during the block; few rows by a checkpoint.
+
+    Each statement that reads a cached frame has Spark analyze, and look for in its cache, all
+    that made it. Reading records and folding them has a large plan: a fifth of a small batch.
+    A checkpoint has none. But it is not compressed, and leaves memory only when Java collects.
+
+    Args:
+        folding: reads and folds a batch.
+        plan: of the batch.
+        means: of its execution.
+    """
+    spark, steps = means.spark, means.steps
+    if _is_small(plan):
+        with steps.step("read, decode, fold"):
+            folded = pinned(folding)
+        with unpinned_after(folded):
+            yield folded
+        return
+    # A view is analyzed once, however often it is read, a plan again with each statement.
+    view = f"folded_{uuid.uuid4().hex}"
+    with steps.step("read, decode, fold"):
+        folding.createOrReplaceTempView(view)
+    # Dropping a view also releases its cache.
+    with released_after(lambda: spark.catalog.dropTempView(view)):
+        with steps.step("read, decode, fold"):
+            spark.catalog.cacheTable(view)
+        yield spark.table(view)
+
+
+def _is_small(plan: BatchPlan) -> bool:
+    """Returns whether a batch's fold is kept by a checkpoint, according to its largest size."""
+    values = sum(each.length for each in plan.ranges) * len(plan.schema.columns)
+    return is_one_task(plan.ranges) and values <= PINNED_VALUES

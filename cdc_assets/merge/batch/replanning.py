@@ -1,0 +1,95 @@
+"""Finds out what a pass over a batch shows that its plan did not know.
+
+It may need a plan that is made anew (`unlike`). Otherwise the present plan is completed: no column
+stays in doubt (`without_doubt`), and positions have their epochs (`renumbered`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from cdc_assets.changes.mode import Mode
+from cdc_assets.formats.order import Epochs
+from cdc_assets.merge.batch.means import Means
+from cdc_assets.merge.batch.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.lost import look_through, require_none_lost
+from cdc_assets.merge.fold.newest import FOLDED
+from cdc_assets.merge.fold.overtaken import to_be_looked_at
+from cdc_assets.merge.fold.restarts import RestartWatch
+from cdc_assets.merge.intake.told import statements_among
+from cdc_assets.merge.plan.outcome import Lacking, Told, Unlike, Unwritten, Wider
+from cdc_assets.merge.statements.steps import Steps
+
+
+def unlike(this: Pass, steps: Steps) -> Unlike | None:
+    """Returns what the plan must be made anew for; None if it knows all that the records hold."""
+    figures = this.figures
+    if figures.has_unwritten:
+        return Unwritten()
+    if figures.statements and not this.plan.is_told:  # may rename columns to be added
+        with steps.step("look for statements"):
+            return Told(statements_among(this.batch.decoder, this.knowledge.floors))
+    if figures.unknown_columns:
+        return Wider(figures.unknown_columns)
+    if figures.absent_columns:
+        return Lacking(figures.absent_columns)
+    return None
+
+
+def without_doubt(this: Pass, means: Means) -> Pass:
+    """Checks that columns which records lack lose no value, and returns the pass without doubt.
+
+    Raises:
+        TerminalError: if one would be lost.
+    """
+    decoder, plan, folded = this.batch.decoder, this.plan, this.folded
+    if decoder.doubt is None:
+        return this
+    is_folded = plan.mode is not Mode.HISTORY
+    with means.steps.step("look for values that would be lost"):
+        if is_folded:
+            require_none_lost(means.spark, means.catalog, plan, decoder.doubt, folded.frame)
+        else:
+            look_through(means.spark, means.catalog, decoder)
+    if is_folded:
+        folded = replace(folded, frame=folded.frame.select(*FOLDED))
+    return replace(this, batch=PlannedBatch.of(replace(decoder, doubt=None)), folded=folded)
+
+
+def renumbered(this: Pass, watch: RestartWatch | None, means: Means) -> tuple[Pass, bool]:
+    """Completes the plan by the numbering that the batch's positions have.
+
+    Args:
+        this: the pass.
+        watch: searches for restarts; None if none is looked for.
+        means: of the batch's execution.
+
+    Returns:
+        The pass under that plan, and whether positions have changed since the fold.
+
+    Raises:
+        RestartError: if they went back, and nobody has accepted that.
+    """
+    if watch is None:
+        return this, False
+    figures, folded, has_changed = this.figures, this.folded, False
+    if watch.must_look(figures, folded):
+        with means.steps.step("look at positions"):
+            has_changed = watch.look(lambda epochs: _looked_at(this, epochs, means))
+    numbering, epochs = watch.carried(figures, folded), watch.restarts.epochs
+    batch = this.batch.replanned(replace(this.plan, numbering=numbering, epochs=epochs))
+    return replace(this, batch=batch), has_changed
+
+
+def _looked_at(this: Pass, epochs: Epochs, means: Means) -> DataFrame:
+    """Returns the records to be examined in their order.
+
+    Their positions have these epochs, and are lifted by the batch's own snapshots in them too.
+    """
+    batch = this.batch.replanned(replace(this.plan, epochs=epochs))
+    floors, known = this.knowledge.floors, None
+    if this.figures.min_floating is not None:
+        floors, known = batch.changes.floors(floors, this.figures), means.known(this.batch)
+    return to_be_looked_at(batch.decoder, floors, known)
