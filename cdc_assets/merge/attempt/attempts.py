@@ -1,0 +1,182 @@
+"""Makes tries of requests, and turns their errors into outcomes where another try may help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import ConflictError, CutShortError
+from cdc_assets.merge.apply.multiset import MissingRowError
+from cdc_assets.merge.attempt.completion import Completion
+from cdc_assets.merge.attempt.connections import Connections
+from cdc_assets.merge.attempt.execution import Executions
+from cdc_assets.merge.attempt.from_log import FromLog
+from cdc_assets.merge.attempt.from_quarantine import FromQuarantine
+from cdc_assets.merge.attempt.held import Findings
+from cdc_assets.merge.attempt.means import Means
+from cdc_assets.merge.attempt.records import Records
+from cdc_assets.merge.attempt.session import PreparedSession
+from cdc_assets.merge.fold.lost import look_through
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.planning import Pending, Planner
+from cdc_assets.merge.intake.shared_reading import SharedReadings
+from cdc_assets.merge.plan.outcome import Conflict, Longer, Nothing, Outcome
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.plan.waiting import UnfinishedError
+from cdc_assets.merge.statements.deadline import Limits, Watch
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.upkeep import Upkeep
+from cdc_assets.registry import TableEntry
+
+
+class Attempts:
+    """A maker of tries for the tables of one configuration, with one Spark session.
+
+    Args:
+        config: the configuration.
+        connections: read for plans.
+        spark: returns the session; called when the first statement is sent.
+        clock: wall clock.
+        shared: the run's readings of topics of many tables; None if each table reads alone.
+
+    Attributes:
+        shared: these readings; may be replaced for each turn.
+        planner: of batches.
+    """
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        connections: Connections,
+        spark: Callable[[], SparkSession],
+        clock: Callable[[], datetime],
+        shared: SharedReadings | None = None,
+    ) -> None:
+        self.shared = shared
+        lake, log = connections.lake, connections.log
+        self.planner = Planner(config, lake, log, clock, connections.witnesses)
+        self._session = PreparedSession(spark)
+        self._findings = Findings()
+        self._means = means = Means(config, connections, self.planner, self._session, clock)
+        self._records = records = Records(means)
+        self._completion = completion = Completion(means, self._findings)
+        executions = Executions(means, records)
+        self._from_log = FromLog(means, self._findings, records, completion, executions)
+        self._from_quarantine = FromQuarantine(means, completion, executions)
+
+    def watch(self, entry: TableEntry) -> Watch:
+        """Returns the deadlines of a table's turn, which begins now."""
+        batch, session = self._means.source(entry).batch, self._session
+        return Watch(lambda: session.current, Limits(batch.statement_seconds, batch.table_seconds))
+
+    def table_seconds(self, entry: TableEntry) -> float:
+        """Returns the time limit of a table's turn, in seconds."""
+        return self._means.source(entry).batch.table_seconds
+
+    def of(self, request: Request, watch: Watch) -> Outcome:
+        """Tries a request, and returns its outcome.
+
+        Args:
+            request: for the records to be merged.
+            watch: ends a statement that hangs, and the turn when it takes too long.
+
+        Raises:
+            CdcError: for a failure that needs a person, or time; nothing was published.
+        """
+        pending = None
+        if not request.has_learned:
+            self._findings.forget()
+        try:
+            entry = request.entry
+            with self._kept_from_failures(entry), watch.turn(f"table={entry.table}"):
+                match request.work:
+                    case Quarantined() as work:
+                        return self._from_quarantine.tried(request, work, watch)
+                    case Tail() | Again() as work:
+                        pending = self._from_log.pending(request, work, self.shared)
+                        if not isinstance(pending, Pending):
+                            return Nothing() if pending is None else pending
+                        return self._from_log.tried(request, work, pending, watch, self.shared)
+                    case unexpected:
+                        assert_never(unexpected)
+        except ConflictError as conflict:
+            return Conflict(conflict)
+        except UnfinishedError as unfinished:
+            may_grow = unfinished.is_cut and isinstance(pending, Pending) and pending.may_grow
+            return Longer(unfinished, may_grow) if may_grow else unfinished.waiting
+        except (MissingRowError, CutShortError) as cut:
+            return Longer(cut, may_grow=isinstance(pending, Pending) and pending.may_grow)
+
+    @contextmanager
+    def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
+        """Forgets the topic's shared reading after a failure, as that may be its cause."""
+        try:
+            yield
+        except BaseException:
+            if self.shared is not None:
+                self.shared.forget(entry)
+            raise
+
+    # ── plans and changes alone ──────────────────────────────────────────────────────────
+
+    def plan(self, request: Request) -> BatchPlan | None:
+        """Returns the plan alone; None if there is nothing to merge. Changes nothing.
+
+        Raises:
+            CdcError: if the table would stop before anything is written.
+        """
+        self._findings.forget()
+        pending = self.planner.tail(request.entry, None, request.run_id)
+        request = request.with_all_schemas()
+        if not isinstance(pending, Pending):
+            return None
+        plan, decoder = self._completed(request, pending, pending.plan.ranges)
+        with translated("look for values that would be lost", plan.where):
+            look_through(self.session(), self._means.catalog, decoder)
+        return plan
+
+    def told(
+        self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str
+    ) -> tuple[DataFrame, tuple[str, ...]]:
+        """Returns the decoded changes in ranges that were merged before. Changes nothing.
+
+        Args:
+            entry: the table.
+            ranges: of its topic; none empty, and at least one.
+            run_id: of the plan, not recorded anywhere.
+
+        Returns:
+            The changes, and the columns that updates may have left out.
+
+        Raises:
+            CdcError: if the log has lost some of it, or a part does not answer.
+        """
+        self._findings.forget()
+        request = Request(entry, run_id, Again(ranges)).with_all_schemas()
+        pending = self.planner.again(entry, ranges, run_id)
+        _, decoder = self._completed(request, pending, ranges)
+        return decoder.decode({}), decoder.unset_able
+
+    def _completed(
+        self, request: Request, pending: Pending, ranges: tuple[OffsetRange, ...]
+    ) -> tuple[BatchPlan, BatchDecoder]:
+        records = self._records.read(pending.plan, ranges)
+        return self._completion.of(request, pending.plan, records)
+
+    # ── what goes with tries ─────────────────────────────────────────────────────────────
+
+    def upkeep(self, entry: TableEntry) -> Upkeep:
+        """Returns the upkeep of the lake table that a table is merged into."""
+        means = self._means
+        return Upkeep(means.config, [entry], means.connections.lake, self.session, means.clock)
+
+    def session(self) -> SparkSession:
+        """Returns the session, with the settings that decoding relies on."""
+        return self._session()

@@ -1,0 +1,115 @@
+"""Completes the plan of a batch from its records, and from what its source says of the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from cdc_assets.formats.format import Format
+from cdc_assets.formats.histories import after_statements, statements_on
+from cdc_assets.lake.at_source import AtSource
+from cdc_assets.merge.attempt.held import Findings, Held, batch_of
+from cdc_assets.merge.attempt.means import Means
+from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.describe import TypeSource
+from cdc_assets.merge.intake.preparation import Preparation
+from cdc_assets.merge.intake.told import read_statements
+from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.request import Quarantined, Request, Tail
+from cdc_assets.merge.plan.table_steps import DescribeColumns
+from cdc_assets.schema.history import History
+
+
+class Completion:
+    """The completion of plans. Remembers the schemas that records were written with.
+
+    Args:
+        means: of the tries.
+        findings: kept by a batch's first try, for those that follow.
+    """
+
+    def __init__(self, means: Means, findings: Findings) -> None:
+        self._means = means
+        self._findings = findings
+        self._schemas = WrittenSchemas()
+
+    def of(
+        self, request: Request, plan: BatchPlan, records: DataFrame
+    ) -> tuple[BatchPlan, BatchDecoder]:
+        """Returns the whole plan, and the decoder of the batch's records.
+
+        The source is asked by a batch's first try; later ones go by what was found then.
+
+        Args:
+            request: of this try.
+            plan: of the lake and the log.
+            records: of the batch, raw.
+
+        Raises:
+            TerminalError: see `Preparation.of`.
+            CdcError: if a part does not answer.
+        """
+        means, entry = self._means, request.entry
+        fmt, tables = means.planner.format(entry), means.planner.tables(entry)
+        held = self._findings.known_to(request)
+        if held is None:
+            held = self._found(request, plan, fmt)
+            self._findings.keep(held)
+        plan = _taught(plan, held.before)
+        types = TypeSource(means.source(entry), means.connections.log, fmt, held.asked)
+        all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
+        written = partial(self._written, all_of_them=all_of_them)
+        preparation = Preparation(means.session, means.catalog, types, tables, fmt, written)
+        is_told = request.told is not None or not isinstance(request.work, Tail)
+        plan = replace(plan, is_told=is_told or not fmt.tells_statements)
+        return preparation.of(plan, records, request.columns, request.lacking)
+
+    def _found(self, request: Request, plan: BatchPlan, fmt: Format) -> Held:
+        """Reads the statements that the request names, and returns the findings of this try."""
+        entry = request.entry
+        history, before, statements = self._history(plan, fmt), None, ()
+        if request.told and history is not None:
+            log = self._means.connections.log
+            read = read_statements(log, fmt, plan.layout.scheme, request.told)
+            statements = statements_on(entry, read)
+        if statements and history is not None:
+            before = history.with_numbers(plan.schema)
+            history = after_statements(before, entry, statements, is_empty=plan.is_empty)
+        asked = Asked(self._means.source(entry), history)
+        return Held(batch_of(request), plan.end, asked, before, statements)
+
+    def _history(self, plan: BatchPlan, fmt: Format) -> History | None:
+        """Returns the table's history according to statements.
+
+        They are read after the log's end was: statements on anything in the batch are there by
+        then, unless their topic lags behind. The next batch finds those that come late.
+        """
+        stored = AtSource.of(plan.state, plan.entry.shard_value).history
+        if fmt.tells_statements:
+            topic = plan.identity.topic_id
+            return stored if stored and stored.topic == topic else History(topic=topic)
+        histories = self._means.connections.histories
+        return histories.of(plan.entry, fmt, plan.layout.scheme, stored)
+
+    def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
+        """Returns the schemas of the records; of a few of them as long as that may suffice."""
+        fmt, log = self._means.planner.format(plan.entry), self._means.connections.log
+        first = None if all_of_them else self._schemas.of_first(plan, fmt, log)
+        return self._schemas.of_all(plan, fmt, raw) if first is None else first
+
+
+def _taught(plan: BatchPlan, before: History | None) -> BatchPlan:
+    """Adds the numbers that the lake's columns have before the statements of the batch.
+
+    After these a name may be another column's.
+    """
+    if before is None or plan.entry.shard is not None:
+        return plan
+    schema = before.taught(plan.schema)
+    told = tuple(c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was)
+    steps = (DescribeColumns(told),) if told else ()
+    return replace(plan, schema=schema, steps=(*plan.steps, *steps))

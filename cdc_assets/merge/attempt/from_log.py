@@ -1,0 +1,158 @@
+"""Tries batches of records in the log: new ones, and those that were merged before."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake import TableState
+from cdc_assets.merge.attempt.completion import Completion
+from cdc_assets.merge.attempt.execution import Executions, Work, looks_at_unread
+from cdc_assets.merge.attempt.held import Findings
+from cdc_assets.merge.attempt.means import Means
+from cdc_assets.merge.attempt.records import Records
+from cdc_assets.merge.attempt.refusing import refusals_of
+from cdc_assets.merge.attempt.report import MergedBatch
+from cdc_assets.merge.batch import Executed
+from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.planning import Pending
+from cdc_assets.merge.intake.shared_reading import SharedReadings
+from cdc_assets.merge.intake.told import statements_among
+from cdc_assets.merge.plan.outcome import Merged, Outcome, Told
+from cdc_assets.merge.plan.plan import BatchPlan, limited
+from cdc_assets.merge.plan.request import Again, Request, Tail
+from cdc_assets.merge.plan.result import Waiting
+from cdc_assets.merge.statements.deadline import Watch
+from cdc_assets.merge.statements.steps import Steps
+
+
+class FromLog:
+    """A maker of tries of batches out of the log. A table's next batch goes on where it ended.
+
+    Args:
+        means: of the tries.
+        findings: of the batch's first try.
+        records: of the batches.
+        completion: of their plans.
+        executions: of their plans.
+    """
+
+    def __init__(
+        self,
+        means: Means,
+        findings: Findings,
+        records: Records,
+        completion: Completion,
+        executions: Executions,
+    ) -> None:
+        self._means = means
+        self._findings = findings
+        self._records = records
+        self._completion = completion
+        self._executions = executions
+        self._left: TableState | None = None
+
+    def pending(
+        self, request: Request, work: Tail | Again, shared: SharedReadings | None
+    ) -> Pending | Waiting | None:
+        """Plans the batch of a request; None if there is nothing to merge.
+
+        Args:
+            request: of this try.
+            work: the request's.
+            shared: the run's readings, to which a batch is cut; None if each table reads alone.
+
+        Raises:
+            CdcError: see `Planner.tail` and `Planner.again`.
+        """
+        entry, run_id, planner = request.entry, request.run_id, self._means.planner
+        left, self._left = self._left, None
+        if isinstance(work, Tail):
+            goes_on = work.last is not None and left is not None and left.name == entry.target
+            planner.goes_on_from(left if goes_on else None)
+            held = self._findings.of(request)
+            return planner.tail(
+                entry,
+                work.window,
+                run_id,
+                limits=request.limits,
+                shared=shared,
+                until=held.end if held else None,
+            )
+        now = limited(work.ranges, self._means.source(entry).batch.max_records)
+        return planner.again(entry, now, run_id)
+
+    def tried(
+        self,
+        request: Request,
+        work: Tail | Again,
+        pending: Pending,
+        watch: Watch,
+        shared: SharedReadings | None,
+    ) -> Outcome:
+        """Merges a planned batch, and returns the outcome.
+
+        Args:
+            request: of this try.
+            work: the request's.
+            pending: the batch.
+            watch: deadlines of the turn.
+            shared: the run's readings; None if each table reads alone.
+
+        Raises:
+            CdcError: see `BatchExecution.run`; nothing was published.
+        """
+        started, steps = time.monotonic(), Steps(pending.plan.where, watch)
+        records, is_tail = self._records, isinstance(work, Tail)
+        share = records.share(pending.plan, shared, steps) if is_tail else None
+        raw = share.records if share else records.read(pending.plan, pending.plan.ranges)
+        try:
+            plan, decoder = self._completion.of(request, pending.plan, raw)
+        except TerminalError:  # a statement among the records may explain what they are like
+            told = self._told(request, pending.plan, raw)
+            if told:
+                return Told(told)
+            raise
+        # Records as they are in Kafka, unlike those of a share.
+        refusals = refusals_of(self._means, plan, records.read(plan, plan.ranges))
+        execution = self._executions.of(Work(pending, plan, decoder, refusals, watch), shared)
+        done = execution.run()
+        if not isinstance(done, Executed):
+            return done
+        if shared and plan.needs_keys_apart and looks_at_unread(plan, shared):
+            shared.found_keys_apart(plan)
+        if share is not None:
+            done = replace(done, figures=done.figures.with_others(share.others))
+        spent = {**steps.seconds, **execution.steps.seconds}
+        if done.published is not None:
+            finish = spent.get("append rows", 0.0) + spent.get("publish", 0.0)
+            self._executions.published(plan.entry.target, finish)
+        seconds = time.monotonic() - started
+        merged = MergedBatch(
+            done=done,
+            unread=pending.unread,
+            after=self._after(done.plan),
+            statements=self._findings.statements,
+            seconds=seconds,
+            steps=spent,
+        )
+        return Merged(merged.result(work.window, self._means.clock))
+
+    def _after(self, plan: BatchPlan) -> TableState | None:
+        """Returns the table's state after a batch; kept for the next one, if a publish left it."""
+        lake, of = self._means.connections.lake, (plan.entry.target, plan.entry.shard_value)
+        self._left = lake.after_publish(*of)
+        return self._left or lake.state(*of)
+
+    def _told(
+        self, request: Request, plan: BatchPlan, records: DataFrame
+    ) -> tuple[Coordinate, ...]:
+        """Returns the coordinates of statements that were not read yet."""
+        fmt = self._means.planner.format(plan.entry)
+        if not fmt.tells_statements or request.told or not isinstance(request.work, Tail):
+            return ()
+        return statements_among(BatchDecoder(records, plan, fmt), plan.snapshot_starts)

@@ -1,0 +1,116 @@
+"""Tries records in quarantine again, from the bytes that are kept there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cdc_assets.changes.mode import Mode
+from cdc_assets.merge.apply.recount import publish_count
+from cdc_assets.merge.apply.refusals import Reported
+from cdc_assets.merge.attempt.completion import Completion
+from cdc_assets.merge.attempt.execution import Executions, Work
+from cdc_assets.merge.attempt.means import Means
+from cdc_assets.merge.batch import Executed
+from cdc_assets.merge.intake.planning import Pending, spans
+from cdc_assets.merge.plan.outcome import Nothing, Outcome, Requeued, Unlike
+from cdc_assets.merge.plan.request import Quarantined, Request
+from cdc_assets.merge.plan.requeue import Requeue
+from cdc_assets.merge.plan.result import QuarantineReplay
+from cdc_assets.merge.statements.deadline import Watch
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.tables.quarantine import Quarantine
+from cdc_assets.registry import TableEntry
+
+_OVERTAKEN: Final = (
+    "overtaken by newer changes of its row, which may have left columns of it unchanged"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FromQuarantine:
+    """A maker of tries of records in quarantine.
+
+    Attributes:
+        means: of the tries.
+        completion: of plans.
+        executions: of plans.
+    """
+
+    means: Means
+    completion: Completion
+    executions: Executions
+
+    def tried(self, request: Request, work: Quarantined, watch: Watch) -> Outcome:
+        """Merges records, removes from the quarantine those that need not stay, and says which.
+
+        Args:
+            request: of this try.
+            work: the request's.
+            watch: deadlines of the turn.
+
+        Raises:
+            CdcError: for a failure that needs a person, or time. Records that were published
+                before it are still in quarantine.
+        """
+        entry = request.entry
+        quarantine = self._quarantine(entry)
+        with translated("read quarantine", f"table={entry.table}"):
+            kept = quarantine.kept(entry.table)
+        if not kept:
+            return Nothing()
+        pending = self.means.planner.again(entry, (), request.run_id)
+        requeue = Requeue.of(kept, work.coordinates, pending.plan)
+        if not requeue.is_any:
+            return Nothing()
+        replayed = self._replayed(request, work, pending, requeue, watch)
+        if not isinstance(replayed, QuarantineReplay):
+            return replayed
+        work.before_removal()
+        with translated("remove from quarantine", f"table={entry.table}"):
+            gone = [*replayed.merged, *replayed.overtaken]
+            quarantine.remove(entry.table, replayed.topic_id, gone)
+        return Requeued(replayed)
+
+    def _replayed(
+        self,
+        request: Request,
+        work: Quarantined,
+        pending: Pending,
+        requeue: Requeue,
+        watch: Watch,
+    ) -> QuarantineReplay | Unlike:
+        """Publishes what can be merged, and how many records are left."""
+        means, plan, entry = self.means, pending.plan, request.entry
+        outcome = QuarantineReplay(
+            entry.table,
+            plan.identity.topic_id,
+            merged=requeue.merged,
+            unread=requeue.unread,
+            foreign=requeue.foreign,
+        )
+        if not requeue.taken:
+            lake, now = means.connections.lake, means.clock()
+            publish_count(means.session, means.catalog, lake, plan, requeue, now)
+            return outcome
+        pending = replace(pending, plan=replace(plan, ranges=spans(requeue.taken)))
+        quarantine = self._quarantine(entry)
+        with translated("read quarantine", pending.plan.where):
+            mine = quarantine.records(entry.table, outcome.topic_id, requeue.taken)
+        plan, decoder = self.completion.of(request, pending.plan, mine)
+        # A delete that keeps its row leaves columns unchanged, as an update may.
+        partial_images = bool(decoder.unset_able) or plan.soft
+        stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
+        refusals = Reported(requeue, _OVERTAKEN if stays else None)
+        done = self.executions.of(Work(pending, plan, decoder, refusals, watch)).run()
+        if not isinstance(done, Executed):
+            return done
+        return replace(
+            outcome,
+            merged=(*outcome.merged, *refusals.merged),
+            overtaken=refusals.overtaken,
+            rejected=tuple(sorted(refusals.found.items())),
+        )
+
+    def _quarantine(self, entry: TableEntry) -> Quarantine:
+        return Quarantine(self.means.session(), self.means.catalog, entry.table.source)
