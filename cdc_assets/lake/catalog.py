@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Figures
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
+from cdc_assets.errors import TerminalError
 from cdc_assets.lake.branches import Built, dead_branches, is_built
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
@@ -168,17 +171,25 @@ class Lake:
 
         Returns:
             The place of its last metadata, from which it can be registered again; empty if it did
-            not exist.
+            not exist, or its metadata cannot be read.
 
         Raises:
             UnreachableError: if the catalog does not answer.
         """
-        table = self._connection.load(name)
-        if table is None:
+        try:
+            table = self._connection.load(name)
+            last = table.metadata_location if table is not None else None
+        except TerminalError:  # it is to go, whatever became of its files
+            last = ""
+        if last is None:
             return ""
-        with self._connection.reachable(), effect("catalog: drop table"):
+        with (
+            self._connection.reachable(),
+            effect("catalog: drop table"),
+            suppress(NoSuchTableError, NoSuchNamespaceError),
+        ):
             self._connection.catalog.drop_table((name.namespace, name.name))
-        return table.metadata_location
+        return last
 
     def has_attempt(self, name: LakeName, attempt: str) -> bool:
         """Returns whether this attempt is in the ancestry of ``main``, so that it was published."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
@@ -23,6 +24,10 @@ from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 
 T = TypeVar("T")
 
+_OF_CONTENT: Final = (
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, NotImplementedError,
+    AssertionError, EOFError, zlib.error,
+)  # fmt: skip
 _BUSY_SECONDS: Final = 3.0
 _RESTORE: Final = (
     "restore its folder, or drop it from the catalog: it is then made again from its topic"
@@ -120,13 +125,13 @@ class CatalogConnection:
             what = f"the catalog has table {name}, and its metadata file is gone"
             where = _place(name, file or error.filename or "")
             raise TerminalError(what, where=where, remedy=_RESTORE) from None
-        except (RESTError, OSError) as error:
-            what = f"the lake's metadata of {name} is not to be had ({type(error).__name__})"
-            remedy = "check that the table's folder can be read"
-            raise UnreachableError(what, where=where, remedy=remedy) from None
         except Exception as error:  # PyIceberg and its parts have no common one
-            what = f"the lake's metadata of {name} cannot be read ({type(error).__name__})"
-            raise TerminalError(what, where=where, remedy=_UNDO) from error
+            if _is_of_content(error):
+                what = f"the lake's metadata of {name} cannot be read ({type(error).__name__})"
+                raise TerminalError(what, where=where, remedy=_UNDO) from error
+            what = f"the lake's metadata of {name} is not to be had ({type(error).__name__})"
+            remedy = "check that the catalog answers, and that the table's folder can be read"
+            raise UnreachableError(what, where=where, remedy=remedy) from None
 
     @contextmanager
     def reachable(self) -> Iterator[None]:
@@ -137,6 +142,17 @@ class CatalogConnection:
             what = f"the lake did not answer ({type(error).__name__})"
             remedy = "check that the catalog runs and that its warehouse can be read"
             raise UnreachableError(what, where=self.address, remedy=remedy) from None
+
+
+def _is_of_content(error: Exception) -> bool:
+    """Returns whether an error is about what was read, and not about reading it.
+
+    The clients of catalogs and stores have errors of their own for an outage (botocore's, Thrift's,
+    Azure's), most of which are no `OSError`.
+    """
+    if isinstance(error, (RESTError, OSError)):
+        return False
+    return isinstance(error, _OF_CONTENT) or type(error).__module__.startswith("pyiceberg.")
 
 
 def _place(name: LakeName, file: str) -> str:

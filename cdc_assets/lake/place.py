@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -25,6 +26,8 @@ _DATA: Final = "data"
 _SUFFIX: Final = ".metadata.json"
 _PACKED: Final = ".gz.metadata.json"
 _UUID: Final = re.compile(rb'"table-uuid"\s*:\s*"([0-9A-Fa-f-]{36})"')
+_BY_HOST: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+"""Schemes whose account is a part of the URL's host."""
 _BEGINNING_BYTES: Final = 1 << 14
 """Writers put the uuid first, or right after the location."""
 
@@ -101,7 +104,8 @@ def _listed(io: FileIO, folder: str) -> Iterator[tuple[str, bool]]:
     from pyiceberg.io.fsspec import FsspecFileIO
 
     if isinstance(io, FsspecFileIO):
-        files = io.get_fs(folder.partition(":")[0])
+        url = urlsplit(folder)
+        files = io.get_fs(url.scheme or "file", url.hostname if url.scheme in _BY_HOST else None)
         files.invalidate_cache()
         found = files.ls(folder, detail=True) if files.exists(folder) else []
         yield from (

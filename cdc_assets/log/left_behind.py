@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from cdc_assets.errors import TerminalError
+from collections.abc import Iterable, Iterator
+
+from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import TableEntry
+
+
+def late_under_old_names(entries: Iterable[TableEntry], log: KafkaLog) -> Iterator[CdcError]:
+    """Yields the errors of tables whose former topics have late records, or do not answer.
+
+    A former topic that nobody needs any more must not hold up the other tables.
+    """
+    for entry in entries:
+        try:
+            found: CdcError | None = late_under_old_name(entry, log)
+        except UnreachableError as problem:
+            found = problem
+        if found is not None:
+            yield found
 
 
 def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | None:

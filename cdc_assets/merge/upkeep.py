@@ -33,7 +33,7 @@ from cdc_assets.changes.upkeep import (
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConflictError, TransientError
+from cdc_assets.errors import CdcError, ConflictError, TransientError, UnreachableError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.place import Place
 from cdc_assets.lake.pointers import Recent
@@ -154,7 +154,8 @@ class Upkeep:
     ) -> Iterator[Done]:
         """Carries out the needed steps; yields each when it is done.
 
-        The tables take turns, with a step each. A task that fails ends that task alone.
+        The tables take turns, with a step each. A task that fails ends that task alone, unless a
+        part did not answer, which all need: the rest is then left to the next time.
 
         Args:
             orphans: whether also to remove the files that no snapshot names.
@@ -170,7 +171,7 @@ class Upkeep:
         first, round_ = turn % len(tables), turn // len(tables)
         steps = [self._steps(each, orphans, round_, failed) for each in _from(first, tables)]
         waiting, is_first = deque(steps), True
-        while waiting and (is_first or not is_over()):
+        while waiting and not _is_silent(failed) and (is_first or not is_over()):
             table = waiting.popleft()
             done = next(table, None)
             if done is not None:
@@ -257,6 +258,11 @@ class Upkeep:
                 yield from self._carried_out(needs, task)
             except CdcError as error:
                 failed.append(error)
+            except Exception as error:  # of a library; its text may quote what must not be shown
+                what = f"{task} met an unexpected {type(error).__name__}"
+                failed.append(CdcError(what, where=f"lake={needs.name}"))
+            if _is_silent(failed):
+                return
 
     def _carried_out(self, needs: Needs, task: Task) -> Iterator[Done]:
         match task:
@@ -382,6 +388,11 @@ def _not_alone(place: Place) -> str:
 def _from(first: int, of: Sequence[T]) -> list[T]:
     """Returns all of them, beginning with one of them."""
     return [*of[first:], *of[:first]]
+
+
+def _is_silent(failed: Sequence[CdcError]) -> bool:
+    """Returns whether a part did not answer; the session may be lost with it."""
+    return any(isinstance(each, UnreachableError) for each in failed)
 
 
 def _all_of(failed: Sequence[CdcError]) -> CdcError:

@@ -33,7 +33,7 @@ from cdc_assets.operate.connectors import Working
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.operate.survey import Condition
-from cdc_assets.operate.webhook import document_of, formed, post
+from cdc_assets.operate.webhook import RefusedError, document_of, formed, post
 
 TRANSIENT: Final = timedelta(minutes=10)
 """How long a failure that may pass by itself lasts before it is an alert."""
@@ -202,16 +202,19 @@ def tell(numbers: Numbers, config: AlertsConfig, book: AlertBook) -> Told:
     known = looked(before, found, unjudged(numbers), now)
     if known != before:
         book.save(known)
-    done: list[Message] = []
+    done, refused = list[Message](), ""
     for message in messages(known, found, now):
         try:
             post(url, formed(document_of(message), config), ATTEMPTS)
         except UnreachableError as problem:
             return Told(tuple(done), str(problem))
+        except RefusedError as problem:  # this one only; it is tried again
+            refused = str(problem)
+            continue
         known = sent(known, message)
         book.save(known)
         done.append(message)
-    return Told(tuple(done))
+    return Told(tuple(done), refused)
 
 
 def _document(known: Known) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import match_topics
 from cdc_assets.formats.registered import formats_of
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.log.left_behind import late_under_old_name
+from cdc_assets.log.left_behind import late_under_old_names
 from cdc_assets.operate.judged_kinds import JudgedKinds, judged_kinds
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import OtherTopic, Registry, TableEntry
@@ -75,10 +75,16 @@ def discover(services: Services) -> Discovery:
         others = tuple(each for each in others if each.topic not in known_others)
     left = [topic for topic in topics if topic not in judged.problems]
     by_name, ambiguous = _matching(services, known, left, kinds)
-    found = _added(services, known, (*by_name, *_in_shared_topics(services, known, topics)))
-    late = (late_under_old_name(each, services.log) for each in known if each.renamed)
+    shared, silent = _in_shared_topics(services, known, topics)
+    found = _added(services, known, (*by_name, *shared))
     unjudged = {each.what: each for each in judged.problems.values()}.values()
-    refused = (*found.refused, *unjudged, *ambiguous, *(each for each in late if each is not None))
+    refused = (
+        *found.refused,
+        *unjudged,
+        *ambiguous,
+        *silent,
+        *late_under_old_names(known, services.log),
+    )
     return replace(found, refused=refused, set_aside=others)
 
 
@@ -100,18 +106,26 @@ def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Dis
 
 def _in_shared_topics(
     services: Services, known: Registry, topics: Sequence[str]
-) -> tuple[TableEntry, ...]:
+) -> tuple[tuple[TableEntry, ...], tuple[CdcError, ...]]:
     """Returns an entry for each new table named by a shared topic's first or last records.
 
     Tables that only the records between them name are found during the merge: `add_seen`.
+
+    Returns:
+        The entries, and the errors of topics of which a partition has no leader.
     """
     found: list[TableEntry] = []
+    problems: list[CdcError] = []
     for source, fmt in services.formats.items():
         mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
+        bounds = services.log.bounds(mine) if len(mine) > 1 else None
+        if bounds is not None:
+            problems += bounds.problems.values()
+            mine = [each for each in mine if each not in bounds.problems]
         edges = services.log.edges(mine) if mine else {}
         named = {t: fmt.tables(records, source) - known.tables for t, records in edges.items()}
         found += _entries(services, named)
-    return tuple(found)
+    return tuple(found), tuple(problems)
 
 
 def _entries(
@@ -224,6 +238,18 @@ def _named_by(known: Registry, topics: set[str]) -> list[TableName]:
 def replicated(config: ReplicationConfig, registry: Registry) -> tuple[TableEntry, ...]:
     """Returns the registry's tables whose source is (still) configured."""
     return tuple(entry for entry in registry if entry.table.source in config.sources)
+
+
+def as_registered(services: Services, entries: Sequence[TableEntry]) -> tuple[TableEntry, ...]:
+    """Returns these tables' present entries; one that the registry lacks by now stays as it is.
+
+    Definitions are loaded once; a table is renamed, or marked as dropped, afterwards.
+
+    Raises:
+        UnreachableError: if the registry does not answer.
+    """
+    known = services.registry.load()
+    return tuple(known.get(each.table) or each for each in entries)
 
 
 def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopic, ...]:

@@ -140,6 +140,10 @@ class Failure:
             return min(after, self.hold.stops_at)
         return after
 
+    def is_waited_for(self, now: datetime) -> bool:
+        """Returns whether a sensor has to wait; not after a time that a wrong clock has written."""
+        return self.at <= now < self.retry_at
+
     @property
     def is_waiting(self) -> bool:
         """Whether nothing is wrong so far."""

@@ -14,7 +14,7 @@ from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
-from cdc_assets.operate.webhook import formed, post
+from cdc_assets.operate.webhook import RefusedError, formed, post
 
 ATTEMPTS: Final = 2
 
@@ -61,7 +61,10 @@ class Unsent:
             raise self._unreachable() from error
 
     def send(self, config: AlertsConfig) -> Resent:
-        """Sends what is kept, up to the first alert that is not accepted.
+        """Sends what is kept, up to the first alert that the receiver is not there for.
+
+        One that it refuses for what it is keeps no other waiting. It is tried again the next time:
+        another `alerts.form` may be what it needs.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -69,7 +72,7 @@ class Unsent:
         """
         if config.webhook is None:
             return Resent()
-        url, sent = config.webhook.reveal(), list[str]()
+        url, sent, refused = config.webhook.reveal(), list[str](), ""
         for file in self._kept():
             document = self._read(file)
             if document is not None:
@@ -77,9 +80,12 @@ class Unsent:
                     post(url, formed(document, config), ATTEMPTS)
                 except UnreachableError as problem:
                     return Resent(tuple(sent), str(problem))
+                except RefusedError as problem:
+                    refused = f"{problem}, or delete {file}"
+                    continue
                 sent.append(file.rpartition("/")[2].removesuffix(".json"))
             self._forget(file)
-        return Resent(tuple(sent))
+        return Resent(tuple(sent), refused)
 
     def _file(self, name: str) -> str:
         return f"{self._root}/{name}.json"

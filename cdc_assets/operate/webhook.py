@@ -8,13 +8,20 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from cdc_assets.changes.alerting import Change, Message
 from cdc_assets.config.platform import AlertsConfig
-from cdc_assets.errors import UnreachableError
+from cdc_assets.errors import TerminalError, UnreachableError
 
 TIMEOUT_SECONDS: Final = 10
 ATTEMPTS: Final = 3
 _SECTION_CHARACTERS: Final = 2_900
 """Slack allows 3,000."""
 _WORDS_CHARACTERS: Final = 400
+_OF_THE_MESSAGE: Final = frozenset({400, 413, 422})
+"""Statuses that say that the message is wrong or too large; others may pass, or be mended."""
+
+
+class RefusedError(TerminalError):
+    """The receiver refuses a message for what it is."""
+
 
 _TITLES: Final = {
     "table_failed": "table(s) failed",
@@ -60,7 +67,8 @@ def formed(document: dict[str, Any], config: AlertsConfig) -> dict[str, Any]:
         return document
     text = _escaped(document["text"])
     if len(text) > _SECTION_CHARACTERS:
-        text = text[:_SECTION_CHARACTERS].rpartition("\n")[0] + "\n…"
+        cut = text[:_SECTION_CHARACTERS]
+        text = (cut.rpartition("\n")[0] or cut) + "\n…"
     section = {"type": "section", "text": {"type": "mrkdwn", "text": text}}
     return {"text": text.partition("\n")[0], "blocks": [section]}
 
@@ -70,6 +78,7 @@ def post(url: str, message: dict[str, Any], attempts: int = ATTEMPTS) -> None:
 
     Raises:
         UnreachableError: if the message was not accepted after all attempts.
+        RefusedError: if it is not accepted as it is.
     """
     again = Retrying(
         retry=retry_if_exception_type(UnreachableError),
@@ -88,6 +97,9 @@ def _post(url: str, message: dict[str, Any]) -> None:
     except requests.RequestException as error:
         status = error.response.status_code if error.response is not None else "no answer"
         msg = f"the webhook did not accept the alert: {status} ({type(error).__name__})"
+        if status in _OF_THE_MESSAGE:
+            remedy = "set alerts.form to what the receiver expects"
+            raise RefusedError(msg, where="alerts.webhook", remedy=remedy) from None
         raise UnreachableError(msg, where="alerts.webhook", remedy="check its URL") from None
 
 

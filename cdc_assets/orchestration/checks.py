@@ -18,7 +18,7 @@ import dagster as dg
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloState, SloTarget
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError, TerminalError, TransientError
+from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.contiguity import Contiguity, outside
@@ -176,7 +176,7 @@ def _contiguity(services: Services, table: TableSurvey) -> Contiguity | CdcError
         return table.problem
     try:
         return services.contiguities.of(table.entry, table.state)
-    except TerminalError as problem:
+    except CdcError as problem:  # the survey has shown that the catalog answers
         return problem
 
 

@@ -311,7 +311,7 @@ def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:
         if each.waits
         and each.failure is not None
         and each.failure.attempts >= PATIENCE_LOOKS
-        and now < each.failure.retry_at
+        and each.failure.is_waited_for(now)
     }
 
 

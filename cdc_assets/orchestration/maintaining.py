@@ -3,7 +3,8 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
@@ -24,6 +25,7 @@ from cdc_assets.orchestration.keys import (
     spark_key,
     table_key,
 )
+from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.staying import gives_way, turns_of
 from cdc_assets.orchestration.turns import RunIsOverError
 from cdc_assets.registry import TableEntry
@@ -113,12 +115,13 @@ def maintenance_asset(
                     return is_late or gives_way(context.instance, context.run)
 
                 steps = upkeep.carry_out(orphans=wish.orphans, is_over=is_over, turn=wish.turn)
-                for each in steps:
-                    done.append(each)
-                    say = context.log.warning if each.left else context.log.info
-                    say(words(each))
-                    if on_done:
-                        on_done(each)
+                with given_up_on_failure(place):
+                    for each in steps:
+                        done.append(each)
+                        say = context.log.warning if each.left else context.log.info
+                        say(words(each))
+                        if on_done:
+                            on_done(each)
                 after = upkeep.needs()
             turns.leave(step, first)
         except RunIsOverError:
@@ -126,11 +129,22 @@ def maintenance_asset(
             raise dg.Failure(what, allow_retries=False) from None
         except CdcError as error:
             turns.leave(step, first)
-            raise dg.Failure(message_of(error), allow_retries=False) from None
+            what = f"upkeep of {first.target}: {message_of(error)}"
+            raise dg.Failure(what, {"kind": MAINTENANCE}, allow_retries=False) from None
         with effect("dagster: event"):
             return dg.MaterializeResult(metadata=_metadata(done, after))
 
     return maintain
+
+
+@contextmanager
+def given_up_on_failure(place: Place) -> Generator[None]:
+    """Gives up a place's session if the block fails: it may be what failed, and others get it."""
+    try:
+        yield
+    except Exception:
+        place.forget()
+        raise
 
 
 def upkeep_of(

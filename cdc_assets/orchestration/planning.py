@@ -66,7 +66,7 @@ def is_due(
     if not _has_work(table):
         return False
     failure = table.failure
-    is_not_yet = failure is not None and now < failure.retry_at and not table.has_moved
+    is_not_yet = failure is not None and failure.is_waited_for(now) and not table.has_moved
     waits = is_not_yet or (failure is not None and failure.stopped)
     return not waits or (ignore_backoff and not table.waits)
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log import KafkaLog
+from cdc_assets.log.left_behind import late_under_old_names
+from cdc_assets.registry import TableEntry
 from cdc_assets_tests.broker import Broker
+from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
 
@@ -59,3 +66,20 @@ def test_a_partition_that_was_waited_for_in_vain_is_not_waited_for_again_until_i
     assert questions() == known
     broker.leaderless = {"bad"}
     assert questions() > known, "that is another failure"
+
+
+def test_a_former_topic_without_a_leader_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker({"old": 5, "older": 9}, leaderless={"old"})
+    log = log_of(broker, monkeypatch)
+    end = OffsetVector.of({0: 7, 1: 0})
+
+    def renamed(name: str) -> TableEntry:
+        entry = entry_of(f"{name}er", write_config(tmp_path))
+        return replace(entry, renamed=Renamed("public", "new", "new", name, end))
+
+    away, late = late_under_old_names([renamed("old"), renamed("older")], log)
+    assert isinstance(away, UnreachableError)
+    assert "topic=old partition=1" in str(away)
+    assert "topic=older" in str(late)

@@ -196,3 +196,11 @@ def test_what_an_earlier_version_wrote_is_read(book: FailureBook, tmp_path: Path
     assert found == Failure(AT, FailureKind.TRANSIENT, "x")
     assert found is not None
     assert found.began == AT
+
+
+def test_what_a_clock_that_was_ahead_has_written_is_not_waited_for() -> None:
+    now = datetime(2026, 3, 4, tzinfo=UTC)
+    failure = Failure(now + timedelta(days=366), FailureKind.TRANSIENT, "x")
+    assert not failure.is_waited_for(now)
+    assert failure.is_waited_for(failure.at)
+    assert not failure.is_waited_for(failure.retry_at)

@@ -10,9 +10,12 @@ from typing import ClassVar
 import dagster as dg
 import pytest
 
+from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.errors import LostRangeError, UnreachableError
 from cdc_assets.operate.unsent import Resent, Unsent
+from cdc_assets.operate.webhook import formed
 from cdc_assets.orchestration.failing import failure_of
+from cdc_assets.orchestration.keys import MAINTENANCE
 from cdc_assets.orchestration.sensors import alert_sensor, watch_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.world import entry_of, write_config
@@ -105,9 +108,7 @@ def test_a_run_that_failed_by_its_tables_alone_is_left_to_the_sensor_that_tells_
     context = dg.build_run_status_sensor_context(
         "alerts", event, instance_in_memory, result.dagster_run
     ).for_run_failure()
-    assert isinstance(
-        alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context), dg.SkipReason
-    )
+    alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
     assert hook.received == []
 
 
@@ -129,7 +130,7 @@ def test_a_run_that_will_be_retried_is_not_posted(
     )
 
     result = alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
-    assert isinstance(result, dg.SkipReason)
+    assert result is None, "a reason to skip would end the tick: one failed run in each"
     assert hook.received == []
 
 
@@ -138,7 +139,7 @@ def test_without_a_webhook_nothing_is_posted(
 ) -> None:
     context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
 
-    assert isinstance(alert_sensor(write_config(tmp_path), Registry.of([]))(context), dg.SkipReason)
+    assert alert_sensor(write_config(tmp_path), Registry.of([]))(context) is None
     assert hook.received == []
 
 
@@ -159,10 +160,7 @@ def test_a_run_whose_alert_is_refused_is_posted_once_the_webhook_takes_it(
     context = failed_run(tmp_path, instance_in_memory, UnreachableError("x"))
     config = write_config(tmp_path, alerts=ALERTS)
 
-    skipped = alert_sensor(config, Registry.of([]))(context)
-    assert isinstance(skipped, dg.SkipReason)
-    assert "500" in (skipped.skip_message or "")
-    assert SECRET not in (skipped.skip_message or "")
+    alert_sensor(config, Registry.of([]))(context)
     again = Unsent.beside(config.registry)
     assert "500" in again.send(config.alerts).problem
     hook.received.clear()
@@ -181,3 +179,40 @@ def test_what_was_refused_is_posted_though_nothing_else_can_be_looked_at(
     watch_sensor(config, Registry())(dg.build_sensor_context(instance=instance_in_memory))
     assert hook.received[0] == {"text": "a run failed"}
     assert not [*(tmp_path / ".cdc" / "registry.unsent").iterdir()]
+
+
+def test_an_alert_that_is_refused_for_what_it_is_keeps_no_other_waiting(
+    tmp_path: Path, hook: type[Hook]
+) -> None:
+    config = write_config(tmp_path, alerts=ALERTS)
+    unsent = Unsent.beside(config.registry)
+    for name in ("1", "2"):
+        unsent.keep(name, {"text": f"run {name} failed"})
+    hook.answers.append(413)
+    sent = unsent.send(config.alerts)
+    assert sent.names == ("2",)
+    assert ["413" in sent.problem, "1.json" in sent.problem] == [True, True]
+    assert unsent.send(config.alerts) == Resent(("1",)), "it is tried again"
+
+
+def test_a_long_line_is_cut() -> None:
+    config = AlertsConfig.model_validate({**ALERTS, "form": "slack"})
+    found = formed({"text": "x" * 5_000}, config)
+    assert found["text"] == "x" * 2_900
+
+
+def test_the_failure_of_upkeep_says_why(
+    tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
+) -> None:
+    @dg.asset
+    def upkeep() -> None:
+        raise dg.Failure("upkeep of shop_public.orders: no space", {"kind": MAINTENANCE})
+
+    result = dg.materialize([upkeep], instance=instance_in_memory, raise_on_error=False)
+    event = next(each for each in result.all_events if each.is_failure and not each.is_step_event)
+    context = dg.build_run_status_sensor_context(
+        "alerts", event, instance_in_memory, result.dagster_run
+    ).for_run_failure()
+    alert_sensor(write_config(tmp_path, alerts=ALERTS), Registry.of([]))(context)
+    (message,) = hook.received
+    assert "upkeep of shop_public.orders: no space" in str(message["text"])

@@ -5,16 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
+from cdc_assets.errors import UnreachableError
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
+    REPLAY,
+    TAG_BACKLOG,
     TAG_MODE,
     TAG_PROCESS,
     TAG_TABLE,
@@ -23,7 +34,7 @@ from cdc_assets.orchestration.keys import (
     maintenance_op,
     table_key,
 )
-from cdc_assets.orchestration.maintaining import by_target, run_maintain
+from cdc_assets.orchestration.maintaining import by_target, run_maintain, upkeep_of
 from cdc_assets.orchestration.sensors import maintain_sensor
 from cdc_assets.orchestration.sensors.maintain import TABLES_AT_ONCE, Memory, Seen, is_worth_a_look
 from cdc_assets.orchestration.sensors.replicate import busy_tables
@@ -35,6 +46,7 @@ from cdc_assets_tests.world import World, registry_of, write_config
 pytestmark = pytest.mark.unit
 
 MINUTE = 60.0
+CODE = RepositoryPythonOrigin("python", ModuleCodePointer("nowhere", "defs"))
 DAY = 86_400.0
 
 
@@ -280,3 +292,78 @@ def _job() -> dg.JobDefinition:
         nothing()
 
     return idle
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ({TAG_MODE: TAIL}, ["items", "orders"]),
+        ({TAG_MODE: TAIL, TAG_BACKLOG: "true"}, ["items"]),
+        ({TAG_MODE: REPLAY}, ["items"]),
+    ],
+)
+def test_tables_of_runs_that_may_take_long_are_left_out(
+    desk: Desk, tags: dict[str, str], expected: list[str]
+) -> None:
+    """A run for them would be queued, and keep the others' tables from being merged."""
+    loaded = desk.make("items", "orders")
+    desk.instance.create_run_for_job(
+        _job(), tags={**tags, TAG_TABLE: "shop.public.orders"}, status=dg.DagsterRunStatus.STARTED
+    )
+    assert desk.asked(loaded) == expected
+
+
+def test_a_run_that_is_queued_for_long_is_cancelled(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, cancelled = desk.make("orders"), list[str]()
+    origin = ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name="nowhere"))
+    run = dg.DagsterRun(
+        job_name="idle",
+        status=dg.DagsterRunStatus.QUEUED,
+        tags={TAG_MODE: MAINTENANCE},
+        remote_job_origin=RemoteRepositoryOrigin(origin, "repository").get_job_origin("idle"),
+        job_code_origin=JobPythonOrigin("idle", CODE),
+    )
+    desk.instance.add_run(run)
+    monkeypatch.setattr(desk.instance.run_coordinator, "cancel_run", cancelled.append)
+    desk.passed = timedelta(minutes=4)
+    assert (desk.asked(loaded), cancelled) == ([], [])
+    desk.passed = timedelta(minutes=6)
+    assert (desk.asked(loaded), cancelled) == ([], [run.run_id])
+
+
+def test_what_a_run_has_left_is_asked_for_again_though_nothing_else_happens(desk: Desk) -> None:
+    loaded, asked = desk.make("orders"), list[int]()
+    for minutes in range(0, 90, 5):
+        desk.passed = timedelta(minutes=minutes)
+        asked += [minutes] if desk.asked(loaded) else []
+    assert asked == [0, 10, 30, 70], "twice as long after each run that has changed nothing"
+
+
+def test_a_clock_that_was_ahead_once_holds_nothing_up(desk: Desk) -> None:
+    loaded = desk.make("orders", files=9)
+    desk.passed = timedelta(days=366)
+    assert desk.asked(loaded) == []
+    desk.passed = timedelta()
+    desk.append(next(iter(loaded)).target, 30)
+    assert desk.asked(loaded) == ["orders"]
+
+
+def test_after_a_part_that_does_not_answer_nothing_more_is_tried(desk: Desk) -> None:
+    """The session may be lost: the next task would fail by it, and the next table."""
+    loaded, asked = desk.make("orders"), list[str]()
+
+    def session() -> Any:
+        asked.append("session")
+        raise UnreachableError("Spark is away", where="sc://x")
+
+    upkeep = upkeep_of(
+        desk.config, tuple(loaded), desk.world.services.lake, session,
+        lambda: datetime.now(UTC) + timedelta(days=2),
+    )  # fmt: skip
+    (needs,) = upkeep.needs()
+    assert len(needs.tasks) >= 2
+    with pytest.raises(UnreachableError):
+        list(upkeep.carry_out(orphans=True))
+    assert asked == ["session"]

@@ -30,7 +30,7 @@ from cdc_assets.orchestration.keys import (
     table_key,
 )
 from cdc_assets.orchestration.sensors import maintain_sensor, promise_sensor, replicate_sensor
-from cdc_assets.registry import RegistryFile, TableEntry
+from cdc_assets.registry import Dropped, RegistryFile, TableEntry
 from cdc_assets_tests.broker import Broker
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.lake_view import read_table
@@ -270,3 +270,62 @@ def test_a_warehouse_that_no_table_can_be_read_from_is_not_a_tables_problem(
     monkeypatch.setattr("cdc_assets.lake.states.read_short", denied)
     with pytest.raises(UnreachableError, match="PermissionError"):
         Lake(pair.world.config).looked([(entry.target, "") for entry in pair.loaded])
+
+
+def test_a_client_that_has_errors_of_its_own_is_not_taken_for_a_damaged_table(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As botocore's, Thrift's and Azure's, which are no `OSError`."""
+
+    class EndpointConnectionError(Exception):
+        pass
+
+    def away(*_: object) -> None:
+        raise EndpointConnectionError
+
+    monkeypatch.setattr("cdc_assets.lake.states.read_short", away)
+    with pytest.raises(UnreachableError, match="EndpointConnectionError"):
+        Lake(pair.world.config).looked([(entry.target, "") for entry in pair.loaded])
+
+
+def test_the_others_are_judged_if_its_file_cannot_be_had_after_a_look(
+    pair: Pair, instance_in_memory: dg.DagsterInstance
+) -> None:
+    pair.hold(MERGED)
+    assert pair.checks(instance_in_memory, pair.bad)[CHECK_OFFSETS].passed
+    table = read_table(pair.world.config, pair.bad.target)
+    assert table is not None
+    metadata_of(table).unlink()
+    metadata_of(table).mkdir()
+    bad = pair.checks(instance_in_memory, pair.bad)
+    assert all("IsADirectoryError" in (each.description or "") for each in bad.values())
+    assert all(each.severity is dg.AssetCheckSeverity.WARN for each in bad.values())
+    assert pair.checks(instance_in_memory, pair.good)[CHECK_OFFSETS].passed
+
+
+@BROKEN
+def test_a_table_that_cannot_be_read_can_be_dropped(pair: Pair, spoil: Break, said: str) -> None:
+    pair.spoil(spoil)
+    lake = Lake(pair.world.config)
+    lake.drop(pair.bad.target)
+    assert lake.state(pair.bad.target) is None, said
+    assert lake.drop(pair.bad.target) == ""
+
+
+def test_a_table_that_was_marked_as_dropped_since_is_not_asked_for(
+    pair: Pair, instance_in_memory: dg.DagsterInstance
+) -> None:
+    """The definitions, and the sensor with them, were loaded before."""
+    sensor = replicate_sensor(pair.world.config, pair.loaded, lambda: pair.world.now)
+    Broker({pair.good.topic: MERGED}).answer_for(pair.patch)
+
+    def requested() -> list[dg.AssetKey]:
+        result = sensor(dg.build_sensor_context(instance=instance_in_memory))
+        assert isinstance(result, dg.SensorResult)
+        return [key for each in result.run_requests or () for key in each.asset_selection or ()]
+
+    bad = table_key(pair.world.config, pair.bad)
+    assert bad in requested(), "its topic is gone"
+    registry = RegistryFile(pair.world.config.registry)
+    registry.mark_dropped({pair.bad.table: Dropped(pair.world.now)})
+    assert requested() == []

@@ -11,13 +11,16 @@ from typing import Any, Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import UnreachableError
+from cdc_assets.errors import CdcError
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.unsent import Unsent
 from cdc_assets.operate.webhook import formed, post
 from cdc_assets.orchestration.keys import is_of, named, table_key
 from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.registry import Registry
+
+MOST: Final = 20
+"""The most tables and steps that a message lists: receivers refuse what is too long."""
 
 WILL_RETRY_TAG: Final = "dagster/will_retry"
 
@@ -40,25 +43,28 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
         minimum_interval_seconds=30,
         description="Posts runs that failed otherwise than by a table to `alerts.webhook`.",
     )
-    def alerts(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+    def alerts(context: dg.RunFailureSensorContext) -> None:
+        # A reason to skip would end Dagster's tick: there would be one failed run in each.
         run = context.dagster_run
-        if not is_mine(run):
-            return dg.SkipReason(f"Run {run.run_id} failed; it is not of this replication")
-        if config.alerts.webhook is None:
-            return dg.SkipReason(f"Run {run.run_id} failed; alerts.webhook is not configured")
-        if run.tags.get(WILL_RETRY_TAG, "").lower() == "true":
-            return dg.SkipReason(f"Run {run.run_id} failed and will be retried")
-        if _is_told_by_tables(context):
-            return dg.SkipReason(f"Run {run.run_id} failed by its tables, which `watch` tells of")
+        why = _why_not(context) if is_mine(run) else "it is not of this replication"
+        if why or config.alerts.webhook is None:
+            context.log.info(f"Run {run.run_id} failed; {why or 'alerts.webhook is not set'}")
+            return
         alert = alert_of(context)
         try:
             post(config.alerts.webhook.reveal(), formed(alert, config.alerts))
-        except UnreachableError as problem:
+        except CdcError as problem:
             Unsent.beside(config.registry).keep(run.run_id, alert)
-            return dg.SkipReason(f"Run {run.run_id} failed; `watch` posts it later: {problem}")
-        return None
+            context.log.warning(f"Run {run.run_id} failed; `watch` posts it later: {problem}")
 
     return alerts
+
+
+def _why_not(context: dg.RunFailureSensorContext) -> str:
+    """Returns why a failed run of this replication is not posted; empty if it is."""
+    if context.dagster_run.tags.get(WILL_RETRY_TAG, "").lower() == "true":
+        return "it will be retried"
+    return "`watch` tells of its tables" if _is_told_by_tables(context) else ""
 
 
 def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
@@ -66,14 +72,17 @@ def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
     run = context.dagster_run
     steps = [_step(event) for event in context.get_step_failure_events()]
     tables = sorted(key.to_user_string() for key in run.asset_selection or ())
-    what = "; ".join(each["what"] for each in steps) or "the run ended without finishing its steps"
+    words = [each["what"] for each in steps[:MOST]]
+    words += [f"and {len(steps) - MOST} more steps"] if len(steps) > MOST else []
+    what = "; ".join(words) or "the run ended without finishing its steps"
     return {
         "text": f"cdc_assets: run {run.run_id} failed: {what}",
         "run_id": run.run_id,
         "job": run.job_name,
         "partition": run.tags.get("dagster/partition"),
-        "tables": tables,
-        "failures": steps,
+        "tables": tables[:MOST],
+        "table_count": len(tables),
+        "failures": steps[:MOST],
     }
 
 

@@ -6,7 +6,9 @@ once more a day later: nothing else can have changed.
 
 There is one run at a time, of few tables, because nothing else merges a run's tables meanwhile.
 Tables are visited in the order of their last visit, so that each has its turn, however many there
-are.
+are. Tables that a run of people or a backlog works on are left out: their run would be queued until
+that is over, and the others' tables would not be merged as long. One that is queued for long all
+the same is cancelled.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import dagster as dg
@@ -28,7 +31,9 @@ from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
+    TAG_BACKLOG,
     TAG_MODE,
+    TAIL,
     UNFINISHED,
     is_of,
     maintenance_key,
@@ -43,6 +48,7 @@ from cdc_assets.orchestration.maintaining import (
     no_session,
     upkeep_of,
 )
+from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.orchestration.target import target_of
 from cdc_assets.registry import Registry
@@ -52,6 +58,9 @@ LOOK_SECONDS: Final = 5.0
 """How long one tick examines tables, at least one; the next one continues with the others."""
 TABLES_AT_ONCE: Final = 8
 RUNTIME_SECONDS: Final = 3600
+QUEUED_AT_MOST: Final = timedelta(minutes=5)
+"""How long a run may be queued; the tables that it has chosen count as busy meanwhile."""
+MOST_DOUBLED: Final = 6
 _DAY: Final = 86_400.0
 
 
@@ -61,10 +70,12 @@ class Seen:
 
     Attributes:
         head: the table's head when last seen, and ``since`` when it has been that.
-        looked: when its figures were last read; 0 for never.
+        looked: when its figures were last read and nothing was needed; 0 for never.
         asked: when a run was last requested, or a look failed; 0 for never.
         swept: when removal of orphans was last requested, or when the table was first seen.
         runs: number of runs requested; each begins elsewhere, see `Upkeep.carry_out`.
+        unmet: number of runs requested since its head has moved; each next one waits twice as
+            long, as what fails once often fails again.
     """
 
     head: int
@@ -73,6 +84,7 @@ class Seen:
     asked: float = 0.0
     swept: float = 0.0
     runs: int = 0
+    unmet: int = 0
 
     @property
     def visited(self) -> float:
@@ -113,12 +125,12 @@ class Memory:
         return json.dumps(rows, separators=(",", ":"))
 
     def see(self, name: str, head: int, now: float) -> Seen:
-        """Records a table's present head."""
+        """Records a table's present head; forgets times that a clock that was ahead has left."""
         known = self.tables.get(name)
-        if known is None:
-            known = self.tables[name] = Seen(head, now, swept=now)
+        if known is None or max(known.since, known.visited, known.swept) > now:
+            known = self.tables[name] = Seen(head, now, swept=now, runs=known.runs if known else 0)
         elif known.head != head:
-            known.head, known.since = head, now
+            known.head, known.since, known.unmet = head, now, 0
         return known
 
 
@@ -134,10 +146,16 @@ def maintain_sensor(
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = Memory.of(context.cursor)
-        unfinished = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
-        if any(is_of(config, run) and run.tags[TAG_MODE] == MAINTENANCE for run in unfinished):
-            return dg.SensorResult(skip_reason="a run of maintenance is not over yet")
-        chosen = _chosen(context, services, groups, memory)
+        records = context.instance.get_run_records(dg.RunsFilter(statuses=list(UNFINISHED)))
+        ours = [each for each in records if _is_ours(config, each.dagster_run)]
+        if ours:
+            said = _cancelled(context, ours, clock()) or "a run of maintenance is not over yet"
+            return dg.SensorResult(skip_reason=said)
+        others = [each.dagster_run for each in records if not _gives_way(each.dagster_run)]
+        entries = [entry for tables in groups for entry in tables]
+        taken = busy_tables(config, others, entries)
+        free = [each for each in groups if taken.isdisjoint(entry.table for entry in each)]
+        chosen = _chosen(context, services, free, memory)
         cursor = memory.to_cursor()
         if not chosen:
             said = f"{len(groups)} lake tables, none of which needs upkeep now"
@@ -154,9 +172,36 @@ def maintain_sensor(
     )
 
 
+def _is_ours(config: ReplicationConfig, run: dg.DagsterRun) -> bool:
+    return is_of(config, run) and run.tags[TAG_MODE] == MAINTENANCE
+
+
+def _gives_way(run: dg.DagsterRun) -> bool:
+    """Returns whether a run ends soon once another one is queued, as those of small tables do."""
+    return run.tags.get(TAG_MODE) == TAIL and TAG_BACKLOG not in run.tags
+
+
+def _cancelled(
+    context: dg.SensorEvaluationContext, runs: Sequence[dg.RunRecord], now: datetime
+) -> str:
+    """Cancels runs that have been queued for long; returns what was done, for people."""
+    late = [
+        each.dagster_run.run_id
+        for each in runs
+        if each.dagster_run.status is dg.DagsterRunStatus.QUEUED
+        and now - each.create_timestamp >= QUEUED_AT_MOST
+    ]
+    for run_id in late:
+        context.instance.run_coordinator.cancel_run(run_id)
+    if not late:
+        return ""
+    return f"cancelled {', '.join(late)}: another run has one of its tables; it is asked for again"
+
+
 def is_worth_a_look(seen: Seen, said: MaintenanceConfig, now: float) -> bool:
     """Returns whether anything can be due that was not due at the last look at the table."""
-    if now - seen.visited < said.every_minutes * 60:
+    waits = 2 ** min(max(seen.unmet - 1, 0), MOST_DOUBLED)
+    if now - seen.visited < said.every_minutes * 60 * waits:
         return False
     ripe = (0.0, said.keep_minutes * 60, LONGEST.total_seconds() + said.keep_minutes * 60)
     return any(seen.looked < seen.since + after <= now for after in ripe)
@@ -193,7 +238,6 @@ def _chosen(
             known.asked = now  # and this one is looked at again later
             context.log.warning(f"{tables[0].target}: not looked after: {message_of(error)}")
             continue
-        known.looked = now
         orphans = now - known.swept >= _DAY
         wanted = [each for each in needs if each.tasks]
         for each in wanted:
@@ -203,6 +247,9 @@ def _chosen(
             known.swept = now if orphans else known.swept
             chosen.append(Chosen(tables, orphans, known.runs))
             known.runs += 1
+            known.unmet += 1
+        else:
+            known.looked, known.unmet = now, 0
     return chosen
 
 

@@ -29,7 +29,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.slo import slo_target
@@ -99,7 +99,7 @@ def promise_sensor(
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = Memory.of(context.cursor)
-        seen = survey(services, entries).answered()
+        seen = survey(services, as_registered(services, entries)).answered()
         closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
         _note_states(services, seen)
         changed = {event.asset_key for event in closed}

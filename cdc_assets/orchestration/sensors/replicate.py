@@ -17,7 +17,7 @@ import dagster as dg
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.rounds import in_rounds
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
@@ -50,6 +50,9 @@ INTERVAL_SECONDS: Final = 5
 RUNS_IF_UNLIMITED: Final = 10
 GRACE_SECONDS: Final = 600
 
+NAMED: Final = 20
+"""The most tables that a tick names for one reason."""
+
 RECENT: Final = timedelta(minutes=10)
 
 
@@ -58,13 +61,14 @@ def replicate_sensor(
 ) -> dg.SensorDefinition:
     """Returns the sensor that starts runs for due tables: few runs, with many tables each."""
     services = Services(config, clock)
-    entries, listener = replicated(config, loaded), Listener()
+    tables, listener = replicated(config, loaded), Listener()
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         for run_id in liveness.fail_dead_runs(context.instance, config.home, listener):
             context.log.warning(f"Run {run_id} had lost its process and was marked as failed")
         runs = context.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+        entries = as_registered(services, tables)
         busy = busy_tables(config, runs, entries)
         seen = survey(services, entries, ages=False).answered()
         due = [each for each in seen.tables if is_due(each, busy, seen.at)]
@@ -80,7 +84,7 @@ def replicate_sensor(
     return dg.SensorDefinition(
         name=named(config, "replicate"),
         evaluation_fn=evaluate,
-        **target_of(config, [table_key(config, each) for each in entries], "replicate_tables"),
+        **target_of(config, [table_key(config, each) for each in tables], "replicate_tables"),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts runs for tables whose topics hold changes not merged yet.",
@@ -204,21 +208,30 @@ def _longest(config: ReplicationConfig, entry: TableEntry) -> float:
 def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSurvey]) -> str:
     if due:
         return f"{len(due)} tables are due; waiting for a free run"
-    paused = [str(each.table) for each in seen.tables if each.desired.held]
+    paused = _some(str(each.table) for each in seen.tables if each.desired.held)
     held = [
         each for each in seen.tables
         if each.failure and not each.problem and each.table not in busy and not each.desired.held
     ]  # fmt: skip
-    unread = [str(each.problem) for each in seen.tables if each.problem and not each.desired.held]
+    unread = _some(
+        str(each.problem) for each in seen.tables if each.problem and not each.desired.held
+    )
     said = f"{len(seen.tables)} tables: {len(busy)} in unfinished runs, the others read to the end"
     failing = _again([each for each in held if not each.waits and not _is_stopped(each)])
-    stopped = ", ".join(str(each.table) for each in held if _is_stopped(each))
-    said += f"; paused or dropped: {', '.join(paused)}" if paused else ""
+    stopped = _some(str(each.table) for each in held if _is_stopped(each))
+    said += f"; paused or dropped: {paused}" if paused else ""
     said += f"; stopped until they are resumed: {stopped}" if stopped else ""
-    said += f"; cannot be read: {'; '.join(unread)}" if unread else ""
+    said += f"; cannot be read: {unread}" if unread else ""
     waiting = _again([each for each in held if each.waits])
     said += f"; failing: {failing}" if failing else ""
     return said + (f"; waiting for the end of a transaction: {waiting}" if waiting else "")
+
+
+def _some(words: Iterable[str]) -> str:
+    """Joins the first of them, and counts the others: Dagster stores the text of each tick."""
+    all_ = list(words)
+    more = f" and {len(all_) - NAMED} more" if len(all_) > NAMED else ""
+    return ", ".join(all_[:NAMED]) + more
 
 
 def _is_stopped(table: TableSurvey) -> bool:
@@ -226,7 +239,7 @@ def _is_stopped(table: TableSurvey) -> bool:
 
 
 def _again(tables: Sequence[TableSurvey]) -> str:
-    return ", ".join(
+    return _some(
         f"{each.table} again at {each.failure.retry_at:%H:%M:%S}Z"
         for each in tables
         if each.failure
