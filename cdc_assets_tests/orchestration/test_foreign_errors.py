@@ -11,12 +11,12 @@ import dagster as dg
 import pytest
 
 from cdc_assets.log.hours import hour_of
-from cdc_assets.orchestration import table_run
 from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.command import QUIET
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.side_by_side import materialize
+from cdc_assets.orchestration.table_run import step
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -32,7 +32,7 @@ def foreign(*_: object, **__: object) -> NoReturn:
 def test_a_run_whose_tables_meet_errors_of_others_ends_with_a_failure_of_each(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_run, "survey", foreign)
+    monkeypatch.setattr(step, "survey", foreign)
     config, results = write_config(tmp_path), list[dg.ExecuteInProcessResult]()
     shared = [entry_of(name, config, topic="shop.all") for name in TABLES]
 

@@ -1,0 +1,42 @@
+"""Reports a published batch: in the step's log, to the registry, on the table's page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdc_assets.operate.ddl import among_rows
+from cdc_assets.operate.discovery import add_seen
+from cdc_assets.orchestration.sensors.ddl import observation
+from cdc_assets.orchestration.table_run.step import TableStep
+
+if TYPE_CHECKING:
+    from cdc_assets.merge import BatchResult
+
+
+def report_batch(step: TableStep, batch: BatchResult) -> None:
+    """Logs a batch, registers the tables that it has found, and passes it on.
+
+    Raises:
+        UnreachableError: if the registry, Kafka or the catalog does not answer.
+    """
+    step.context.log.info(
+        f"{step.entry.table}: merged {batch.records} records "
+        f"{' '.join(map(str, batch.ranges))} into {batch.target} "
+        f"snapshot={batch.snapshot_id} in {batch.duration_seconds:.1f} s"
+    )
+    _report_others(step, batch)
+    for each in among_rows(step.services, step.entry, batch.statements):
+        step.context.log_event(observation(step.config, each))
+    if step.on_batch:
+        step.on_batch(batch)
+
+
+def _report_others(step: TableStep, batch: BatchResult) -> None:
+    """Adds tables that share the topic, and that discovery has not seen at the topic's ends."""
+    if not batch.other_tables:
+        return
+    found = add_seen(step.services, step.entry, batch.other_tables)
+    for other in found.added:
+        step.context.log.info(f"{other.table} was found in topic {other.topic}")
+    for refused in found.refused:
+        step.context.log.error(f"a table in topic {batch.topic} cannot be added: {refused}")

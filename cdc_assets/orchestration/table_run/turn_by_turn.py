@@ -1,0 +1,105 @@
+"""Does the work of a run that stays: a table has turn after turn in it, with rests between."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.orchestration.metadata import Lag, quiet_metadata
+from cdc_assets.orchestration.table_run.beginning import begin
+from cdc_assets.orchestration.table_run.draining import Drain
+from cdc_assets.orchestration.table_run.events import Event, batch_event
+from cdc_assets.orchestration.table_run.failure_record import FailureRecord
+from cdc_assets.orchestration.table_run.step import TableStep
+from cdc_assets.orchestration.table_run.step_checks import StepChecks
+from cdc_assets.orchestration.turns import Ends
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table's state after its last turn."""
+
+    committed: OffsetVector
+    snapshot: int | None
+
+
+@dataclass
+class TurnByTurn:
+    """A table's turns and rests in a run that stays.
+
+    Attributes:
+        step: the step.
+        drain: merges the table's next batches.
+        record: the table's failure or wait.
+        checks: the table's checks, which its first turn yields.
+        known: the table after its last turn; None before the first.
+    """
+
+    step: TableStep
+    drain: Drain
+    record: FailureRecord
+    checks: StepChecks
+    known: Known | None = None
+
+    def catch_up(self, ends: Ends) -> Generator[Event, None, bool]:
+        """Does one turn.
+
+        Args:
+            ends: the ends of the table's topics; empty the first time.
+
+        Returns:
+            Whether the table's work in this run is finished.
+
+        Raises:
+            CdcError: see `cdc_assets.errors`; batches yielded before stay published.
+        """
+        step, record = self.step, self.record
+        was_waiting, record.waiting = record.waiting is not None, None
+        step.entry = step.services.registry.load().get(step.entry.table) or step.entry
+        until = ends.get(step.entry.topic)
+        if self.known is None or until is None:
+            before = yield from begin(step, record, self.checks)
+            if before is None:
+                step.turns.end()  # the tables are no longer those that were loaded
+                return True
+            self.known = Known(before.position, before.state.snapshot_id if before.state else None)
+            until = before.marks.end if before.marks else None
+        for batch in self.drain.batches(until and step.readings.end(step.entry, until)):
+            event = batch_event(step, batch)
+            self.known = Known(batch.end, batch.snapshot_id)
+            yield event
+        if was_waiting or not self.checks.are_yielded:
+            yield from record.settle()
+        yield from self.checks.once()
+        return False
+
+    def rest(self) -> Ends | None:
+        """Waits until the table is due, and returns the topics' ends; None if the run is over.
+
+        A table whose topic is gone is due: its turn reports that.
+        """
+        step, hold = self.step, self.record.hold
+        topic, runs = step.entry.topic, step.config.runs
+        committed = self.known.committed if self.known else OffsetVector()
+
+        def is_due(ends: Ends, rested: float) -> bool:
+            if hold is not None:
+                has_moved = hold.has_moved(ends) or step.services.clock() >= hold.stops_at
+                return has_moved and runs.is_worth_a_turn(1, rested)
+            is_gone = topic not in ends
+            changes = 1 if is_gone else total_length(committed.ranges_to(ends[topic]))
+            return runs.is_worth_a_turn(changes, rested)
+
+        return step.turns.rest(step.name, {topic, *(hold.log_end if hold else ())}, is_due)
+
+    def result(self) -> dg.MaterializeResult[Any]:
+        """Returns a result from known facts: a run that is over must not delay the next one."""
+        known = self.known or Known(OffsetVector(), None)
+        return dg.MaterializeResult(
+            metadata=quiet_metadata(known.committed, Lag(0, 0.0)),
+            data_version=dg.DataVersion(str(known.snapshot)) if known.snapshot else None,
+        )
