@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +14,10 @@ from pyspark.errors import PySparkException
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import RejectedRecordError, TransientError
 from cdc_assets.lake.quarantined import QuarantinedRecord, QuarantineLake
+from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.result import QuarantineReplay
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
@@ -101,6 +104,41 @@ def test_a_record_that_no_publish_has_passed_is_left_to_the_next_batch(pipeline:
     done = replayed(right)
     assert [each.offset for each in done.merged] == [3, 4], "they only leave the quarantine"
     assert right.by_key(TABLE) == expected
+    assert offsets(right) == []
+    assert quarantined(right) == 0
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["merged", "counted"])
+def test_a_record_that_is_refused_while_others_are_looked_for_is_not_forgotten(
+    pipeline: Make, monkeypatch: pytest.MonkeyPatch, *, taken: bool
+) -> None:
+    """A publish between both reads: of the quarantine, and of what the table says it lacks."""
+    refused = [change("c", 20, id=2, name="b", n=2, large=True)] if taken else []
+    made = start(pipeline, change("c", 10, id=1, name="a", n=1), *refused, **REFUSING)
+    reads: list[str] = []
+
+    def then_publishing(read: Callable[..., Any]) -> Callable[..., Any]:
+        def reads_first(*args: Any, **named: Any) -> Any:
+            found = read(*args, **named)
+            reads.append(read.__name__)
+            if len(reads) == 1:
+                made.produce(TABLE, [change("c", 30, id=3, name="c", n=3, large=True)])
+                made.merge(TABLE)
+            return found
+
+        return reads_first
+
+    right = mended(made)
+    if not taken:
+        made.produce(TABLE, [change("c", 25, id=4, name="d", n=4, large=True)])
+        made.merge(TABLE)
+        made.spark().sql(f"DELETE FROM lake.cdc_assets_quarantine.{made.prefix}")
+    with monkeypatch.context() as patched:
+        patched.setattr(Planner, "again", then_publishing(Planner.again))
+        patched.setattr(Quarantine, "kept", then_publishing(Quarantine.kept))
+        right.replicator().replay_quarantined(right.entry(TABLE), None, run_id="replay")
+    right.replicator().replay_quarantined(right.entry(TABLE), None, run_id="again")
+    assert right.by_key(TABLE)[3] == {"id": 3, "name": "c", "n": 3}
     assert offsets(right) == []
     assert quarantined(right) == 0
 

@@ -54,12 +54,13 @@ class FromQuarantine:
                 before it are still in quarantine.
         """
         entry = request.entry
+        pending = self.means.planner.again(entry, (), request.run_id)
+        # Not before the plan: a publish between would tell of records that were not seen here.
         quarantine = self._quarantine(entry)
         with translated("read quarantine", f"table={entry.table}"):
             kept = quarantine.kept(entry.table)
         if not kept:
             return Nothing()
-        pending = self.means.planner.again(entry, (), request.run_id)
         requeue = Requeue.of(kept, work.coordinates, pending.plan)
         if not requeue.is_any:
             return Nothing()

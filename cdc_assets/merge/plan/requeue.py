@@ -95,7 +95,9 @@ class Requeue:
         """Sorts the records.
 
         Args:
-            kept: all records of the table.
+            kept: all records of the table, read after the plan was made. Records are set aside
+                before the publish that says so: then whatever the plan says is missing is there,
+                or was deleted since.
             wanted: those to be merged, as far as they are there; None for all.
             plan: of the replay.
         """
