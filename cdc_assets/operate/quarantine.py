@@ -15,6 +15,7 @@ from cdc_assets.operate.discovery import find_table, replicated
 from cdc_assets.registry import Registry, TableEntry
 
 if TYPE_CHECKING:
+    from cdc_assets.lake import Looked
     from cdc_assets.lake.quarantined import QuarantinedRecord
     from cdc_assets.merge.plan.result import QuarantineReplay
     from cdc_assets.operate.services import Services
@@ -120,7 +121,9 @@ def list_quarantined(services: Services, wanted: Wanted, limit: int) -> Listing:
 
 
 def entries_in_quarantine(services: Services, wanted: Wanted) -> tuple[TableEntry, ...]:
-    """Returns the wanted tables that have records in quarantine.
+    """Returns the wanted tables that have records in quarantine, or whose publish says so.
+
+    The latter may have none any more: they are to be counted again.
 
     Raises:
         TerminalError: if the source or the table is not replicated.
@@ -131,7 +134,20 @@ def entries_in_quarantine(services: Services, wanted: Wanted) -> tuple[TableEntr
     lake, entries = QuarantineLake(services.config), _entries(services, wanted)
     sources = sorted({entry.table.source for entry in entries})
     there = {source: lake.tables_in_quarantine(source) for source in sources}
-    return tuple(entry for entry in entries if entry.table.qualified in there[entry.table.source])
+    looked = lake.looked([(entry.target, entry.shard_value) for entry in entries])
+    return tuple(
+        entry
+        for entry, found in zip(entries, looked, strict=True)
+        if entry.table.qualified in there[entry.table.source] or _says_so(found)
+    )
+
+
+def _says_so(found: Looked) -> bool:
+    """Returns whether a table's newest publish counts records; one that is unreadable does not."""
+    from cdc_assets.lake import TableState
+
+    published = found.published if isinstance(found, TableState) else None
+    return published is not None and published.counts.get("quarantined", 0) > 0
 
 
 def _scopes(services: Services, wanted: Wanted) -> Sequence[tuple[str, str | None]]:

@@ -143,6 +143,17 @@ def test_a_record_that_is_refused_while_others_are_looked_for_is_not_forgotten(
     assert quarantined(right) == 0
 
 
+def test_records_that_were_deleted_in_sql_are_not_counted_any_more(pipeline: Make) -> None:
+    refused = change("c", 20, id=2, name="b", n=2, large=True)
+    made = start(pipeline, change("c", 10, id=1, name="a", n=1), refused, **REFUSING)
+    made.spark().sql(f"DELETE FROM lake.cdc_assets_quarantine.{made.prefix}")
+    assert quarantined(made) == 1
+    done = made.replicator().replay_quarantined(made.entry(TABLE), None, run_id="replay")
+    assert done is None
+    assert quarantined(made) == 0
+    assert made.by_key(TABLE) == {1: {"id": 1, "name": "a", "n": 1}}
+
+
 @dataclass
 class Beaten:
     """Has the first removal meet another commit."""

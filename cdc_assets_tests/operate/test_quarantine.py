@@ -134,6 +134,18 @@ def test_a_table_that_nobody_replicates_now_is_listed_but_not_replayed(
 
 
 @pytest.mark.unit
+def test_a_table_whose_records_were_deleted_in_sql_is_to_be_counted_again(
+    lake: QuarantineWorld,
+) -> None:
+    targets = {each.table.name: each.target for each in lake.services.registry.load()}
+    lake.publish_quarantined(targets["orders"], 2, NOW)
+    lake.publish_quarantined(targets["items"], 0, NOW)
+    (entry,) = entries_in_quarantine(lake.services, ALL)
+    assert entry.table.name == "orders"
+    assert list_quarantined(lake.services, ALL, 100).total == 0
+
+
+@pytest.mark.unit
 def test_a_long_list_is_cut_and_says_how_much_is_left(lake: QuarantineWorld) -> None:
     lake.set_aside("orders", [(0, n) for n in range(30)])
     listing = list_quarantined(lake.services, ALL, 7)

@@ -14,6 +14,7 @@ from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.batch import Executed
 from cdc_assets.merge.intake.planning import Pending, spans
 from cdc_assets.merge.plan.outcome import Nothing, Outcome, Requeued, Unlike
+from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Quarantined, Request
 from cdc_assets.merge.plan.requeue import Requeue
 from cdc_assets.merge.plan.result import QuarantineReplay
@@ -59,9 +60,9 @@ class FromQuarantine:
         quarantine = self._quarantine(entry)
         with translated("read quarantine", f"table={entry.table}"):
             kept = quarantine.kept(entry.table)
-        if not kept:
-            return Nothing()
         requeue = Requeue.of(kept, work.coordinates, pending.plan)
+        if not requeue.taken:
+            self._recounted(pending.plan, requeue)
         if not requeue.is_any:
             return Nothing()
         replayed = self._replayed(request, work, pending, requeue, watch)
@@ -81,8 +82,8 @@ class FromQuarantine:
         requeue: Requeue,
         watch: Watch,
     ) -> QuarantineReplay | Unlike:
-        """Publishes what can be merged, and how many records are left."""
-        means, plan, entry = self.means, pending.plan, request.entry
+        """Publishes what can be merged, with the number of records that are left."""
+        plan, entry = pending.plan, request.entry
         outcome = QuarantineReplay(
             entry.table,
             plan.identity.topic_id,
@@ -91,8 +92,6 @@ class FromQuarantine:
             foreign=requeue.foreign,
         )
         if not requeue.taken:
-            lake, now = means.connections.lake, means.clock()
-            publish_count(means.session, means.catalog, lake, plan, requeue, now)
             return outcome
         pending = replace(pending, plan=replace(plan, ranges=spans(requeue.taken)))
         quarantine = self._quarantine(entry)
@@ -112,6 +111,12 @@ class FromQuarantine:
             overtaken=refusals.overtaken,
             rejected=tuple(sorted(refusals.found.items())),
         )
+
+    def _recounted(self, plan: BatchPlan, requeue: Requeue) -> None:
+        """Publishes the number of records alone, which differs once some were deleted there."""
+        means = self.means
+        lake, now = means.connections.lake, means.clock()
+        publish_count(means.session, means.catalog, lake, plan, requeue, now)
 
     def _quarantine(self, entry: TableEntry) -> Quarantine:
         return Quarantine(self.means.session(), self.means.catalog, entry.table.source)
