@@ -127,7 +127,8 @@ class Replicator:
     ) -> Iterator[BatchResult]:
         """Merges hours again that were merged before; committed offsets stay as they are.
 
-        Newer rows in the table stay, and so do later deletes.
+        Newer rows in the table stay, and so do later deletes. What the topic holds from before the
+        table's own beginning is left out.
 
         Raises:
             LostRangeError: if the log no longer holds the beginning of an hour.
@@ -145,9 +146,8 @@ class Replicator:
         Raises:
             TerminalError: if one is not, the table does not exist yet, or it has no key.
         """
-        self._attempts.planner.require_replayable(entry, ranges)
-        given = tuple(each for each in ranges if each.length)
-        yield from self._again(entry, run_id, Again(given))
+        own = self._attempts.planner.replayable(entry, ranges)
+        yield from self._again(entry, run_id, Again(own))
 
     def replay_quarantined(
         self,

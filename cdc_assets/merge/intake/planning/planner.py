@@ -134,15 +134,11 @@ class Planner:
         """Returns an hour's offsets, as far as they were merged; see `Replays.ranges`."""
         return self._replays.ranges(entry, window)
 
-    def require_replayable(
+    def replayable(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
-    ) -> OffsetVector:
-        """Checks that ranges can be replayed, and returns the table's committed offsets.
-
-        Raises:
-            TerminalError: if they cannot be.
-        """
-        return self._replays.require_possible(entry, ranges)
+    ) -> tuple[OffsetRange, ...]:
+        """Returns the part of ranges that can be replayed; see `Replays.possible`."""
+        return self._replays.possible(entry, ranges)
 
     def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
         """Plans a batch of offsets that were merged before; committed offsets stay.
