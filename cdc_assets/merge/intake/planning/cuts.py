@@ -117,12 +117,13 @@ class Cuts:
         shared = extent.shared if may_share else None
         cut = shared.cut(entry, within) if shared else within
         short = cut if limit is None else limited(cut, limit)
+        may_limit = limit is not None and (total_length(in_hour) > limit or cut != within)
         taken = Cut(
             ranges=tuple(each for each in short if each.length),
             unread=unread,
             is_aligned=transactions is not None,
             is_behind=total_length(within) < total_length(unread),
-            is_limited=limit is not None and (total_length(in_hour) > limit or cut != within),
+            is_limited=may_limit and _leaves_some(in_hour, short),
         )
         if transactions is None:
             return taken if taken.ranges else None
@@ -131,7 +132,10 @@ class Cuts:
         if isinstance(ranges, Waiting):
             return ranges
         require_whole = partial(patience.require_whole, transactions, ranges, marks.end)
-        return replace(taken, ranges=ranges, require_whole=require_whole) if ranges else None
+        # A whole transaction may be longer than the limit, and all that there is.
+        is_limited = may_limit and _leaves_some(in_hour, ranges)
+        aligned = replace(taken, ranges=ranges, is_limited=is_limited, require_whole=require_whole)
+        return aligned if ranges else None
 
     def _in_hour(self, entry: TableEntry, unread: Ranges, window: HourWindow | None) -> Ranges:
         """Cuts ranges at the hour's end if it is over; they may become empty."""
@@ -159,3 +163,9 @@ class Cuts:
 def _up_to(ranges: Ranges, end: OffsetVector) -> Ranges:
     """Cuts ranges at an end, exclusive; they may become empty."""
     return tuple(replace(r, end=max(r.start, min(r.end, end.get(r.partition)))) for r in ranges)
+
+
+def _leaves_some(whole: Ranges, taken: Ranges) -> bool:
+    """Returns whether some of ranges lies behind their taken beginnings, which may go beyond."""
+    ends = {each.partition: each.end for each in taken}
+    return any(each.end > ends.get(each.partition, each.start) for each in whole)
