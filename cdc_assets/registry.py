@@ -36,7 +36,8 @@ class Dropped:
         at: when that was noticed, aware.
         end: the offsets from which its topic holds another table's changes, if the lake's table was
             dropped, too; None if the lake keeps its rows.
-        topic_id: the id of that topic; empty if an earlier version noted the end.
+        topic_id: the id of that topic; empty if an earlier version noted the end, which may then be
+            one of a topic that was made anew since.
     """
 
     at: datetime
@@ -45,7 +46,7 @@ class Dropped:
 
     def end_in(self, topic_id: str) -> OffsetVector | None:
         """Returns the end if it is of this topic: all of one made anew is another table's."""
-        return self.end if self.topic_id in {"", topic_id} else None
+        return self.end if self.topic_id == topic_id else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,10 @@ class TableSurvey:
         table of its name begin.
         """
         dropped = self.entry.dropped
-        start = (dropped.end if dropped else None) or OffsetVector()
-        start = self.committed.merged_max(start)
+        end = (dropped.end if dropped else None) or OffsetVector()
+        if dropped and not dropped.topic_id and self.marks and _lies_beyond(end, self.marks):
+            end = OffsetVector()
+        start = self.committed.merged_max(end)
         return start.merged_max(self.marks.begin) if self.marks else start
 
     @property
@@ -239,6 +241,12 @@ def _bounds(services: Services, topics: Sequence[str]) -> Bounds | None:
 def _looked(services: Services, entries: Sequence[TableEntry]) -> Mapping[TableName, Looked]:
     looked = services.lake.looked([(each.target, each.shard_value) for each in entries])
     return {each.table: found for each, found in zip(entries, looked, strict=True)}
+
+
+def _lies_beyond(end: OffsetVector, marks: Watermarks) -> bool:
+    """Returns whether a topic does not reach an end, which then is of one before it."""
+    log_end = marks.end.as_dict()
+    return any(at > log_end.get(partition, 0) for partition, at in end)
 
 
 def _state(looked: Looked) -> TableState | None:

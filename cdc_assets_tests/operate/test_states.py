@@ -133,6 +133,19 @@ def test_a_table_that_its_source_has_dropped_says_since_when() -> None:
     assert (found.condition, found.since, found.why) == expected
 
 
+@pytest.mark.parametrize(
+    ("end", "topic_id", "unread"),
+    [(10, "topic", 0), (10, "", 0), (11, "", 10), (4, "", 6)],
+    ids=["all is its", "noted without topic", "of a topic before", "another table's since"],
+)
+def test_an_end_that_its_topic_does_not_reach_is_of_one_before(
+    end: int, topic_id: str, unread: int
+) -> None:
+    gone = view(None)
+    dropped = Dropped(LONG_AGO, OffsetVector.of({0: end}), topic_id)
+    assert replace(gone, entry=replace(gone.entry, dropped=dropped)).lag_changes == unread
+
+
 def test_every_state_is_reached() -> None:
     assert {case[1] for case in CASES.values()} == set(Condition)
 

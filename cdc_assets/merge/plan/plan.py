@@ -308,13 +308,18 @@ def require_same_log(
     raise LogReplacedError(what, where=where, remedy=remedy)
 
 
-def require_whole(entry: TableEntry, marks: Watermarks) -> None:
-    """Checks that the log has its first offset, which a table's first replication needs.
+def require_whole(entry: TableEntry, marks: Watermarks, own: OffsetVector) -> None:
+    """Checks that the log has a table's first offset, which its first replication needs.
+
+    Args:
+        entry: the table.
+        marks: of the log.
+        own: where the table begins; empty if all of the log is its own.
 
     Raises:
         LostRangeError: if the log begins later; names the exact range.
     """
-    gone = [f"{partition}:[0,{at})" for partition, at in marks.begin if at]
+    gone = [f"{p}:[{own.get(p)},{at})" for p, at in marks.begin if at > own.get(p)]
     if gone:
         what = f"the log no longer holds its beginning: {' '.join(gone)} was never merged"
         where = f"table={entry.table} topic={entry.topic}"
