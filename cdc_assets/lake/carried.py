@@ -58,6 +58,9 @@ class Carried:
         read_from: offsets of its topic, changes before which are never applied: they are also in
             the rows that were read, or the table begins there, as one that is built from a new
             snapshot does, and one whose name another table had before. None for no such changes.
+        own_from: for a table that was read from its source, the offsets of its topic before which
+            other changes than its own come; None if there are none, or nobody knows. For other
+            tables ``read_from`` tells.
         beside: progress of a table that is read beside the one that it is to replace.
         missing: the records below its offsets that it lacks, as they were refused; None if that is
             unknown, and all that lie in quarantine below its offsets count: if the first batch
@@ -76,21 +79,25 @@ class Carried:
     filled: tuple[str, ...] = ()
     read_at: str = ""
     read_from: OffsetVector | None = None
+    own_from: OffsetVector | None = None
     beside: Beside | None = None
     missing: Missing | None = None
+
+    @property
+    def own_beginning(self) -> OffsetVector | None:
+        """Where the table begins in its topic, behind other changes; None if all are its own."""
+        return self.own_from if self.read_at else self.read_from
 
     def begun_behind(self, log_begin: OffsetVector) -> OffsetVector | None:
         """Returns where the table began behind other changes that its topic still holds; else None.
 
-        A table that was read from its source is built anew in that way, or from all of its log.
+        It is built anew from there.
 
         Args:
             log_begin: the topic's first offsets.
         """
-        if self.read_at or self.read_from is None:
-            return None
-        begin = log_begin.as_dict()
-        return self.read_from if any(at > begin.get(p, 0) for p, at in self.read_from) else None
+        own, begin = self.own_beginning, log_begin.as_dict()
+        return own if own and any(at > begin.get(p, 0) for p, at in own) else None
 
     def to_json(self, needs: Sequence[str] = ()) -> str:
         """Returns canonical text.
@@ -115,6 +122,8 @@ class Carried:
             document["read_at"] = self.read_at
         if self.read_from is not None:
             document["read_from"] = _by_partition(self.read_from.as_dict())
+        if self.own_from is not None:
+            document["own_from"] = _by_partition(self.own_from.as_dict())
         if self.missing is not None and len(self.missing) <= MOST:
             document["missing"] = self.missing.to_dict()
         if self.beside is not None:
@@ -148,9 +157,8 @@ class Carried:
             generation=said.get("generation", 0),
             filled=tuple(said.get("filled", ())),
             read_at=said.get("read_at", ""),
-            read_from=OffsetVector.of(_of_partitions(said["read_from"]))
-            if "read_from" in said
-            else None,
+            read_from=_offsets(said.get("read_from")),
+            own_from=_offsets(said.get("own_from")),
             beside=Beside.from_dict(said["beside"]) if "beside" in said else None,
             missing=Missing.from_dict(said["missing"]) if "missing" in said else None,
         )
@@ -182,6 +190,10 @@ def _by_partition(values: Mapping[int, Any]) -> dict[str, Any]:
 
 def _of_partitions(said: Mapping[str, Any]) -> dict[int, Any]:
     return {int(partition): value for partition, value in said.items()}
+
+
+def _offsets(said: Mapping[str, Any] | None) -> OffsetVector | None:
+    return None if said is None else OffsetVector.of(_of_partitions(said))
 
 
 def _starts(said: Mapping[str, Any]) -> Floors:

@@ -290,7 +290,12 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         partitions = {p: replace(each, next_offset=0) for p, each in said.partitions.items()}
         numbering = replace(said, partitions=partitions).to_json()
     return replace(
-        carried, snapshot_starts=starts, numbering=numbering, read_from=None, missing=Missing()
+        carried,
+        snapshot_starts=starts,
+        numbering=numbering,
+        read_from=None,
+        own_from=None,
+        missing=Missing(),
     )
 
 

@@ -31,6 +31,9 @@ CARRIED = Carried(
     max_truncate="0D",
     numbering='{"0":{}}',
     side=SideMark(42),
+    read_at="0E",
+    read_from=OffsetVector.of({0: 7, 3: 1}),
+    own_from=OffsetVector.of({0: 5}),
     missing=Missing(frozenset({(0, 7), (0, 9), (3, 0)})),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,33 @@ def test_nothing_that_the_old_table_knows_is_above_the_rows(
 ) -> None:
     old = replace(OLD, published=replace(PUBLISHED, carried=replace(CARRIED, **changed)))
     assert begun(old)[1].read_at == position(highest)
+
+
+OWN = OffsetVector.of({0: 6, 1: 0})
+GONE = OffsetVector.of({0: 11, 1: 20})
+
+
+@pytest.mark.parametrize("topic", ["topic", "another"])
+@pytest.mark.parametrize("log_begin", [WHOLE.begin, GONE], ids=["goes on", "lost range"])
+@pytest.mark.parametrize(
+    "before", [{"read_from": OWN}, {"read_from": GONE, "read_at": position(9), "own_from": OWN}],
+    ids=["built from its log", "read from its source before"],
+)  # fmt: skip
+def test_what_a_topic_holds_from_before_the_old_tables_beginning_stays_anothers(
+    before: dict[str, Any], log_begin: OffsetVector, topic: str
+) -> None:
+    old = replace(OLD, published=replace(PUBLISHED, carried=replace(CARRIED, **before)))
+    _, carried = begun(old, replace(WHOLE, begin=log_begin), topic=topic)
+    carried = Carried.from_json(carried.to_json())
+    assert carried.own_from == (OWN if topic == "topic" else None)
+    assert carried.begun_behind(OffsetVector()) == carried.own_from
+    assert carried.begun_behind(GONE) is None, "the log has lost it"
+
+
+def test_a_table_with_all_of_its_topic_begins_with_it_whatever_was_read() -> None:
+    _, carried = begun()
+    assert carried.read_from == PUBLISHED.offsets
+    assert carried.begun_behind(OffsetVector()) is None
 
 
 LOST = Watermarks(OffsetVector.of({0: 11, 1: 20}), WHOLE.end)

@@ -51,6 +51,7 @@ def beginning(
             side=side,
             read_at=position,
             read_from=published.offsets,
+            own_from=_own_beginning(published, identity),
             beside=Beside(),
         )
         return published.offsets, carried
@@ -63,10 +64,17 @@ def beginning(
         side=side,
         read_at=lowest,
         read_from=otherwise,
+        own_from=_own_beginning(published, identity) if published else None,
         # What one partition has before it may be newer than a truncate that another one has behind.
         beside=Beside(doubts=int(partitions > 1)),
     )
     return otherwise, carried
+
+
+def _own_beginning(published: Published, identity: TopicIdentity) -> OffsetVector | None:
+    """Returns where the old table begins in the topic; None if all of it is its own."""
+    is_same = (published.cluster_id, published.topic_id) == (identity.cluster_id, identity.topic_id)
+    return published.carried.own_beginning if is_same else None
 
 
 def _highest(published: Published) -> str:
