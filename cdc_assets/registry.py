@@ -1,7 +1,7 @@
-"""Stores the discovered tables in a small document, a cache that can be rebuilt.
+"""Stores the discovered tables in a small document, so that loading definitions touches no network.
 
-It holds nothing that Kafka, the configuration and the lake do not know; it exists so that
-loading Dagster definitions touches no network.
+Discovery rebuilds it from Kafka and the configuration, but for the places where changes begin of
+tables that were removed from the lake.
 """
 
 from __future__ import annotations
@@ -50,6 +50,23 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Beginning:
+    """The place in its topic behind which a table's own changes come.
+
+    Attributes:
+        at: offsets; what lies before them belongs to another table, or to rows of before.
+        topic_id: the id of that topic: all of one made anew is the table's own.
+    """
+
+    at: OffsetVector
+    topic_id: str
+
+    def at_in(self, topic_id: str) -> OffsetVector:
+        """Returns the offsets if they are of this topic; else none."""
+        return self.at if self.topic_id == topic_id else OffsetVector()
+
+
+@dataclass(frozen=True, slots=True)
 class TableEntry:
     """A discovered table, with the topic of its changes and the target of its rows.
 
@@ -58,6 +75,8 @@ class TableEntry:
     from those of other tables that are merged into the same lake table; None if it has one of its
     own. ``renamed``: its present name at its source, if that has changed since discovery; here, in
     the lake and in Dagster it keeps its name. ``dropped``: its source no longer has it.
+    ``begins``: where it begins in its topic, as it did when people had it removed from the lake;
+    None for the log's beginning.
     """
 
     table: TableName
@@ -68,6 +87,7 @@ class TableEntry:
     shard: Shard | None = None
     renamed: Renamed | None = None
     dropped: Dropped | None = None
+    begins: Beginning | None = None
 
     @property
     def at_source(self) -> TableName:
@@ -162,7 +182,7 @@ class Registry:
         """
         called = TableName(table.source, renamed.schema, renamed.name)
         entries = (
-            replace(each, topic=renamed.topic, renamed=renamed, dropped=None)
+            replace(each, topic=renamed.topic, renamed=renamed, dropped=None, begins=None)
             if each.table == table
             else each
             for each in self.entries
@@ -174,6 +194,16 @@ class Registry:
         """Returns the registry with tables marked as dropped at their sources, or not (None)."""
         return Registry.of(
             (replace(each, dropped=dropped.get(each.table, each.dropped)) for each in self.entries),
+            self.others,
+        )
+
+    def with_beginning(self, table: TableName, begins: Beginning) -> Registry:
+        """Returns the registry with the place where a table begins in its topic."""
+        return Registry.of(
+            (
+                replace(each, begins=begins) if each.table == table else each
+                for each in self.entries
+            ),
             self.others,
         )
 
@@ -304,6 +334,19 @@ class RegistryFile:
                 self._replace(after)
         return after
 
+    def begin(self, table: TableName, begins: Beginning) -> Registry:
+        """Records where a table begins in its topic, and returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        with self._lock():
+            before = self.load()
+            after = before.with_beginning(table, begins)
+            if after != before:
+                self._replace(after)
+        return after
+
     def rename(self, table: TableName, renamed: Renamed) -> Registry:
         """Records a table's present name at its source, and returns the registry as stored.
 
@@ -381,6 +424,7 @@ def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
         **({"shard": shard} if shard else {}),
         **({"renamed": entry.renamed.to_dict()} if entry.renamed else {}),
         **({"dropped": _dropped_to_dict(entry.dropped)} if entry.dropped else {}),
+        **({"begins": _beginning_to_dict(entry.begins)} if entry.begins else {}),
     }
 
 
@@ -394,6 +438,7 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
         Shard(**fields["shard"]) if "shard" in fields else None,
         Renamed.of_dict(fields["renamed"]) if "renamed" in fields else None,
         _dropped_from_dict(fields["dropped"]) if "dropped" in fields else None,
+        _beginning_from_dict(fields["begins"]) if "begins" in fields else None,
     )
 
 
@@ -406,6 +451,14 @@ def _dropped_to_dict(dropped: Dropped) -> dict[str, str]:
 def _dropped_from_dict(fields: dict[str, str]) -> Dropped:
     end = OffsetVector.from_json(fields["end"]) if "end" in fields else None
     return Dropped(datetime.fromisoformat(fields["at"]), end, fields.get("topic_id", ""))
+
+
+def _beginning_to_dict(begins: Beginning) -> dict[str, str]:
+    return {"at": begins.at.to_json(), "topic_id": begins.topic_id}
+
+
+def _beginning_from_dict(fields: dict[str, str]) -> Beginning:
+    return Beginning(OffsetVector.from_json(fields["at"]), fields["topic_id"])
 
 
 def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:

@@ -10,8 +10,9 @@ import fsspec
 import pytest
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
+from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.registry import Registry, RegistryFile, TableEntry
+from cdc_assets.registry import Beginning, Registry, RegistryFile, TableEntry
 
 THEN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -46,6 +47,18 @@ def test_a_known_table_keeps_its_entry(tmp_path):
     file.add([entry("a")])
     later = TableEntry(TableName("shop", "public", "a"), "other", LakeName("x", "y"), THEN)
     assert file.add([later]).entries == (entry("a"),)
+
+
+@pytest.mark.unit
+def test_where_a_table_begins_is_kept(tmp_path):
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    file.add([entry("a"), entry("b")])
+    begins = Beginning(OffsetVector.of({0: 7, 1: 0}), "topic")
+    file.begin(entry("a").table, begins)
+    again = RegistryFile(file.url).load()
+    assert again.entries == (replace(entry("a"), begins=begins), entry("b"))
+    assert file.add([entry("a")]).entries == again.entries
+    assert begins.at_in("another") == OffsetVector()
 
 
 @pytest.mark.unit

@@ -2,12 +2,13 @@
 
 1. The wish is put down: from then on nothing is begun for the table, see `cdc_assets.desired`.
 2. Whoever is at it lets it go (`wait`).
-3. The wish says that the removal has begun: now only the same command makes it whole again.
+3. The registry is told where the table begins, if its topic holds other changes before. Then the
+   wish says that the removal has begun: now only the same command makes it whole again.
 4. Records of the table in quarantine are removed.
 5. Tables beside it go: those of a rebuild, and what is remembered of deletes.
 6. The lake table goes last: as long as it is there, it says which tables are beside it.
 7. A drop says that it is done. A reset forgets what held the table up, and takes its wish back:
-   with the next run the table is new, from the log's beginning on.
+   with the next run the table is new, from its own beginning in the log on.
 
 Each step looks at what is there, so that all of them can be interrupted and done again. Tables are
 taken out of the catalog; their files stay.
@@ -19,12 +20,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.desired import Removal, Wanted, Wish
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.operate.beside import tables_beside
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Done, Order, Say, Steered, each_of
-from cdc_assets.registry import TableEntry
+from cdc_assets.registry import Beginning, TableEntry
 
 Wait = Callable[[TableEntry], None]
 """Returns once no run is at a table any more that merges into it or looks after it."""
@@ -104,7 +106,7 @@ def drop(
 def reset(
     services: Services, entries: Iterable[TableEntry], order: Order, say: Say, hands: Hands
 ) -> Steered:
-    """Removes these tables from the lake; they start again at the log's beginning."""
+    """Removes these tables from the lake; they start again at their beginning in the log."""
 
     def one(entry: TableEntry) -> Done:
         known = services.desired.of(entry.table).reset
@@ -113,13 +115,13 @@ def reset(
             _require_beginning(services, entry)
         found = remains(services, entry)
         if order.dry_run:
-            words = f"would be: {found.words()}; then all of its log is merged again"
+            words = f"would be: {found.words()}; then its log is merged again"
             return Done(entry, changed=True, words=words)
         wanted = known or Wanted(services.clock(), order.by, order.why)
         _remove(services, entry, Wish.RESET, wanted, hands)
         services.failures.clear(entry.table)
         services.desired.remove(entry.table, Wish.RESET)
-        words = f"reset: {found.words()}; all of its log is merged again from now on"
+        words = f"reset: {found.words()}; its log is merged again from now on"
         return Done(entry, changed=True, words=words)
 
     return each_of(entries, "reset", order, one, say)
@@ -146,8 +148,9 @@ def _remove(
 ) -> None:
     services.desired.put(entry.table, wish, wanted)  # 1.
     hands.wait(entry)  # 2.
+    _keep_beginning(services, entry)  # 3.
     begun = replace(wanted, removal=Removal.BEGUN)
-    services.desired.put(entry.table, wish, begun)  # 3.
+    services.desired.put(entry.table, wish, begun)
     found = remains(services, entry)
     hands.tell(f"{entry.table}: {found.words()}")
     if found.quarantined:
@@ -155,6 +158,25 @@ def _remove(
     for name in found.tables:  # 5., 6.
         services.lake.drop(name)
     services.desired.remove(entry.table, Wish.REBUILD)
+
+
+def _keep_beginning(services: Services, entry: TableEntry) -> None:
+    """Tells the registry where the table begins, which the lake forgets with it.
+
+    Raises:
+        CdcError: if the registry does not have the table any more, or does not answer.
+    """
+    state = services.lake.state(entry.target)
+    published = state.published if state else None
+    own = published.carried.own_beginning if published else None
+    if published is None or own is None or not any(at for _, at in own):
+        return
+    begins = Beginning(own, published.topic_id)
+    stored = services.registry.begin(entry.table, begins).get(entry.table)
+    if stored is None or stored.begins != begins:
+        what = "the registry, which is to keep where the table begins, does not have it any more"
+        remedy = "run the same command again, once the table is discovered again"
+        raise CdcError(what, where=f"table={entry.table}", remedy=remedy)
 
 
 def _ended(services: Services, entry: TableEntry, order: Order, known: Wanted | None) -> Done:
@@ -200,13 +222,18 @@ def _require_beginning(services: Services, entry: TableEntry) -> None:
     if marks is None:
         what = "reset: its topic is not there: what the lake has could not be merged again"
         raise TerminalError(what, where=where, remedy="look whether the topic was deleted")
-    state = services.lake.state(entry.target)
-    carried = state.published.carried if state and state.published else None
-    if began := carried.begun_behind(marks.begin) if carried else None:
-        what = f"reset: the table begins at offsets {began}: its topic holds other changes before"
-        again = f"build it anew from there: cdc-assets rebuild {entry.table}"
-        raise TerminalError(what, where=where, remedy=again)
-    gone = [f"{p}: [0, {first})" for p, first in marks.begin if first > 0]
+    own = _beginning_in_topic(services, entry)
+    gone = [f"{p}: [{own.get(p)}, {first})" for p, first in marks.begin if first > own.get(p)]
     if gone and services.config.source(entry.table.source).lost_start == "fail":
         what = f"reset: the log has lost its beginning, offsets {', '.join(gone)}"
         raise TerminalError(what, where=where, remedy=remedy)
+
+
+def _beginning_in_topic(services: Services, entry: TableEntry) -> OffsetVector:
+    """Returns where the table begins in its topic as it is; nothing for all of it."""
+    state = services.lake.state(entry.target)
+    published = state.published if state else None
+    identity = services.log.identity([entry.topic]).get(entry.topic)
+    if published is None or identity is None or published.topic_id != identity.topic_id:
+        return OffsetVector()
+    return published.carried.own_beginning or OffsetVector()

@@ -86,13 +86,14 @@ class TableSurvey:
         """Where reading continues: the committed offsets, or the log's begin if that is later.
 
         After the table was dropped at the source and in the lake: where the records of another
-        table of its name begin.
+        table of its name begin. After people had it removed: where it began.
         """
         dropped = self.entry.dropped
         end = (dropped.end if dropped else None) or OffsetVector()
         if dropped and not dropped.topic_id and self.marks and _lies_beyond(end, self.marks):
             end = OffsetVector()
-        start = self.committed.merged_max(end)
+        begins = self.entry.begins.at if self.entry.begins else OffsetVector()
+        start = self.committed.merged_max(end).merged_max(begins)
         return start.merged_max(self.marks.begin) if self.marks else start
 
     @property
@@ -223,15 +224,22 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
 
 
 def _in_their_topics(services: Services, entries: Sequence[TableEntry]) -> Sequence[TableEntry]:
-    """Returns the entries without the ends of dropped tables whose topics were made anew."""
-    ended = {e.topic for e in entries if e.dropped and e.dropped.end and e.dropped.topic_id}
-    ids = {topic: each.topic_id for topic, each in services.log.identity(ended).items()}
+    """Returns the entries without the places in topics that were made anew."""
+    placed = {
+        each.topic
+        for each in entries
+        if each.begins or (each.dropped and each.dropped.end and each.dropped.topic_id)
+    }
+    ids = {topic: each.topic_id for topic, each in services.log.identity(placed).items()}
     return [_in_topic(each, ids[each.topic]) if each.topic in ids else each for each in entries]
 
 
 def _in_topic(entry: TableEntry, topic_id: str) -> TableEntry:
-    dropped = entry.dropped
-    return replace(entry, dropped=dropped and replace(dropped, end=dropped.end_in(topic_id)))
+    dropped, begins = entry.dropped, entry.begins
+    if dropped is not None and dropped.topic_id:
+        dropped = replace(dropped, end=dropped.end_in(topic_id))
+    is_of_topic = begins is not None and begins.topic_id == topic_id
+    return replace(entry, dropped=dropped, begins=begins if is_of_topic else None)
 
 
 def _bounds(services: Services, topics: Sequence[str]) -> Bounds | None:

@@ -15,7 +15,7 @@ from cdc_assets.errors import LostRangeError, TerminalError
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.planning.starts import Starts
 from cdc_assets.merge.intake.planning.topics import TopicNow
-from cdc_assets.registry import Dropped, TableEntry
+from cdc_assets.registry import Beginning, Dropped, TableEntry
 
 pytestmark = pytest.mark.unit
 
@@ -37,6 +37,7 @@ def start(
     begin: OffsetVector = NOWHERE,
     end: OffsetVector = NINE,
     *,
+    entry: TableEntry = ENTRY,
     lost_start: str = "fail",
     records: tuple[tuple[datetime, ...], ...] = ((), ()),
 ) -> OffsetVector:
@@ -55,7 +56,7 @@ def start(
     configured = SimpleNamespace(source=lambda _: source, anew=lambda _: "")
     starts = Starts(cast("Any", configured), cast("Any", checks))
     now = TopicNow(TopicIdentity("cluster", "topic"), Watermarks(begin, end))
-    return starts.of(replace(ENTRY, dropped=dropped), None, now)
+    return starts.of(replace(entry, dropped=dropped), None, now)
 
 
 def test_a_table_begins_with_its_log_or_behind_a_dropped_one_of_its_name() -> None:
@@ -71,6 +72,17 @@ def test_a_lost_beginning_is_accepted_only_if_that_is_configured(dropped: Droppe
         start(dropped, at(7, 0))
     first = start(dropped, at(7, 0), lost_start="accept")
     assert first == (at(7, 3) if dropped else at(7, 0))
+
+
+def test_a_table_that_was_removed_begins_where_it_began() -> None:
+    removed = replace(ENTRY, begins=Beginning(at(2, 4), "topic"))
+    assert start(None, entry=removed) == at(2, 4)
+    assert start(NOTED, entry=removed) == at(5, 4)
+    assert start(None, at(2, 0), entry=removed) == at(2, 4), "nothing of its own is lost"
+    with pytest.raises(LostRangeError, match=r"0:\[2,3\) was never merged"):
+        start(None, at(3, 0), entry=removed)
+    elsewhere = replace(ENTRY, begins=Beginning(at(2, 4), "former"))
+    assert start(None, entry=elsewhere) == at(0, 0)
 
 
 def test_what_is_lost_of_the_dropped_table_is_not_missed() -> None:

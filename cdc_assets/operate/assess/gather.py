@@ -261,6 +261,7 @@ class Gathered:
         overrides = self.source.overrides(entry.table)
         key = overrides.primary_key or (table.primary_key if table is not None else ())
         dropped = entry.dropped.end if entry.dropped else None
+        begins = entry.begins.at if entry.begins else None
         return Topic(
             name=entry.topic,
             marks=log.marks.get(entry.topic),
@@ -270,7 +271,7 @@ class Gathered:
             expects_keys=self.is_debezium and bool(key),
             is_new=state is None or state.published is None,
             accepts_lost_start=self.source.lost_start == "accept",
-            begin=begin_of(state) or dropped,
+            begin=begin_of(state) or dropped or begins,
             partitions=_partitions(state),
         )
 

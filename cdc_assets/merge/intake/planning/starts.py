@@ -1,8 +1,8 @@
 """Finds where a table's next batch starts, and checks that the log still holds all from there on.
 
 A batch starts at the committed offsets of the newest publish. A table without one starts where it
-was made to begin, or behind another table of its name that was dropped, or else where the log
-begins.
+was made to begin, or behind another table of its name that was dropped, or where it began before
+people had it removed, or else where the log begins.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Starts:
         if begin is not None:
             return begin
         own = self._behind_another(entry, now)
+        if entry.begins is not None:
+            own = own.merged_max(entry.begins.at_in(now.identity.topic_id))
         if self.configured.source(entry).lost_start == "fail":
             require_whole(entry, now.marks, own)
         return now.marks.begin.merged_max(own)
