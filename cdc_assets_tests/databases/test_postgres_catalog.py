@@ -7,7 +7,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.postgres.catalog import ReplicaIdentity, read_tables
+from cdc_assets.databases.postgres.catalog import ReplicaIdentity, RowIdentity, read_tables
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.existing import of_text
 from cdc_assets.schema.modes import ConnectorModes, TimeMode
@@ -206,6 +206,159 @@ def test_partitioned_tables_and_their_partitions(published, publication, by_part
     assert leaf.root is not None
     assert leaf.root[1] == "parts"
     assert bool(leaf.publications) is by_partition
+
+
+@pytest.fixture
+def partitioned(postgres_dsn):
+    """Makes a table with two leaves, one of them below a partition that is partitioned too."""
+    name = f"l{uuid.uuid4().hex}"
+    table = TableName("s", name, "parts")
+
+    def make(*statements):
+        with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+            for each in statements:
+                connection.execute(f"SET search_path TO {name}; {each}")
+        return read_tables(postgres_dsn, [table])[table]
+
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+        make(
+            "CREATE TABLE parts (id int, code text NOT NULL, b bytea, PRIMARY KEY (id))"
+            " PARTITION BY RANGE (id)"
+        )
+        yield make
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+LEAVES = (
+    "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (9)",
+    "CREATE TABLE middle PARTITION OF parts FOR VALUES FROM (9) TO (20) PARTITION BY RANGE (id)",
+    "CREATE TABLE high PARTITION OF middle FOR VALUES FROM (9) TO (15)",
+)
+FOREIGN = (
+    "CREATE FOREIGN DATA WRAPPER none",
+    "CREATE SERVER nowhere FOREIGN DATA WRAPPER none",
+    "CREATE FOREIGN TABLE far (id int NOT NULL, code text NOT NULL, b bytea) SERVER nowhere",
+)
+
+
+def full(*tables):
+    return [f"ALTER TABLE {each} REPLICA IDENTITY FULL" for each in tables]
+
+
+def plain(table):
+    columns = (f"ALTER COLUMN {each} SET STORAGE PLAIN" for each in ("code", "b"))
+    return f"ALTER TABLE ONLY {table} {', '.join(columns)}"
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("statements", "toasted"),
+    [
+        ([], {"code", "b"}),
+        (full("parts"), set()),
+        ([*LEAVES, *full("parts", "middle")], {"code", "b"}),
+        ([*LEAVES, *full("low")], {"code", "b"}),
+        ([*LEAVES, *full("low", "high")], set()),
+        (
+            [*LEAVES, *full("low", "high"), "CREATE TABLE n PARTITION OF parts DEFAULT"],
+            {"code", "b"},
+        ),
+        ([*LEAVES, *full("low"), plain("high")], set()),
+        ([*LEAVES, plain("parts"), plain("low")], {"code", "b"}),
+        (
+            [*LEAVES, plain("low"), "ALTER TABLE high ALTER COLUMN b SET STORAGE PLAIN"],
+            {"code"},
+        ),
+        ([*LEAVES, *full("low"), "ALTER TABLE high REPLICA IDENTITY NOTHING"], {"code", "b"}),
+    ],
+    ids=[
+        "no partition",
+        "no partition, full",
+        "only the table is full",
+        "one partition is not",
+        "all partitions",
+        "a new partition",
+        "full or plain",
+        "plain in some",
+        "plain in all, one column",
+        "nothing",
+    ],
+)
+def test_partitions_decide_whether_large_values_are_logged(partitioned, statements, toasted):
+    found = partitioned(*statements)
+    assert {each.name for each in found.columns if each.may_be_toasted} == toasted
+    assert all(each.in_partitions for each in found.columns)
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("statements", "is_logged"),
+    [(full("parts", "middle"), False), (full("low", "high"), True)],
+    ids=["the table is full", "its partitions are"],
+)
+def test_the_server_logs_large_values_as_the_catalog_is_read(
+    postgres_dsn, partitioned, statements, is_logged
+):
+    large = "(SELECT string_agg(sha256(i::text::bytea), '') FROM generate_series(1, 500) AS i)"
+    found = partitioned(*LEAVES, *statements, f"INSERT INTO parts SELECT 1, 'x', {large}")
+    (b,) = (each for each in found.columns if each.name == "b")
+    assert b.may_be_toasted is not is_logged
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        name = connection.execute("SELECT 'w' || txid_current()").fetchone()[0]
+        partitioned(
+            f"CREATE PUBLICATION {name} FOR TABLE parts WITH (publish_via_partition_root = true)"
+        )
+        slot = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+        connection.execute(slot, (name,))
+        try:
+            partitioned("UPDATE parts SET code = 'y'")
+            sent = connection.execute(
+                "SELECT data FROM pg_logical_slot_get_binary_changes(%s, NULL, NULL,"
+                " 'proto_version', '1', 'publication_names', %s)",
+                (name, name),
+            ).fetchall()
+        finally:
+            connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+            connection.execute(f"DROP PUBLICATION {name}")
+    (update,) = (data for (data,) in sent if data[:1] == b"U")
+    assert (len(update) > 16_000) is is_logged
+
+
+@pytest.mark.stack
+def test_a_foreign_partition_logs_nothing(partitioned):
+    partitioned("ALTER TABLE parts DROP CONSTRAINT parts_pkey", *FOREIGN)
+    try:
+        attach = "ALTER TABLE parts ATTACH PARTITION far FOR VALUES FROM (30) TO (40)"
+        found = partitioned(*LEAVES, attach, *full("low", "high"))
+    finally:
+        partitioned("DROP FOREIGN DATA WRAPPER none CASCADE")
+    assert not any(each.may_be_toasted for each in found.columns)
+    assert found.row_identities == (RowIdentity(ReplicaIdentity.FULL),)
+
+
+@pytest.mark.stack
+def test_partitions_decide_which_old_row_is_logged(partitioned):
+    found = partitioned(
+        *LEAVES,
+        "ALTER TABLE parts REPLICA IDENTITY USING INDEX parts_pkey",
+        "CREATE UNIQUE INDEX codes ON high (code)",
+    )
+    assert found.row_identities == (RowIdentity(ReplicaIdentity.DEFAULT),)
+    found.require_told(("id",), "here")
+    found = partitioned("ALTER TABLE high REPLICA IDENTITY USING INDEX codes")
+    kinds = {RowIdentity(ReplicaIdentity.DEFAULT), RowIdentity(ReplicaIdentity.INDEX, ("code",))}
+    assert set(found.row_identities) == kinds
+    with pytest.raises(TerminalError, match=r"a partition's .* index of \(code\)") as caught:
+        found.require_told(("id",), "here")
+    assert "each partition" in caught.value.remedy
+    found.require_told(("code",), "here")
+
+
+@pytest.mark.stack
+def test_an_unlogged_partition_makes_a_table_unlogged(partitioned):
+    assert not partitioned(*LEAVES).is_unlogged
+    assert partitioned("ALTER TABLE high SET UNLOGGED").is_unlogged
 
 
 @pytest.mark.stack

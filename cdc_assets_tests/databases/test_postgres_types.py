@@ -216,6 +216,22 @@ def test_bytes_without_a_placeholder_are_refused(source, modes, is_lost):
 @pytest.mark.parametrize(
     ("source", "modes"),
     [
+        (column("vector", may_be_toasted=True, in_partitions=True), {}),
+        (column("geometry", may_be_toasted=True, in_partitions=True), {}),
+        (column("bytea", may_be_toasted=True, in_partitions=True), BASE64),
+    ],
+    ids=lambda value: getattr(value, "type_name", None),
+)
+def test_the_remedy_for_a_partitioned_table_is_one_of_each_partition(source, modes):
+    words = "REPLICA IDENTITY FULL of each partition"
+    assert words in refused(source, **modes).reason
+    assert words not in refused(replace(source, in_partitions=False), **modes).reason
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "modes"),
+    [
         (column("vector", may_be_toasted=True), {}),
         (column("geometry", may_be_toasted=True), {}),
         (column("bytea", may_be_toasted=True), BASE64),
@@ -262,6 +278,9 @@ def test_arrays_that_lose_large_values_are_warned_of():
     assert toast_warning([arrays[0], whole, column("text", may_be_toasted=True)]) == ()
     (warning,) = toast_warning(arrays)
     assert warning.startswith("columns c: the connector sends NULL")
+    assert "of each partition" not in warning
+    (warning,) = toast_warning(replace(each, in_partitions=True) for each in arrays)
+    assert "of each partition" in warning
 
 
 @pytest.mark.unit

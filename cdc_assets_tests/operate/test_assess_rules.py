@@ -22,7 +22,7 @@ from cdc_assets.databases.mysql.grants import grants_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
-from cdc_assets.databases.postgres.catalog import ReplicaIdentity
+from cdc_assets.databases.postgres.catalog import ReplicaIdentity, RowIdentity
 from cdc_assets.databases.postgres.server import Odd, Published, Server
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.databases.postgres.types import PostgresColumn
@@ -479,6 +479,48 @@ def test_a_column_whose_null_becomes_its_default_is_named() -> None:
     unseen = Connector("shop", "", unnamed(whole), Encoding.JSON_WITH_SCHEMA)
     (found,) = judge_table(TABLE, Table(table, connector=unseen))
     assert (found.name, found.verdict, found.stops) == ("nulls_unseen", Verdict.PARTIAL, False)
+
+
+@pytest.mark.parametrize(
+    ("own", "partitions", "words"),
+    [
+        (
+            ReplicaIdentity.NOTHING,
+            (),
+            "it has replica identity NOTHING and no primary key",
+        ),
+        (ReplicaIdentity.FULL, (), None),
+        (ReplicaIdentity.NOTHING, (ReplicaIdentity.FULL,), None),
+        (
+            ReplicaIdentity.FULL,
+            (ReplicaIdentity.FULL, ReplicaIdentity.DEFAULT),
+            "one of its partitions has replica identity DEFAULT and no primary key",
+        ),
+    ],
+)
+def test_replica_identities_of_partitions_count_and_not_their_tables(
+    own: ReplicaIdentity, partitions: tuple[ReplicaIdentity, ...], words: str | None
+) -> None:
+    column = PostgresColumn("id", "int8", "bigint")
+    found = PostgresTable(
+        (column,), (), own, "",
+        partitions=tuple(("public", each) for each in partitions),
+        partition_identities=tuple(RowIdentity(each) for each in partitions),
+    )  # fmt: skip
+    named = [each for each in judge_table(TABLE, Table(found)) if each.name == "no_row_identity"]
+    assert [each.problem for each in named] == ([words] if words else [])
+    assert all(("each partition" in each.remedy) is bool(partitions) for each in named)
+
+
+def test_a_table_with_an_unlogged_partition_stands_still() -> None:
+    column = PostgresColumn("id", "int8", "bigint")
+    whole = PostgresTable((column,), (), ReplicaIdentity.FULL, "", is_unlogged=True)
+    parts = replace(whole, partitions=(("public", "low"),))
+    problems = [next(iter(judge_table(TABLE, Table(each)))).problem for each in (whole, parts)]
+    assert problems == [
+        "it is UNLOGGED: such changes are in no WAL",
+        "it or one of its partitions is UNLOGGED: such changes are in no WAL",
+    ]
 
 
 ID, PRICE = rf"{TABLE.table.qualified}\.ID", r".*\.pri[a-z]{1\,2}"

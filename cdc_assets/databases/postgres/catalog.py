@@ -47,6 +47,19 @@ class ReplicaIdentity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RowIdentity:
+    """A replica identity.
+
+    Attributes:
+        kind: which one.
+        key: columns of the index that it is; () if it is none.
+    """
+
+    kind: ReplicaIdentity
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """A publication of a table.
 
@@ -65,6 +78,7 @@ class CatalogTable:
     """A table as the catalog has it; generated columns included, dropped ones not.
 
     Attributes:
+        replica_identity: its own; see `row_identities`.
         identity_key: columns of the index that is the replica identity; () without one.
         deferrable_key: whether the primary key is checked at the end of a statement or transaction.
         publications: publications of changes under the table's own name.
@@ -74,7 +88,8 @@ class CatalogTable:
         facts: of its columns.
         identity: its ``oid``, which a table that is recreated, or restored from a dump, does not
             keep.
-        is_unlogged: whether its changes are in no WAL.
+        is_unlogged: whether changes of it, or of one of its partitions, are in no WAL.
+        partition_identities: replica identities that its partitions have, each once.
     """
 
     columns: tuple[PostgresColumn, ...]
@@ -90,11 +105,27 @@ class CatalogTable:
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     identity: str = ""
     is_unlogged: bool = False
+    partition_identities: tuple[RowIdentity, ...] = ()
+
+    @property
+    def row_identities(self) -> tuple[RowIdentity, ...]:
+        """The replica identities by which its changes are logged.
+
+        Changes of a partitioned table are logged by those of its partitions: its own decides
+        nothing, and ``ALTER TABLE … REPLICA IDENTITY`` does not pass it on to them.
+        """
+        own = RowIdentity(self.replica_identity, self.identity_key)
+        return self.partition_identities or (own,)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def of_each_partition(self) -> str:
+        """What follows a statement about replica identities, for people."""
+        return " (of each partition, new ones too)" if self.partitions else ""
 
     def unpublished(self, publication: str | None) -> dict[str, str]:
         """Returns columns whose changes no event holds, each with the reason.
@@ -135,15 +166,15 @@ class CatalogTable:
         Raises:
             TerminalError: if it is one.
         """
-        by_index = self.replica_identity is ReplicaIdentity.INDEX
-        if by_index and not set(key) <= set(self.identity_key):
-            index = ", ".join(self.identity_key)
-            what = f"its replica identity is an index of ({index}), not of its key"
-            remedy = (
-                "ALTER TABLE … REPLICA IDENTITY DEFAULT or FULL, or make these columns the "
-                "record's key (message.key.columns)"
-            )
-            raise TerminalError(what, where=where, remedy=remedy)
+        for identity in self.row_identities:
+            if identity.kind is ReplicaIdentity.INDEX and not set(key) <= set(identity.key):
+                index, of = ", ".join(identity.key), "a partition's" if self.partitions else "its"
+                what = f"{of} replica identity is an index of ({index}), not of its key"
+                remedy = (
+                    f"ALTER TABLE … REPLICA IDENTITY DEFAULT or FULL{self.of_each_partition}, or "
+                    "make these columns the record's key (message.key.columns)"
+                )
+                raise TerminalError(what, where=where, remedy=remedy)
         if self.deferrable_key and set(key) == set(self.primary_key):
             what = (
                 "its primary key is deferrable: two rows may have one key inside a transaction, "
@@ -266,6 +297,24 @@ WITH RECURSIVE wanted AS (
     JOIN pg_namespace n ON n.nspname = w.nspname
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.relname
     WHERE c.relkind IN ('r', 'p')
+), leaves AS (
+    SELECT w.oid AS parent, c.oid, n.nspname, c.relname, c.relkind, c.relreplident,
+           c.relpersistence
+    FROM wanted w
+    CROSS JOIN LATERAL pg_partition_tree(w.oid) t
+    JOIN pg_class c ON c.oid = t.relid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE w.relkind = 'p' AND t.isleaf
+), logging AS (  -- what logs a table's changes; those of a foreign partition are in no WAL
+    SELECT parent, oid, relreplident, relpersistence FROM leaves WHERE relkind <> 'f'
+    UNION ALL
+    SELECT oid, oid, relreplident, relpersistence FROM wanted
+    WHERE NOT EXISTS (SELECT FROM leaves WHERE parent = wanted.oid AND leaves.relkind <> 'f')
+), toasted AS (
+    SELECT DISTINCT l.parent, a.attname
+    FROM logging l
+    JOIN pg_attribute a ON a.attrelid = l.oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE a.attstorage <> 'p' AND l.relreplident IN ('d', 'n', 'i')
 ), resolved AS (  -- a domain is replaced by what it stands for, its modifier included
     SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier,
            a.attnotnull AS not_null, a.attndims::int AS dimensions
@@ -288,11 +337,13 @@ WITH RECURSIVE wanted AS (
         'is_generated', a.attgenerated <> '',
         'has_default', a.atthasdef AND a.attgenerated = '',
         'dimensions', r.dimensions,
-        'may_be_toasted', a.attstorage <> 'p' AND w.relreplident IN ('d', 'n', 'i')
+        'may_be_toasted', s.attname IS NOT NULL,
+        'in_partitions', w.relkind = 'p'
     ) ORDER BY a.attnum) AS columns
     FROM resolved r
     JOIN wanted w ON w.oid = r.attrelid
     JOIN pg_attribute a USING (attrelid, attnum)
+    LEFT JOIN toasted s ON s.parent = a.attrelid AND s.attname = a.attname
     JOIN pg_type t ON t.oid = r.type AND t.typtype <> 'd'
     LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid  -- int2vector is no array
     GROUP BY a.attrelid
@@ -306,16 +357,9 @@ WITH RECURSIVE wanted AS (
     FROM wanted w
     JOIN pg_attribute a ON a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
     GROUP BY a.attrelid
-), leaves AS (
-    SELECT w.oid, n.nspname, c.relname
-    FROM wanted w
-    CROSS JOIN LATERAL pg_partition_tree(w.oid) t
-    JOIN pg_class c ON c.oid = t.relid
-    JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE w.relkind = 'p' AND t.isleaf
 ), partitions AS (
-    SELECT l.oid, jsonb_agg(jsonb_build_array(l.nspname, l.relname)) AS leaves
-    FROM leaves l GROUP BY l.oid
+    SELECT l.parent AS oid, jsonb_agg(jsonb_build_array(l.nspname, l.relname)) AS leaves
+    FROM leaves l GROUP BY l.parent
 ), published AS (  -- attnames and rowfilter: from PostgreSQL 15 on
     SELECT w.oid, jsonb_agg(jsonb_build_object(
         'name', p.pubname,
@@ -326,28 +370,36 @@ WITH RECURSIVE wanted AS (
     JOIN pg_publication_tables p ON p.schemaname = w.nspname AND p.tablename = w.relname
     GROUP BY w.oid
 ), by_partition AS (
-    SELECT l.oid, array_agg(DISTINCT p.pubname::text) AS names
+    SELECT l.parent AS oid, array_agg(DISTINCT p.pubname::text) AS names
     FROM leaves l
     JOIN pg_publication_tables p ON p.schemaname = l.nspname AND p.tablename = l.relname
-    GROUP BY l.oid
+    GROUP BY l.parent
 ), keys AS (  -- the columns of INCLUDE come last in an index, and are no part of its key
     SELECT i.indrelid, i.indisprimary, i.indisreplident, NOT i.indimmediate AS deferrable,
            array_agg(a.attname::text ORDER BY k.place) AS key
-    FROM wanted
-    JOIN pg_index i ON i.indrelid = wanted.oid AND (i.indisprimary OR i.indisreplident)
+    FROM (SELECT oid FROM wanted UNION SELECT oid FROM logging) t
+    JOIN pg_index i ON i.indrelid = t.oid AND (i.indisprimary OR i.indisreplident)
     CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
     WHERE k.place <= i.indnkeyatts
     GROUP BY i.indexrelid
+), logged AS (
+    SELECT l.parent, bool_or(l.relpersistence = 'u') AS is_unlogged,
+           jsonb_agg(DISTINCT jsonb_build_array(l.relreplident::text, to_jsonb(k.key)))
+               FILTER (WHERE l.oid <> l.parent) AS identities
+    FROM logging l
+    LEFT JOIN keys k ON k.indrelid = l.oid AND k.indisreplident
+    GROUP BY l.parent
 )
 SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
        obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false),
        p.publications, l.leaves, b.names,
        CASE WHEN w.relispartition THEN jsonb_build_array(rn.nspname, root.relname) END,
-       f.facts, w.oid::text, w.relpersistence = 'u'
+       f.facts, w.oid::text, w.relpersistence = 'u' OR g.is_unlogged, g.identities
 FROM wanted w
 JOIN columns c ON c.attrelid = w.oid
 JOIN facts f ON f.attrelid = w.oid
+JOIN logged g ON g.parent = w.oid
 LEFT JOIN published p ON p.oid = w.oid
 LEFT JOIN partitions l ON l.oid = w.oid
 LEFT JOIN by_partition b ON b.oid = w.oid
@@ -360,7 +412,7 @@ LEFT JOIN keys r ON r.indrelid = w.oid AND r.indisreplident
 
 def _table(facts: Sequence[Any]) -> CatalogTable:
     columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
-    publications, partitions, by_partition, root, told, oid, is_unlogged = publishing
+    publications, partitions, by_partition, root, told, oid, is_unlogged, identities = publishing
     return CatalogTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
@@ -375,6 +427,7 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
         _facts({column["name"]: column["type_name"] for column in columns}, told),
         f"oid {oid}",
         is_unlogged,
+        tuple(RowIdentity(ReplicaIdentity(k), tuple(of or ())) for k, of in identities or ()),
     )
 
 

@@ -103,12 +103,15 @@ _VECTORS: Final = frozenset({"vector", "halfvec", "sparsevec"})
 _SPATIAL: Final = frozenset({"geometry", "geography"})
 _UNLOGGED: Final = (
     "the connector sends NULL in the place of large values that an update leaves alone; ALTER "
-    "TABLE … REPLICA IDENTITY FULL, or ALTER COLUMN … SET STORAGE PLAIN"
+    "TABLE … REPLICA IDENTITY FULL{partitions}, or ALTER COLUMN … SET STORAGE PLAIN"
 )
 _UNLOGGED_BYTES: Final = (
     "with binary.handling.mode=base64 the connector sends NULL in the place of large values that "
     "an update leaves alone; set it to bytes or hex (and connector.binary_handling_mode to the "
-    "same), or ALTER TABLE … REPLICA IDENTITY FULL"
+    "same), or ALTER TABLE … REPLICA IDENTITY FULL{partitions}"
+)
+_OF_EACH_PARTITION: Final = (
+    " of each partition (that of the table does not reach them), also of those made later"
 )
 _MARKED_IN_ARRAYS: Final = frozenset({
     "int4", "int8", "date", "uuid", "json", "jsonb", "bytea", "text", "varchar", "bpchar",
@@ -146,12 +149,14 @@ class PostgresColumn:
         is_array: whether it is an array of ``type_name``.
         dimensions: ``attndims`` of an array, as declared: PostgreSQL does not enforce it.
         may_be_toasted: whether updates may leave it out: PostgreSQL does not log large values that
-            did not change, unless the replica identity is FULL.
+            did not change, unless the replica identity is FULL; of a partitioned table, that of
+            each partition.
         kind: ``typtype`` of the type or element: b(ase), e(num), c(omposite), r(ange), ….
         not_null: whether it is declared NOT NULL.
         comment: from ``COMMENT ON COLUMN``.
         is_generated: whether PostgreSQL computes it (``GENERATED ALWAYS AS (…)``).
         has_default: whether rows that do not name it get a value.
+        in_partitions: whether its table is partitioned.
     """
 
     name: str
@@ -166,6 +171,7 @@ class PostgresColumn:
     dimensions: int = 0
     may_be_toasted: bool = False
     has_default: bool = False
+    in_partitions: bool = False
 
 
 def describe_table(
@@ -212,12 +218,13 @@ def without_lost(
 
 def toast_warning(columns: Iterable[PostgresColumn]) -> tuple[str, ...]:
     """Warns of arrays that lose large values, which look like arrays that became NULL."""
-    names = [
-        each.name
+    lost = [
+        each
         for each in columns
         if each.may_be_toasted and each.is_array and each.type_name not in _MARKED_IN_ARRAYS
     ]
-    return (f"columns {', '.join(names)}: {_UNLOGGED}",) if names else ()
+    names = ", ".join(each.name for each in lost)
+    return (f"columns {names}: {_with_remedy(_UNLOGGED, lost[0])}",) if lost else ()
 
 
 def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
@@ -259,15 +266,22 @@ def _unlogged(column: PostgresColumn, wire: Wire, modes: ConnectorModes) -> str 
     if not column.may_be_toasted:
         return None
     if column.type_name in _VECTORS:
-        return _UNLOGGED
+        return _with_remedy(_UNLOGGED, column)
     if column.is_array or column.kind == ENUM:
         return None
     if column.type_name in _SPATIAL:
-        return _UNLOGGED
+        return _with_remedy(_UNLOGGED, column)
     # As text they are base64, or what `binary.handling.mode=hex` makes of them.
     is_text = wire is Wire.STRING and modes.binary is not BinaryMode.HEX
     is_base64 = modes.binary is BinaryMode.BASE64
-    return _UNLOGGED_BYTES if _is_bytes(column) and (is_text or is_base64) else None
+    if _is_bytes(column) and (is_text or is_base64):
+        return _with_remedy(_UNLOGGED_BYTES, column)
+    return None
+
+
+def _with_remedy(reason: str, column: PostgresColumn) -> str:
+    """Completes a reason: partitions have replica identities of their own."""
+    return reason.format(partitions=_OF_EACH_PARTITION if column.in_partitions else "")
 
 
 def _is_bytes(column: PostgresColumn) -> bool:

@@ -79,7 +79,9 @@ def judge_table(at: Place, table: Table) -> Iterator[Finding]:
 def _published(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding]:
     if found.is_unlogged:
         yield no(
-            "unlogged", at, "it is UNLOGGED: its changes are in no WAL",
+            "unlogged", at,
+            f"it{' or one of its partitions' if found.partitions else ''} is UNLOGGED: such "
+            "changes are in no WAL",
             f"{_SENDS}, and it is empty after a crash",
             "ALTER TABLE … SET LOGGED, then take a new snapshot",
             stops=True,
@@ -113,17 +115,21 @@ def _published(at: Place, found: PostgresTable, table: Table) -> Iterator[Findin
 
 
 def _identity(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding]:
-    if found.replica_identity is ReplicaIdentity.NOTHING or (
-        found.replica_identity is ReplicaIdentity.DEFAULT and not found.primary_key
-    ):
-        key = "" if found.primary_key else " and no primary key"
-        identity = found.replica_identity.name
-        yield yes_but(
-            "no_row_identity", at, f"it has replica identity {identity}{key}",
-            "PostgreSQL refuses updates and deletes while it is published",
-            "ALTER TABLE … REPLICA IDENTITY FULL"
-            + (", or DEFAULT" if found.primary_key else ", or give it a primary key"),
-        )  # fmt: skip
+    kinds = {each.kind for each in found.row_identities}
+    if ReplicaIdentity.NOTHING in kinds:
+        identity = ReplicaIdentity.NOTHING
+    elif ReplicaIdentity.DEFAULT in kinds and not found.primary_key:
+        identity = ReplicaIdentity.DEFAULT
+    else:
+        return
+    which = "one of its partitions" if found.partitions else "it"
+    key = "" if found.primary_key else " and no primary key"
+    yield yes_but(
+        "no_row_identity", at, f"{which} has replica identity {identity.name}{key}",
+        "PostgreSQL refuses updates and deletes while it is published",
+        f"ALTER TABLE … REPLICA IDENTITY FULL{found.of_each_partition}"
+        + (", or DEFAULT" if found.primary_key else ", or give it a primary key"),
+    )  # fmt: skip
 
 
 def _transactions(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
