@@ -326,6 +326,26 @@ def test_the_server_logs_large_values_as_the_catalog_is_read(
 
 
 @pytest.mark.stack
+def test_plain_storage_leaves_values_out_of_line_until_the_table_is_rewritten(
+    postgres_dsn, partitioned
+):
+    """The catalog's columns are the same before and after, so the remedy has to say it."""
+    partitioned(*LEAVES, "ALTER TABLE parts ALTER COLUMN b SET STORAGE EXTERNAL")
+    partitioned("INSERT INTO parts SELECT 1, 'x', decode(repeat('00', 3000), 'hex')")
+    before = partitioned("ALTER TABLE parts ALTER COLUMN b SET STORAGE PLAIN")
+    assert [each.name for each in before.columns if each.may_be_toasted] == ["code"]
+    low = f"{before.partitions[0][0]}.low"
+    is_out_of_line = f"SELECT pg_column_toast_chunk_id(b) IS NOT NULL FROM {low}"
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        assert connection.execute(is_out_of_line).fetchone() == (True,)
+        partitioned("UPDATE parts SET code = 'y'")
+        assert connection.execute(is_out_of_line).fetchone() == (True,)
+        connection.execute("VACUUM FULL " + low)
+        assert connection.execute(is_out_of_line).fetchone() == (False,)
+    assert partitioned().columns == before.columns
+
+
+@pytest.mark.stack
 def test_a_foreign_partition_logs_nothing(partitioned):
     partitioned("ALTER TABLE parts DROP CONSTRAINT parts_pkey", *FOREIGN)
     try:

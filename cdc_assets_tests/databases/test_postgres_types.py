@@ -229,6 +229,15 @@ def test_the_remedy_for_a_partitioned_table_is_one_of_each_partition(source, mod
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("type_name", ["vector", "geometry", "bool[]"])
+def test_values_that_are_out_of_line_are_brought_in_by_a_rewrite(type_name):
+    name, is_array = type_name.removesuffix("[]"), type_name.endswith("[]")
+    source = column(name, is_array=is_array, may_be_toasted=True)
+    told = toast_warning([source]) if is_array else (refused(source).reason,)
+    assert "SET STORAGE PLAIN and then VACUUM FULL" in told[0]
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("source", "modes"),
     [

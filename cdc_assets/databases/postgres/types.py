@@ -103,7 +103,8 @@ _VECTORS: Final = frozenset({"vector", "halfvec", "sparsevec"})
 _SPATIAL: Final = frozenset({"geometry", "geography"})
 _UNLOGGED: Final = (
     "the connector sends NULL in the place of large values that an update leaves alone; ALTER "
-    "TABLE … REPLICA IDENTITY FULL{partitions}, or ALTER COLUMN … SET STORAGE PLAIN"
+    "TABLE … REPLICA IDENTITY FULL{partitions}, or ALTER COLUMN … SET STORAGE PLAIN and then "
+    "VACUUM FULL: values that are out of line stay there until the table is rewritten"
 )
 _UNLOGGED_BYTES: Final = (
     "with binary.handling.mode=base64 the connector sends NULL in the place of large values that "
@@ -150,7 +151,8 @@ class PostgresColumn:
         dimensions: ``attndims`` of an array, as declared: PostgreSQL does not enforce it.
         may_be_toasted: whether updates may leave it out: PostgreSQL does not log large values that
             did not change, unless the replica identity is FULL; of a partitioned table, that of
-            each partition.
+            each partition. Storage PLAIN counts as never, though values from before it may still
+            be out of line: the catalog does not tell whether the table was rewritten since.
         kind: ``typtype`` of the type or element: b(ase), e(num), c(omposite), r(ange), ….
         not_null: whether it is declared NOT NULL.
         comment: from ``COMMENT ON COLUMN``.
