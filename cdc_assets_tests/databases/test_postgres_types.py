@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.databases.postgres.catalog import CatalogTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import (
     PostgresColumn,
     describe_table,
@@ -233,7 +234,7 @@ def test_the_remedy_for_a_partitioned_table_is_one_of_each_partition(source, mod
 def test_values_that_are_out_of_line_are_brought_in_by_a_rewrite(type_name):
     name, is_array = type_name.removesuffix("[]"), type_name.endswith("[]")
     source = column(name, is_array=is_array, may_be_toasted=True)
-    told = toast_warning([source]) if is_array else (refused(source).reason,)
+    told = toast_warning([source], ConnectorModes()) if is_array else (refused(source).reason,)
     assert "SET STORAGE PLAIN and then VACUUM FULL" in told[0]
 
 
@@ -284,12 +285,57 @@ def test_only_the_catalog_tells_of_arrays_in_arrays():
 def test_arrays_that_lose_large_values_are_warned_of():
     arrays = [column(name, is_array=True, may_be_toasted=True) for name in ("int4", "bool")]
     whole = column("bool", is_array=True)
-    assert toast_warning([arrays[0], whole, column("text", may_be_toasted=True)]) == ()
-    (warning,) = toast_warning(arrays)
+    modes = ConnectorModes()
+    assert toast_warning([arrays[0], whole, column("text", may_be_toasted=True)], modes) == ()
+    (warning,) = toast_warning(arrays, modes)
     assert warning.startswith("columns c: the connector sends NULL")
     assert "of each partition" not in warning
-    (warning,) = toast_warning(replace(each, in_partitions=True) for each in arrays)
+    (warning,) = toast_warning((replace(each, in_partitions=True) for each in arrays), modes)
     assert "of each partition" in warning
+
+
+HEX: dict[str, Any] = {"binary": BinaryMode.HEX}
+TEXT_ITEMS = {"type": "string", "optional": True}
+DATE_ITEMS = {"type": "int32", "name": "io.debezium.time.Date", "optional": True}
+ISO_ITEMS = {"type": "string", "name": "io.debezium.time.IsoDate", "optional": True}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("element", "modes", "items", "words"),
+    [
+        ("bytea", {}, None, None),
+        ("bytea", BASE64, None, "binary.handling.mode=base64 or hex"),
+        ("bytea", HEX, None, "binary.handling.mode=base64 or hex"),
+        ("bytea", {}, TEXT_ITEMS, "binary.handling.mode=base64 or hex"),
+        ("bytea", HEX, {"type": "bytes", "optional": True}, None),
+        *(
+            ("date", {"time": mode}, None, None)
+            for mode in TimeMode
+            if mode not in {TimeMode.ISOSTRING, TimeMode.CONNECT}
+        ),
+        ("date", {"time": TimeMode.ISOSTRING}, None, "time.precision.mode=isostring or connect"),
+        ("date", {"time": TimeMode.CONNECT}, None, "time.precision.mode=isostring or connect"),
+        ("date", {}, ISO_ITEMS, "time.precision.mode=isostring or connect"),
+        ("date", {"time": TimeMode.ISOSTRING}, DATE_ITEMS, None),
+        (
+            "date",
+            {"time": TimeMode.CONNECT},
+            DATE_ITEMS,
+            "time.precision.mode=isostring or connect",
+        ),
+        ("text", {**HEX, "time": TimeMode.ISOSTRING}, None, None),
+    ],
+)
+def test_arrays_have_a_placeholder_only_in_the_form_that_it_has(element, modes, items, words):
+    source = column(element, is_array=True, may_be_toasted=True)
+    fields = [{"field": "c", "type": "array", "items": items, "optional": True}]
+    told = describe_row({"type": "struct", "fields": fields}) if items else None
+    table = CatalogTable((source,), (), ReplicaIdentity.DEFAULT, "")
+    given = ConnectorModes(**modes)
+    found = table.corrected(told, ["c"], given) if told else table.described(given)
+    assert [words in each for each in found.warnings] == ([] if words is None else [True])
+    assert not found.unmapped
 
 
 @pytest.mark.unit

@@ -186,14 +186,14 @@ class CatalogTable:
     def described(self, modes: ConnectorModes) -> Described:
         """Describes all columns, as a connector with these modes writes them."""
         told = describe_table(self.columns, self.primary_key, modes, comment=self.comment)
-        return replace(told, warnings=(*told.warnings, *toast_warning(self.columns)))
+        return replace(told, warnings=(*told.warnings, *toast_warning(self.columns, modes)))
 
     def corrected(
         self, told: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
         """Refuses columns that arrive without their values, see `without_lost`."""
         mine = [each for each in self.columns if each.name in names]
-        told = replace(told, warnings=(*told.warnings, *toast_warning(mine)))
+        told = replace(told, warnings=(*told.warnings, *toast_warning(mine, modes, told)))
         return without_lost(told, mine, modes)
 
 

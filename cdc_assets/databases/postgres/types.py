@@ -33,6 +33,7 @@ from cdc_assets.schema.modes import (
     DecimalMode,
     Encoding,
     IntervalMode,
+    TimeMode,
     encoding_of,
     time_of_day,
 )
@@ -115,9 +116,23 @@ _OF_EACH_PARTITION: Final = (
     " of each partition (that of the table does not reach them), also of those made later"
 )
 _MARKED_IN_ARRAYS: Final = frozenset({
-    "int4", "int8", "date", "uuid", "json", "jsonb", "bytea", "text", "varchar", "bpchar",
+    "int4", "int8", "uuid", "json", "jsonb", "text", "varchar", "bpchar",
 })  # fmt: skip
 """Elements of arrays that the connector replaces by a placeholder if they are unchanged."""
+_MARKED_BY_MODE: Final = {
+    "bytea": (
+        "with binary.handling.mode=base64 or hex the connector sends NULL in the place of large "
+        "arrays that an update leaves alone; set it to bytes (and connector.binary_handling_mode "
+        "to the same), or ALTER TABLE … REPLICA IDENTITY FULL{partitions}"
+    ),
+    "date": (
+        "with time.precision.mode=isostring or connect the connector sends NULL in the place of "
+        "large arrays that an update leaves alone; set it to adaptive (and "
+        "connector.time_precision_mode to the same), or ALTER TABLE … REPLICA IDENTITY "
+        "FULL{partitions}"
+    ),
+}
+"""Elements whose placeholder fits one form of theirs only: bytes, and days as numbers."""
 _EMPTIED: Final = frozenset({"int2vector", "oidvector"})
 _SENT_EMPTY: Final = "the connector sends empty arrays in the place of its values"
 _ARRAYS_LEFT_OUT: Final = frozenset({
@@ -218,15 +233,47 @@ def without_lost(
     return replace(told, columns=tuple(corrected(each) for each in told.columns))
 
 
-def toast_warning(columns: Iterable[PostgresColumn]) -> tuple[str, ...]:
-    """Warns of arrays that lose large values, which look like arrays that became NULL."""
-    lost = [
-        each
-        for each in columns
-        if each.may_be_toasted and each.is_array and each.type_name not in _MARKED_IN_ARRAYS
-    ]
-    names = ", ".join(each.name for each in lost)
-    return (f"columns {names}: {_with_remedy(_UNLOGGED, lost[0])}",) if lost else ()
+def toast_warning(
+    columns: Iterable[PostgresColumn], modes: ConnectorModes, told: Described | None = None
+) -> tuple[str, ...]:
+    """Warns of arrays that lose large values, which look like arrays that became NULL.
+
+    Args:
+        columns: of one table.
+        modes: the connector's.
+        told: what a record's schema says of them, which counts more than modes.
+    """
+    wires = {c.name: c.element_wire for c in told.columns if isinstance(c, Column)} if told else {}
+    lost: dict[str, list[str]] = {}
+    for each in columns:
+        if each.may_be_toasted and each.is_array:
+            reason = _unmarked(each.type_name, wires.get(each.name), modes)
+            if reason is not None:
+                lost.setdefault(_with_remedy(reason, each), []).append(each.name)
+    return tuple(f"columns {', '.join(names)}: {reason}" for reason, names in lost.items())
+
+
+def _unmarked(element: str, wire: Wire | None, modes: ConnectorModes) -> str | None:
+    """Returns why unchanged arrays of a type have no placeholder; None if they have one.
+
+    ``ConnectSchema.validateValue`` of Kafka Connect refuses a placeholder of another type than the
+    elements have: bytes among text, numbers among text or among Connect's own dates.
+
+    Args:
+        element: the type's name.
+        wire: how elements arrive, by a record's schema; None if only the modes tell. It does not
+            show whether a date is Connect's own.
+        modes: the connector's.
+    """
+    match element:
+        case "bytea":
+            fits = modes.binary is BinaryMode.BYTES if wire is None else wire is not Wire.STRING
+        case "date":
+            is_text = modes.time is TimeMode.ISOSTRING if wire is None else wire is Wire.ISO_DATE
+            fits = not is_text and modes.time is not TimeMode.CONNECT
+        case _:
+            return None if element in _MARKED_IN_ARRAYS else _UNLOGGED
+    return None if fits else _MARKED_BY_MODE[element]
 
 
 def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
