@@ -230,6 +230,25 @@ def test_the_remedy_for_a_partitioned_table_is_one_of_each_partition(source, mod
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "modes", "stops"),
+    [
+        (column("vector", may_be_toasted=True), {}, True),
+        (column("sparsevec", may_be_toasted=True), {}, True),
+        (column("geography", may_be_toasted=True), {}, True),
+        (column("bytea", may_be_toasted=True), BASE64, False),
+        (column("box", may_be_toasted=True), {**BASE64, "unknown": True}, False),
+    ],
+    ids=lambda value: getattr(value, "type_name", None),
+)
+def test_a_connector_that_stops_at_failures_loses_nothing_but_bytes_as_base64(source, modes, stops):
+    """Where there is no placeholder Debezium fails to convert; of base64 it only warns."""
+    reason = refused(source, **modes).reason
+    assert ("event.converting.failure.handling.mode=fail" in reason) is stops
+    assert ("large_values: accept loses nothing" in reason) is stops
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize("type_name", ["vector", "geometry", "bool[]"])
 def test_values_that_are_out_of_line_are_brought_in_by_a_rewrite(type_name):
     name, is_array = type_name.removesuffix("[]"), type_name.endswith("[]")

@@ -105,8 +105,10 @@ _SPATIAL: Final = frozenset({"geometry", "geography"})
 _UNLOGGED: Final = (
     "the connector sends NULL in the place of large values that an update leaves alone; ALTER "
     "TABLE … REPLICA IDENTITY FULL{partitions}, or ALTER COLUMN … SET STORAGE PLAIN and then "
-    "VACUUM FULL: values that are out of line stay there until the table is rewritten"
+    "VACUUM FULL: values that are out of line stay there until the table is rewritten; with "
+    "event.converting.failure.handling.mode=fail at the connector it stops at them instead"
 )
+_LOSES_NOTHING: Final = ", and large_values: accept loses nothing"
 _UNLOGGED_BYTES: Final = (
     "with binary.handling.mode=base64 the connector sends NULL in the place of large values that "
     "an update leaves alone; set it to bytes or hex (and connector.binary_handling_mode to the "
@@ -310,16 +312,18 @@ def _unlogged(column: PostgresColumn, wire: Wire, modes: ConnectorModes) -> str 
     """Returns the reason why large values that an update leaves alone arrive as NULL; else None.
 
     Debezium 3.6 has no placeholder of these types, see ``PostgresValueConverter``; of other arrays
-    see `toast_warning`.
+    see `toast_warning`. A text in the place of a list or a structure is a failure to convert, which
+    a setting of the connector makes it stop at; bytes that are to be base64 are none
+    (``JdbcValueConverters.unexpectedBinary``).
     """
     if not column.may_be_toasted:
         return None
     if column.type_name in _VECTORS:
-        return _with_remedy(_UNLOGGED, column)
+        return _with_remedy(_UNLOGGED, column) + _LOSES_NOTHING
     if column.is_array or column.kind == ENUM:
         return None
     if column.type_name in _SPATIAL:
-        return _with_remedy(_UNLOGGED, column)
+        return _with_remedy(_UNLOGGED, column) + _LOSES_NOTHING
     # As text they are base64, or what `binary.handling.mode=hex` makes of them.
     is_text = wire is Wire.STRING and modes.binary is not BinaryMode.HEX
     is_base64 = modes.binary is BinaryMode.BASE64
