@@ -346,6 +346,15 @@ def test_plain_storage_leaves_values_out_of_line_until_the_table_is_rewritten(
 
 
 @pytest.mark.stack
+def test_numbers_stay_in_the_page_unless_their_storage_is_another(partitioned):
+    found = partitioned(*LEAVES, "ALTER TABLE parts ADD COLUMN n numeric")
+    assert {c.name for c in found.columns if c.stays_in_page} == {"n"}
+    found = partitioned("ALTER TABLE high ALTER COLUMN n SET STORAGE EXTERNAL")
+    assert not any(each.stays_in_page for each in found.columns)
+    assert {c.name for c in found.columns if c.may_be_toasted} == {"code", "b", "n"}
+
+
+@pytest.mark.stack
 def test_a_foreign_partition_logs_nothing(partitioned):
     partitioned("ALTER TABLE parts DROP CONSTRAINT parts_pkey", *FOREIGN)
     try:

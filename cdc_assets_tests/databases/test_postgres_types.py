@@ -132,6 +132,25 @@ def test_text_that_may_be_toasted_may_be_a_placeholder(type_name):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("mode", [DecimalMode.PRECISE, DecimalMode.STRING])
+@pytest.mark.parametrize(
+    ("source", "is_long"),
+    [
+        (column("numeric"), True),
+        (numeric(39, 0), True),
+        (numeric(38, 10), True),
+        (numeric(5, -2), True),
+        (numeric(33, 2), False),
+        (numeric(12, 2), False),
+    ],
+    ids=["numeric", "(39,0)", "(38,10)", "(5,-2)", "(33,2)", "(12,2)"],
+)
+def test_a_long_number_may_be_a_placeholder_where_it_is_text(source, is_long, mode):
+    is_marked = is_long and mode is DecimalMode.STRING
+    assert mapped(source, decimal=mode).unchanged_marker is is_marked
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize("type_name", ["int8", "uuid", "bool", "timestamptz", "date", "float8"])
 def test_values_of_fixed_size_are_never_a_placeholder(type_name):
     assert not mapped(column(type_name)).unchanged_marker
@@ -311,6 +330,39 @@ def test_arrays_that_lose_large_values_are_warned_of():
     assert "of each partition" not in warning
     (warning,) = toast_warning((replace(each, in_partitions=True) for each in arrays), modes)
     assert "of each partition" in warning
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("source", "modes", "field", "is_lost"),
+    [
+        (column("bit", 128), {}, None, False),
+        (column("bit", 129), {}, None, True),
+        (column("numeric"), {}, None, True),
+        (column("numeric", stays_in_page=True), {}, None, False),
+        (column("numeric"), {"decimal": DecimalMode.STRING}, None, False),
+        (column("numeric"), {}, {"type": "string"}, False),
+        (
+            column("numeric"),
+            {"decimal": DecimalMode.STRING},
+            {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"},
+            True,
+        ),
+        (numeric(38, 10), {}, None, True),
+        (numeric(33, 10), {}, None, False),
+        (column("point"), {}, None, False),
+    ],
+)
+def test_bits_and_numbers_that_lose_large_values_are_warned_of(source, modes, field, is_lost):
+    table = CatalogTable((replace(source, may_be_toasted=True),), (), ReplicaIdentity.DEFAULT, "")
+    given = ConnectorModes(**modes)
+    if field is None:
+        found = table.described(given)
+    else:
+        fields = [{"field": "c", "optional": True, **field}]
+        found = table.corrected(describe_row({"type": "struct", "fields": fields}), ["c"], given)
+    assert ["the connector sends NULL" in each for each in found.warnings] == [True] * is_lost
+    assert not found.unmapped
 
 
 HEX: dict[str, Any] = {"binary": BinaryMode.HEX}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from cdc_assets.changes.position import Scheme
+from cdc_assets.databases.postgres.types import describe_table
 from cdc_assets.formats.layout import Layout
+from cdc_assets.schema.modes import ConnectorModes, DecimalMode
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
+from cdc_assets_tests.databases.postgres_columns import column, numeric
 from cdc_assets_tests.formats.debezium import debezium_json
 from cdc_assets_tests.formats.decoding import Bytes, Table, decoded
 from cdc_assets_tests.pipeline import Session
@@ -51,3 +55,34 @@ def test_with_positions_the_delete_of_the_old_key_decides(spark: Session) -> Non
     }
     (read,) = decoded(spark, debezium_json(), table, [flat("c", PLACEHOLDER, **at)])[0]
     assert (read["reject"], read["in_doubt"], read["unset"]["big"]) == (None, True, True)
+
+
+def test_numbers_as_text_that_updates_leave_alone_are_no_data(spark: Session) -> None:
+    """As the catalog tells them to a connector that writes decimals as text, without schemas."""
+    columns = (
+        replace(column("int8", not_null=True), name="id"),
+        replace(column("numeric"), name="any"),
+        replace(numeric(38, 2), name="long"),
+        replace(numeric(12, 2), name="short"),
+    )
+    modes = ConnectorModes(decimal=DecimalMode.STRING)
+    schema = describe_table(columns, ("id",), modes).exact()
+    table = Table(schema, Layout("flat", scheme=Scheme.POSTGRES))
+    at = {
+        "__source_connector": "postgresql",
+        "__source_ts_ms": 1,
+        "__source_lsn": 7,
+        "__source_sequence": '["6","7"]',
+    }
+    whole = {"any": "1e5", "long": "1.50", "short": "2.50"}
+    rows = (whole, whole | dict.fromkeys(("any", "long"), PLACEHOLDER), whole | {"short": "_"})
+    records = [
+        Bytes(b'{"id":1}', json.dumps({"id": 1, **row, "__op": "u", **at}).encode()) for row in rows
+    ]
+    read = [each for (each,) in decoded(spark, debezium_json(), table, records).values()]
+    assert [row["reject"] is None for row in read] == [True, True, False]
+    assert [[row["unset"][name] for name in ("any", "long")] for row in read[:2]] == [
+        [False, False],
+        [True, True],
+    ]
+    assert "short" not in read[0]["unset"].asDict()

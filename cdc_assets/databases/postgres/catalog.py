@@ -311,10 +311,11 @@ WITH RECURSIVE wanted AS (
     SELECT oid, oid, relreplident, relpersistence FROM wanted
     WHERE NOT EXISTS (SELECT FROM leaves WHERE parent = wanted.oid AND leaves.relkind <> 'f')
 ), toasted AS (
-    SELECT DISTINCT l.parent, a.attname
+    SELECT l.parent, a.attname, bool_and(a.attstorage = 'm') AS in_page
     FROM logging l
     JOIN pg_attribute a ON a.attrelid = l.oid AND a.attnum > 0 AND NOT a.attisdropped
     WHERE a.attstorage <> 'p' AND l.relreplident IN ('d', 'n', 'i')
+    GROUP BY l.parent, a.attname
 ), resolved AS (  -- a domain is replaced by what it stands for, its modifier included
     SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier,
            a.attnotnull AS not_null, a.attndims::int AS dimensions
@@ -338,7 +339,8 @@ WITH RECURSIVE wanted AS (
         'has_default', a.atthasdef AND a.attgenerated = '',
         'dimensions', r.dimensions,
         'may_be_toasted', s.attname IS NOT NULL,
-        'in_partitions', w.relkind = 'p'
+        'in_partitions', w.relkind = 'p',
+        'stays_in_page', coalesce(s.in_page, false)
     ) ORDER BY a.attnum) AS columns
     FROM resolved r
     JOIN wanted w ON w.oid = r.attrelid

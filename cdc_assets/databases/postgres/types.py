@@ -135,6 +135,9 @@ _MARKED_BY_MODE: Final = {
     ),
 }
 """Elements whose placeholder fits one form of theirs only: bytes, and days as numbers."""
+_DIGITS_IN_LINE: Final = 33
+_BITS_IN_LINE: Final = 128
+"""Values of so many take 24 bytes at most, and are never out of line (``toast_helper.c``)."""
 _EMPTIED: Final = frozenset({"int2vector", "oidvector"})
 _SENT_EMPTY: Final = "the connector sends empty arrays in the place of its values"
 _ARRAYS_LEFT_OUT: Final = frozenset({
@@ -176,6 +179,8 @@ class PostgresColumn:
         is_generated: whether PostgreSQL computes it (``GENERATED ALWAYS AS (…)``).
         has_default: whether rows that do not name it get a value.
         in_partitions: whether its table is partitioned.
+        stays_in_page: whether it is stored out of line only if the row does not fit into a page
+            otherwise (storage MAIN).
     """
 
     name: str
@@ -191,6 +196,7 @@ class PostgresColumn:
     may_be_toasted: bool = False
     has_default: bool = False
     in_partitions: bool = False
+    stays_in_page: bool = False
 
 
 def describe_table(
@@ -238,21 +244,36 @@ def without_lost(
 def toast_warning(
     columns: Iterable[PostgresColumn], modes: ConnectorModes, told: Described | None = None
 ) -> tuple[str, ...]:
-    """Warns of arrays that lose large values, which look like arrays that became NULL.
+    """Warns of columns that lose large values, which look like values that became NULL.
+
+    Numbers of the storage MAIN, which they have by default, are let pass: they are out of line only
+    in rows that fill a page with such values.
 
     Args:
         columns: of one table.
         modes: the connector's.
         told: what a record's schema says of them, which counts more than modes.
     """
-    wires = {c.name: c.element_wire for c in told.columns if isinstance(c, Column)} if told else {}
+    sent = told.columns if told is not None else ()
+    wires = {c.name: c.element_wire or c.wire for c in sent if isinstance(c, Column)}
     lost: dict[str, list[str]] = {}
-    for each in columns:
-        if each.may_be_toasted and each.is_array:
-            reason = _unmarked(each.type_name, wires.get(each.name), modes)
-            if reason is not None:
-                lost.setdefault(_with_remedy(reason, each), []).append(each.name)
+    for each in (c for c in columns if c.may_be_toasted):
+        wire = wires.get(each.name)
+        unmarked = _unmarked(each.type_name, wire, modes) if each.is_array else None
+        reason = _UNLOGGED if _is_unmarked_scalar(each, wire, modes) else unmarked
+        if reason is not None:
+            lost.setdefault(_with_remedy(reason, each), []).append(each.name)
     return tuple(f"columns {', '.join(names)}: {reason}" for reason, names in lost.items())
+
+
+def _is_unmarked_scalar(column: PostgresColumn, wire: Wire | None, modes: ConnectorModes) -> bool:
+    """Returns whether it is a bit string or number whose unchanged values have no placeholder."""
+    if column.is_array:
+        return False
+    if column.type_name == "bit":
+        return column.modifier > _BITS_IN_LINE
+    is_text = modes.decimal is DecimalMode.STRING if wire is None else wire is Wire.STRING
+    return _is_long_number(column) and not column.stays_in_page and not is_text
 
 
 def _unmarked(element: str, wire: Wire | None, modes: ConnectorModes) -> str | None:
@@ -349,8 +370,23 @@ def map_column(column: PostgresColumn, modes: ConnectorModes) -> Column | Unmapp
     if isinstance(outcome, Mapped):
         reason = _unlogged(column, outcome.encoding.wire, modes)
         outcome = Refused(reason, accepted=outcome) if reason else outcome
-    marker = column.is_array or column.type_name in _VARLENA or _is_unknown(column)
-    return as_column(column, outcome, unchanged_marker=marker)
+    return as_column(column, outcome, unchanged_marker=_may_be_marked(column, modes))
+
+
+def _may_be_marked(column: PostgresColumn, modes: ConnectorModes) -> bool:
+    """Returns whether a value may be a placeholder."""
+    if column.is_array or column.type_name in _VARLENA or _is_unknown(column):
+        return True
+    # As text only: a placeholder fits neither bytes nor doubles, see `_unmarked`.
+    return modes.decimal is DecimalMode.STRING and _is_long_number(column)
+
+
+def _is_long_number(column: PostgresColumn) -> bool:
+    """Returns whether it is a ``numeric`` whose values may be stored out of line."""
+    if column.type_name != "numeric" or column.is_array or column.kind not in _OF_EXTENSIONS:
+        return False
+    declared = numeric_digits(column.modifier)
+    return declared is None or max(declared) > _DIGITS_IN_LINE
 
 
 def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
