@@ -14,7 +14,8 @@ from pyiceberg.io import load_file_io
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import BatchConfig, ReplicationConfig, Secret, load_config, parse_config
-from cdc_assets.databases.postgres.types import PostgresColumn, describe_table
+from cdc_assets.databases.postgres.columns import PostgresColumn
+from cdc_assets.databases.postgres.types import describe_table
 from cdc_assets.devstack.configured import make_lake_folders
 from cdc_assets.errors import ConfigError
 from cdc_assets.files import files_at, replace_file

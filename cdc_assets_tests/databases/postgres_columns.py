@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdc_assets.databases.postgres.types import PostgresColumn
+from cdc_assets.databases.postgres.columns import PostgresColumn
 
 
 def column(type_name: str, modifier: int = -1, **more: Any) -> PostgresColumn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.comparing import (
     canonical,
     form_of,
@@ -12,7 +13,6 @@ from cdc_assets.databases.postgres.comparing import (
     ordered,
     quote,
 )
-from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.schema.comparing import Compared, Form
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire, WireDetail
 

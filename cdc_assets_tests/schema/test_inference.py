@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.databases.postgres.types import PostgresColumn, map_column
+from cdc_assets.databases.postgres.columns import PostgresColumn
+from cdc_assets.databases.postgres.types import map_column
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.inference import infer

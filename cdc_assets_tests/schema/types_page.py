@@ -9,7 +9,7 @@ from typing import Final
 from cdc_assets.databases.mysql import types as mysql
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres import types as postgres
-from cdc_assets.databases.postgres.types import PostgresColumn
+from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.schema.modes import (
     BinaryMode,
     ConnectorModes,

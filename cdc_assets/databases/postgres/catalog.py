@@ -12,12 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.postgres.types import (
-    PostgresColumn,
-    describe_table,
-    toast_warning,
-    without_lost,
-)
+from cdc_assets.databases.postgres.columns import PostgresColumn
+from cdc_assets.databases.postgres.large_values import toast_warning
+from cdc_assets.databases.postgres.types import describe_table, without_lost
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes

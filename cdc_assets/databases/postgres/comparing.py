@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cdc_assets.databases.postgres.types import ENUM, PostgresColumn
+from cdc_assets.databases.postgres.columns import ENUM, PostgresColumn
 from cdc_assets.schema.comparing import Compared, Form
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire
 

@@ -15,6 +15,7 @@ from cdc_assets.databases.postgres.catalog import (
     read_tables,
     translated,
 )
+from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.comparing import (
     canonical,
     equal,
@@ -28,7 +29,6 @@ from cdc_assets.databases.postgres.comparing import (
     quote,
     told,
 )
-from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.databases.reading import (
     DIGEST,
     KEY,
