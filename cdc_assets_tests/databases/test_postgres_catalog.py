@@ -117,9 +117,12 @@ def test_dimensions_of_arrays_are_those_that_are_declared(postgres_dsn):
         before = _dimensions(postgres_dsn, name)
         connection.execute(f"ALTER TABLE {name}.t ALTER COLUMN c TYPE int[]")
         after = _dimensions(postgres_dsn, name)
+        table = TableName("s", name, "t")
+        columns = read_tables(postgres_dsn, [table])[table].columns
         connection.execute(f"DROP SCHEMA {name} CASCADE")
     assert before == {"a": 0, "b": 1, "c": 2, "d": 2, "e": 3}
     assert after == {**before, "c": 1}
+    assert [each.name for each in columns if each.in_domain] == ["d"]
 
 
 def _dimensions(dsn, schema):

@@ -323,6 +323,7 @@ def test_arrays_that_lose_large_values_are_warned_of():
     (warning,) = toast_warning(arrays, modes)
     assert warning.startswith("columns c: the connector sends NULL")
     assert "of each partition" not in warning
+    assert len(toast_warning([replace(arrays[0], in_domain=True)], modes)) == 1
     (warning,) = toast_warning((replace(each, in_partitions=True) for each in arrays), modes)
     assert "of each partition" in warning
 

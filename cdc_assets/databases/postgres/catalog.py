@@ -336,6 +336,7 @@ WITH RECURSIVE wanted AS (
         'has_default', a.atthasdef AND a.attgenerated = '',
         'dimensions', r.dimensions,
         'may_be_toasted', s.attname IS NOT NULL,
+        'in_domain', r.type <> a.atttypid,
         'in_partitions', w.relkind = 'p',
         'stays_in_page', coalesce(s.in_page, false)
     ) ORDER BY a.attnum) AS columns

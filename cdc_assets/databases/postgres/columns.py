@@ -32,6 +32,7 @@ class PostgresColumn:
         comment: from ``COMMENT ON COLUMN``.
         is_generated: whether PostgreSQL computes it (``GENERATED ALWAYS AS (…)``).
         has_default: whether rows that do not name it get a value.
+        in_domain: whether its type is a domain over this one.
         in_partitions: whether its table is partitioned.
         stays_in_page: whether it is stored out of line only if the row does not fit into a page
             otherwise (storage MAIN).
@@ -49,6 +50,7 @@ class PostgresColumn:
     dimensions: int = 0
     may_be_toasted: bool = False
     has_default: bool = False
+    in_domain: bool = False
     in_partitions: bool = False
     stays_in_page: bool = False
 

@@ -79,8 +79,10 @@ def toast_warning(
     lost: dict[str, list[str]] = {}
     for each in (c for c in columns if c.may_be_toasted):
         wire = wires.get(each.name)
-        unmarked = _unmarked(each.type_name, wire, modes) if each.is_array else None
-        reason = _LOST if _is_unmarked_scalar(each, wire, modes) else unmarked
+        if each.is_array:
+            reason = _unmarked(each, wire, modes)
+        else:
+            reason = _LOST if _is_unmarked_scalar(each, wire, modes) else None
         if reason is not None:
             lost.setdefault(_with_remedy(reason, each), []).append(each.name)
     return tuple(f"columns {', '.join(names)}: {reason}" for reason, names in lost.items())
@@ -128,35 +130,36 @@ def is_long_number(column: PostgresColumn) -> bool:
 
 def _is_unmarked_scalar(column: PostgresColumn, wire: Wire | None, modes: ConnectorModes) -> bool:
     """Returns whether it is a bit string or number whose unchanged values have no placeholder."""
-    if column.is_array:
-        return False
     if column.type_name == "bit":
         return column.modifier > _BITS_IN_LINE
     is_text = modes.decimal is DecimalMode.STRING if wire is None else wire is Wire.STRING
     return is_long_number(column) and not column.stays_in_page and not is_text
 
 
-def _unmarked(element: str, wire: Wire | None, modes: ConnectorModes) -> str | None:
-    """Returns why unchanged arrays of a type have no placeholder; None if they have one.
+def _unmarked(array: PostgresColumn, wire: Wire | None, modes: ConnectorModes) -> str | None:
+    """Returns why unchanged arrays of a column have no placeholder; None if they have one.
 
+    Debezium chooses the placeholder by the name of the column's type, and knows no domain's.
     ``ConnectSchema.validateValue`` of Kafka Connect refuses a placeholder of another type than the
     elements have: bytes among text, numbers among text or among Connect's own dates.
 
     Args:
-        element: the type's name.
+        array: the column.
         wire: how elements arrive, by a record's schema; None if only the modes tell. It does not
             show whether a date is Connect's own.
         modes: the connector's.
     """
-    match element:
+    match array.type_name:
+        case _ if array.in_domain:
+            return _LOST
         case "bytea":
             fits = modes.binary is BinaryMode.BYTES if wire is None else wire is not Wire.STRING
         case "date":
             is_text = modes.time is TimeMode.ISOSTRING if wire is None else wire is Wire.ISO_DATE
             fits = not is_text and modes.time is not TimeMode.CONNECT
-        case _:
+        case element:
             return None if element in _MARKED_IN_ARRAYS else _LOST
-    return None if fits else _MARKED_BY_MODE[element]
+    return None if fits else _MARKED_BY_MODE[array.type_name]
 
 
 def _with_remedy(reason: str, column: PostgresColumn) -> str:
