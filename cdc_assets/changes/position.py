@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -208,6 +208,36 @@ def with_snapshot(floors: Floors, begins: Mapping[tuple[int, int], int]) -> Floo
         partition: tuple(sorted((offset, lsn) for lsn, offset in each.items()))
         for partition, each in sorted(found.items())
     }
+
+
+def with_snapshots(
+    floors: Floors,
+    starts: Mapping[int, int],
+    newest_read: int | None,
+    begins: Callable[[], Mapping[tuple[int, int], int]],
+) -> Floors:
+    """Adds the complete snapshots that a batch has rows of, in the partitions that have the rows.
+
+    A snapshot reaches one partition earlier than another. So where it begins is asked for until
+    it, or a later one, has begun before the batch in every partition that the batch reads.
+
+    Args:
+        floors: known ones.
+        starts: first offset of the batch by partition, of those that it reads.
+        newest_read: highest LSN of its rows of complete snapshots; None without any.
+        begins: returns the offset of their first row in the batch, by ``(partition, LSN)``; costs
+            a reading of the batch.
+    """
+    if newest_read is None:
+        return floors
+    if all(_begun_before(floors, *start) >= newest_read for start in starts.items()):
+        return floors
+    return with_snapshot(floors, begins())
+
+
+def _begun_before(floors: Floors, partition: int, offset: int) -> int:
+    begun = floors.get(partition, ())
+    return max((lsn for begin, lsn in begun if begin < offset), default=-1)
 
 
 # ── MySQL, MariaDB ────────────────────────────────────────────────────────────────────────

@@ -261,6 +261,19 @@ def test_in_flight_beside_its_own_snapshot_in_the_first_batch(pipeline: Make) ->
     assert names(made) == {1: "a", 2: "in flight"}
 
 
+def test_in_flight_where_its_snapshot_has_come_to_the_partition_later(pipeline: Make) -> None:
+    def read(id_: int, partition: int) -> Message:
+        return event("r", {"id": id_, "name": "read"}, 890_000, partition=partition)
+
+    made = start(pipeline, read(1, 0), partitions=2)
+    made.produce(TABLE, [read(3, 0), read(2, 1)])
+    made.merge(TABLE)
+    late = event("u", {"id": 2, "name": "in flight"}, 880_000, partition=1, at_ms=AT_MS + MINUTE)
+    made.produce(TABLE, [late])
+    made.merge(TABLE)
+    assert names(made) == {1: "read", 2: "in flight", 3: "read"}
+
+
 def as_incremental(message: Message) -> Message:
     assert message.value is not None
     value = json.loads(message.value)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.changes.position import Floors
 from cdc_assets.merge.batch.means import Means
 from cdc_assets.merge.batch.passes import Pass
 from cdc_assets.merge.fold.changeset import Knowledge
@@ -37,14 +38,22 @@ def learned(this: Pass, context: DataFrame | None, means: Means) -> Knowledge:
     return knowledge
 
 
+def floors_after(this: Pass, means: Means) -> Floors:
+    """Returns the read floors with those of the complete snapshots that a batch has rows of."""
+    known = this.knowledge.floors
+    if this.figures.max_read is None:
+        return known
+    with means.steps.step("look at snapshot"):
+        return this.batch.changes.floors(known, this.figures)
+
+
 def _with_snapshot(this: Pass, means: Means) -> Knowledge:
     """Adds where a snapshot begins, if that decides on the position of a change."""
     if this.figures.min_floating is None:
         return this.knowledge
-    known = this.knowledge.floors
-    with means.steps.step("look at snapshot"):
-        floors = this.batch.changes.floors(known, this.figures)
-    return replace(this.knowledge, floors=floors) if floors != known else this.knowledge
+    floors = floors_after(this, means)
+    changed = floors != this.knowledge.floors
+    return replace(this.knowledge, floors=floors) if changed else this.knowledge
 
 
 def _with_lone_deletes(

@@ -91,5 +91,6 @@ def _looked_at(this: Pass, epochs: Epochs, means: Means) -> DataFrame:
     batch = this.batch.replanned(replace(this.plan, epochs=epochs))
     floors, known = this.knowledge.floors, None
     if this.figures.min_floating is not None:
-        floors, known = batch.changes.floors(floors, this.figures), means.known(this.batch)
+        floors = batch.changes.renumbered_floors(floors, this.figures)
+        known = means.known(this.batch)
     return to_be_looked_at(batch.decoder, floors, known)

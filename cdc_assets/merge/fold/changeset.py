@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.changes.position import Floors, with_snapshot
+from cdc_assets.changes.position import Floors, with_snapshot, with_snapshots
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
@@ -96,19 +96,13 @@ class ChangeSet:
         return with_old_keys_deleted(changes, self._decoder.unset_able)
 
     def floors(self, known: Floors, figures: BatchFigures) -> Floors:
-        """Adds the complete snapshots that this batch has rows of.
+        """Adds the complete snapshots that this batch has rows of; may read the batch."""
+        starts = {each.partition: each.start for each in self._plan.ranges}
+        return with_snapshots(known, starts, figures.max_read, lambda: self._begins)
 
-        Where each begins matters only to changes without a last commit. If the batch has none, it
-        is enough for all that follows that the snapshot begins no later than the batch.
-        """
-        highest = max((lsn for begins in known.values() for _, lsn in begins), default=-1)
-        read = figures.max_read
-        if read is None or (read <= highest and figures.min_floating is None):
-            return known
-        if figures.min_floating is None:
-            ranges = self._plan.ranges
-            return with_snapshot(known, {(each.partition, read): each.start - 1 for each in ranges})
-        return with_snapshot(known, self._begins)
+    def renumbered_floors(self, known: Floors, figures: BatchFigures) -> Floors:
+        """Does the same if the figures are those of other epochs."""
+        return known if figures.max_read is None else with_snapshot(known, self._begins)
 
     @cached_property
     def _begins(self) -> dict[tuple[int, int], int]:
