@@ -308,8 +308,7 @@ def _unplaced(spec: ReadSpec) -> Iterator[Expression]:
         unknown = F.col("old_key").isNotNull() & any_null(F.col("old_key"), spec.target.key)
         reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
         yield F.when(unknown, reason)
-    if spec.counts_rows:
-        yield F.when(F.col("is_late_read"), _LATE_READ)
+    yield F.when(F.col("is_late_read"), _LATE_READ)
     no_position = ~op.isin(TOMBSTONE, CONTROL, STATEMENT, OTHER) & F.col("n0").isNull()
     yield F.when(no_position, f"no source position ({spec.layout.scheme})")
 
@@ -326,7 +325,8 @@ def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expr
     read, floating = order.floor_columns(placed, state)
     # Truncates have no key: sent again, they may be in another partition.
     has_key = envelope.op != "t"
-    late = order.is_late_read(placed) if spec.counts_rows else F.lit(False)
+    counts_reads = spec.counts_rows and not spec.records_reads
+    late = order.is_late_read(placed) if counts_reads else F.lit(False)
     return {
         **dict(zip(NUMBERS, order.numbers(placed, state), strict=False)),
         "read_lsn": read,

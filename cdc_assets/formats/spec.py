@@ -46,6 +46,7 @@ class ReadSpec:
             are refused.
         lacks: by writer, the expected columns that its schema lacks although ``schema`` may have
             them. Empty if all writers have the same columns.
+        records_reads: whether each reading of a row is recorded by itself, as in a changelog.
         homes: the target's columns by the column names of ``schema``, where these differ. Several
             may map to one: a renamed column arrives under one of its names.
     """
@@ -63,6 +64,7 @@ class ReadSpec:
     writers: Mapping[int, str] = field(default_factory=dict[int, str])
     has_rows: bool = True
     lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    records_reads: bool = False
     homes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property

@@ -390,6 +390,23 @@ def test_what_comes_in_the_order_of_commits_is_told(spark):
         assert [row[1] for row in rows] == is_first
 
 
+def test_rows_read_while_changes_were_streamed_are_told(spark):
+    sources = [
+        {"snapshot": "false"},
+        {"snapshot": "first"},
+        {"snapshot": "last"},
+        {"snapshot": "incremental"},
+        {"snapshot": "true", "sequence": '["1","2"]'},
+        {"snapshot": "incremental", "sequence": '[null,"2"]'},
+        {"snapshot": "false", "sequence": '["1","2"]'},
+    ]
+    frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
+    for scheme in (Scheme.POSTGRES, Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER):
+        rows = frame.orderBy("offset").select(order_of(scheme).is_late_read(as_placed())).collect()
+        late = [False, False, False, True, scheme is Scheme.POSTGRES, True, False]
+        assert [row[0] for row in rows] == late, scheme
+
+
 # ── events ────────────────────────────────────────────────────────────────────────────────
 
 

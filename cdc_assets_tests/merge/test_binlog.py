@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_assets.changes.numbering import Place
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.stack
@@ -177,3 +177,38 @@ def test_a_reset_that_is_read_after_what_follows_it_stops_the_table(
         TerminalError, match=r"binlog was reset before .*partition=1 offsets below 2"
     ):
         made.merge(TABLE)
+
+
+def keyless(op: str, a: int, pos: int, snapshot: str = "false") -> Message:
+    message = change(op, str(a), 1, pos, f"{OLD}:{pos}", id_=a)
+    value = json.loads(message.value or b"")
+    value["source"]["snapshot"] = snapshot
+    return Message(None, json.dumps(value).encode())
+
+
+def test_an_incremental_snapshot_of_a_table_without_a_key_stops_it(
+    pipeline: Callable[..., Pipeline],
+) -> None:
+    """Each chunk has the position of its own watermark: the last would replace all others."""
+    made = pipeline()
+    made.create_topic(TABLE)
+    made.produce(TABLE, [keyless("r", 1, 100, "first"), keyless("r", 2, 100, "last")])
+    made.merge(TABLE)
+    before = made.rows(TABLE)
+    assert len(before) == 2
+    chunks = [keyless("r", 1, 200, "incremental"), keyless("c", 3, 250)]
+    made.produce(TABLE, [*chunks, keyless("r", 2, 300, "incremental")])
+    with pytest.raises(RejectedRecordError, match="taken while changes were streamed"):
+        made.merge(TABLE)
+    assert made.rows(TABLE) == before
+
+
+def test_a_changelog_without_a_key_records_an_incremental_snapshot(
+    pipeline: Callable[..., Pipeline],
+) -> None:
+    made = pipeline(mode="changelog")
+    made.create_topic(TABLE)
+    sent = [keyless("r", 1, 100, "last"), keyless("r", 1, 200, "incremental")]
+    made.produce(TABLE, [*sent, keyless("c", 3, 250)])
+    made.merge(TABLE)
+    assert len(made.rows(TABLE)) == 3

@@ -146,8 +146,7 @@ class Order:
 
     def may_witness(self, placed: Placed) -> Expression:
         """Returns whether a record comes in commit order: see `cdc_assets.changes.restarts`."""
-        snapshot = placed.source.getField("snapshot")
-        return F.coalesce(snapshot != "incremental", F.lit(True))
+        return ~is_incremental(placed.source)
 
     def floats(self, placed: Placed) -> Expression:
         """Returns whether it is of a connector's first transaction.
@@ -157,8 +156,12 @@ class Order:
         return F.lit(False)
 
     def is_late_read(self, placed: Placed) -> Expression:
-        """Returns whether it is a snapshot's row with more than was committed at its position."""
-        return F.lit(False)
+        """Returns whether it is a row of a snapshot that was taken while changes were streamed.
+
+        It may hold more than was committed at its position, and rows that were read together have
+        a position of their own, so that such a snapshot does not hold the whole table at one.
+        """
+        return placed.is_read & is_incremental(placed.source)
 
     # ── state carried between batches ────────────────────────────────────────────────────
 
@@ -177,6 +180,11 @@ class Order:
 
 
 # ── parts of orders ───────────────────────────────────────────────────────────────────────
+
+
+def is_incremental(source: Expression) -> Expression:
+    """Returns whether a record is a row of an incremental snapshot."""
+    return F.coalesce(source.getField("snapshot") == "incremental", F.lit(False))
 
 
 def epoch_of(placed: Placed, state: OrderState) -> Expression:

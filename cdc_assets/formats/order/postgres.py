@@ -14,7 +14,14 @@ from pyspark.sql.types import LongType, StringType
 
 from cdc_assets.changes.position import Scheme, epoch_bits
 from cdc_assets.formats.flat import after, stepped
-from cdc_assets.formats.order.order import Order, OrderState, Placed, epoch_of, in_epoch
+from cdc_assets.formats.order.order import (
+    Order,
+    OrderState,
+    Placed,
+    epoch_of,
+    in_epoch,
+    is_incremental,
+)
 
 
 class PostgresOrder(Order):
@@ -38,7 +45,7 @@ class PostgresOrder(Order):
         second = F.regexp_extract(sequence, '"([0-9]+)"\\]$', 1).try_cast("bigint")
         lsn = F.coalesce(source.getField("lsn"), second)
         commit, none = _last_commit(source), F.lit(0).cast("bigint")
-        is_complete = is_read & F.coalesce(~_is_incremental(source), F.lit(True))
+        is_complete = is_read & ~is_incremental(source)
         follows = F.when(is_complete, lsn).otherwise(F.coalesce(commit, lsn))
         first = in_epoch(self.scheme, epoch_of(placed, state), follows)
         floor = _floor(placed, state)
@@ -80,8 +87,9 @@ class PostgresOrder(Order):
         return ~placed.is_read & _last_commit(source).isNull() & is_told
 
     def is_late_read(self, placed: Placed) -> Expression:
-        """Returns whether it is an ad-hoc snapshot's row: with a last commit, and read after it."""
-        return placed.is_read & placed.source.getField("sequence").startswith('["')
+        """Adds rows of any ad-hoc snapshot: with a last commit, and read after it."""
+        told = F.coalesce(placed.source.getField("sequence").startswith('["'), F.lit(False))
+        return super().is_late_read(placed) | (placed.is_read & told)
 
 
 def _floor(placed: Placed, state: OrderState) -> Expression:
@@ -91,10 +99,6 @@ def _floor(placed: Placed, state: OrderState) -> Expression:
     begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in floors.items()}
     found = stepped(placed.partition, placed.offset, after(begun, state.firsts))
     return F.coalesce(found, F.lit(lowest).cast("bigint"))
-
-
-def _is_incremental(source: Expression) -> Expression:
-    return source.getField("snapshot") == "incremental"
 
 
 def _last_commit(source: Expression) -> Expression:

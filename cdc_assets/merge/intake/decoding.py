@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Floors
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.format import Format
@@ -100,6 +101,7 @@ class BatchDecoder:
             tombstone_keys=tombstone_keys,
             parse_here=parse_here,
             may_lack=self.may_lack,
+            records_reads=plan.mode is Mode.CHANGELOG,
             doubtful=frozenset(each.name for each in self.doubtful),
             homes=_differing(table.by_any_name),
         )
