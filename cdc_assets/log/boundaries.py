@@ -314,9 +314,15 @@ def _end_of_run(records: Records, partition: int, row: LogRecord) -> int:
 
 
 def _start_of_run(records: Records, partition: int, start: int, row: LogRecord) -> int:
-    return _search_down(
-        records, partition, start, row.offset, lambda r: r.transaction.id == row.transaction.id
-    )
+    """Returns the offset after the last record before a row that was not read together with it.
+
+    Rows that were read before and amid a transaction are of one run with changes between them.
+    """
+    run = row.transaction.id
+    low = _search_down(records, partition, start, row.offset, lambda r: r.transaction.id == run)
+    near = records.between(partition, max(low, row.offset - VERIFIED), row.offset)
+    others = [record.offset for record in near if record.transaction.id != run]
+    return others[-1] + 1 if others else low
 
 
 def _search_up(records: Records, partition: int, low: int, holds: Holds) -> int:

@@ -315,6 +315,18 @@ def test_a_limit_among_rows_stays_where_no_transaction_is_between_the_ends(ends)
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("end", [6, 40, 60, 66, 67])
+def test_an_hours_end_among_rows_does_not_split_the_transaction_that_they_were_read_amid(end):
+    log = ModelLog(sizes={"0": 3})
+    rows, change = Transaction("rows read at 0", (0,)), Transaction("0", (0,))
+    for place in (*[None] * 5, 1, *[None] * 60, 2, 3):
+        log.add(0, change if place else rows, place)
+    log.see_all()
+    found = align(log, (OffsetRange(0, 0, end),), log.counts, forward=True)
+    assert found.ranges == whole(log)
+
+
+@pytest.mark.unit
 def test_a_connector_that_died_amid_sending_again_waits_from_the_newest_record_before_a_gap():
     log = ModelLog(sizes={"0": 1, "1": 2})
     for id_, seconds in (("0", 0), ("1", 1), ("0", 50)):
