@@ -49,10 +49,13 @@ class Aligned:
     Attributes:
         ranges: () if the first unread transaction is unfinished.
         unfinished: the oldest transaction left out because it is unfinished; None if there is none.
+        by_transactions: whether transactions in the log have decided on the ends, and nobody else:
+            not if none is named there, nor if parts of one were accepted.
     """
 
     ranges: tuple[OffsetRange, ...]
     unfinished: Unfinished | None = None
+    by_transactions: bool = False
 
 
 def align(
@@ -82,7 +85,8 @@ def align(
     if not near or not all(record.transaction.order for record in near):
         return Aligned(_filled(ranges))
     found = oldest_unfinished(records, unread, counts, accepted)
-    return Aligned(_whole(records, ranges, found.transaction if found else None, forward), found)
+    moved = _whole(records, ranges, found.transaction if found else None, forward)
+    return Aligned(moved, found, by_transactions=not accepted)
 
 
 def _whole(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
-from cdc_assets.log.boundaries import align
+from cdc_assets.log.boundaries import Aligned, align
 from cdc_assets.log.marks import Transaction
 from cdc_assets.log.resent import Newest, newest_of
 from cdc_assets.log.unfinished import MAX_READ, Unfinished
@@ -193,7 +193,7 @@ def test_records_without_transactions_leave_ranges_as_they_are():
         log.add(0, Transaction("rows read at (1,)", (1,)), None)
     log.see({0: 10}, [])
     candidates = (OffsetRange(0, 2, 7),)
-    assert align(log, candidates, log.counts, forward=False).ranges == candidates
+    assert align(log, candidates, log.counts, forward=False) == Aligned(candidates)
     assert align(log, (OffsetRange(0, 2, 2),), log.counts, forward=True).ranges == ()
 
 
@@ -203,7 +203,16 @@ def test_transactions_without_an_order_leave_ranges_as_they_are():
     log.add(0, Transaction("a", ()), 1)
     log.add(1, Transaction("a", ()), 2)
     log.see({0: 1, 1: 1}, [])
-    assert align(log, whole(log), log.counts, forward=False).ranges == whole(log)
+    assert align(log, whole(log), log.counts, forward=False) == Aligned(whole(log))
+
+
+@pytest.mark.unit
+def test_transactions_decide_alone_unless_a_part_of_one_is_accepted():
+    log = two_partitions([4, 4], ended=["0"])
+    found = align(log, whole(log), log.counts, forward=False)
+    assert found.by_transactions
+    found = align(log, whole(log), log.counts, forward=False, accepted={"1"})
+    assert found == Aligned(whole(log))
 
 
 @pytest.mark.unit

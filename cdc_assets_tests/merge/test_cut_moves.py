@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.errors import RejectedRecordError
-from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
+from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, transaction_end
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
@@ -71,6 +71,38 @@ def test_a_create_that_comes_before_its_delete_waits_for_a_person(pipeline: Make
     made.produce(TABLE, [gone, stone])
     made.merge(TABLE)
     assert names(made) == {2: LARGE}, "once both are there"
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_topic_of_transactions_that_records_do_not_name_proves_nothing(
+    pipeline: Make, partitions: int
+) -> None:
+    made = pipeline()
+    made.create_topic(TABLE, partitions)
+    made.create_topic("transaction")
+    gone, stone, create = moved(1, 2, 20, (0, partitions - 1))
+    made.produce(TABLE, [event("c", row(1, LARGE), 10, commit=9), gone, stone])
+    made.merge(TABLE)
+    made.produce(TABLE, [create])
+    with pytest.raises(RejectedRecordError, match=NOT_TO_BE_HAD):
+        made.merge(TABLE)
+
+
+def test_text_like_the_placeholder_is_data_in_a_transaction_that_is_whole(pipeline: Make) -> None:
+    made = pipeline()
+    made.create_topic(TABLE, 2)
+    made.create_topic("transaction")
+    sent = [
+        event("c", row(1, "one"), 110, commit=100, order=1),
+        event("c", row(2, PLACEHOLDER), 210, commit=200, order=1, partition=1),
+    ]
+    made.produce(TABLE, sent)
+    made.produce("transaction", [transaction_end(100, 110, 1), transaction_end(200, 210, 1)])
+    made.merge(TABLE)
+    assert names(made) == {1: "one", 2: PLACEHOLDER}
+    made.produce(TABLE, [event("c", row(3, PLACEHOLDER), 310, commit=300, partition=1)])
+    with pytest.raises(RejectedRecordError, match=NOT_TO_BE_HAD):
+        made.merge(TABLE)
 
 
 @profiles.in_soak

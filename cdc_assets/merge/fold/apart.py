@@ -3,10 +3,11 @@
 A create with a placeholder whose delete is not in the batch may hold text of the user's, or leave
 alone a value whose row is gone. The cases, in this order:
 
-1. Where batches hold whole transactions, the delete would be there: the text is data.
-2. A delete that was merged as part of the create's own event makes it a change of key. If the
+1. A delete that was merged as part of the create's own event makes it a change of key. If the
    lake has the row of that very change, it is a redelivery, and its values are those of the row.
    Otherwise the value is lost: the change is refused.
+2. Where the batch ends between transactions that its records name, the delete would be there: the
+   text is data.
 3. In a topic of several partitions the delete may still come: the change is refused. With one
    partition it would have come before, and the text is data.
 
@@ -32,13 +33,13 @@ def told(found: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
         plan: of the batch.
         known: look-ups, in the columns that may be unset.
     """
-    alone = found.where("NOT is_moved")
-    if plan.is_aligned or alone.isEmpty():
+    alone = found.where("NOT is_moved").select("at")
+    if alone.isEmpty():
         return found
-    placed = alone.select("at")
-    before = known.given_up(placed)
-    gone = placed.join(before.withColumn("was_given_up", F.lit(True)), "at", "left")
-    moved = F.coalesce(F.col("was_given_up"), F.lit(plan.partitions > 1))
+    before = known.given_up(alone)
+    gone = alone.join(before.withColumn("was_given_up", F.lit(True)), "at", "left")
+    may_follow = plan.partitions > 1 and not plan.is_aligned
+    moved = F.coalesce(F.col("was_given_up"), F.lit(may_follow))
     joined = found.join(gone.select("at", moved.alias("is_apart")), "at", "left")
     is_moved = F.col("is_moved") | F.coalesce("is_apart", F.lit(False))
     return joined.withColumn("is_moved", is_moved).drop("is_apart")

@@ -70,7 +70,8 @@ class BatchPlan:
         is_empty: whether the head has no rows at all; ``head_columns`` are its columns, by the
             names that they had when it was planned.
         steps: those that the table lacks, done before anything is read.
-        is_aligned: whether it holds whole transactions only.
+        is_aligned: whether its ends are where the transactions that its records name end. Records
+            that name none may be among them.
         soft: whether deleted rows stay in the table, marked.
         mode: of the table.
         numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for

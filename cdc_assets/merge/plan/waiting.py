@@ -16,6 +16,7 @@ from typing import Final
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.config.source import TransactionsConfig
 from cdc_assets.errors import CutShortError
+from cdc_assets.log.boundaries import Aligned
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.resent import Newest
 from cdc_assets.log.transactions import TransactionLog
@@ -60,8 +61,8 @@ class Patience:
         log_end: OffsetVector,
         *,
         forward: bool,
-    ) -> tuple[OffsetRange, ...] | Waiting:
-        """Returns the ranges of `TransactionLog.aligned`, or the wait for a transaction.
+    ) -> Aligned | Waiting:
+        """Returns the result of `TransactionLog.aligned`, or the wait for a transaction.
 
         If so configured, accepts transactions that have waited too long.
 
@@ -77,7 +78,7 @@ class Patience:
         while True:
             found = transactions.aligned(within, log_end, forward=forward, accepted=accepted)
             if found.ranges or found.unfinished is None:
-                return found.ranges
+                return found
             if self.gives_up(found.unfinished):
                 accepted |= {found.unfinished.transaction.id}
             elif seen is not None:

@@ -121,21 +121,26 @@ class Cuts:
         taken = Cut(
             ranges=tuple(each for each in short if each.length),
             unread=unread,
-            is_aligned=transactions is not None,
+            is_aligned=False,
             is_behind=total_length(within) < total_length(unread),
             is_limited=may_limit and _leaves_some(in_hour, short),
         )
         if transactions is None:
             return taken if taken.ranges else None
         by_hour = total_length(short) == total_length(cut) < total_length(unread)
-        ranges = patience.aligned(transactions, unread, short, marks.end, forward=by_hour)
-        if isinstance(ranges, Waiting):
-            return ranges
-        require_whole = partial(patience.require_whole, transactions, ranges, marks.end)
-        # A whole transaction may be longer than the limit, and all that there is.
-        is_limited = may_limit and _leaves_some(in_hour, ranges)
-        aligned = replace(taken, ranges=ranges, is_limited=is_limited, require_whole=require_whole)
-        return aligned if ranges else None
+        aligned = patience.aligned(transactions, unread, short, marks.end, forward=by_hour)
+        if isinstance(aligned, Waiting):
+            return aligned
+        if not aligned.ranges:
+            return None
+        return replace(
+            taken,
+            ranges=aligned.ranges,
+            is_aligned=aligned.by_transactions,
+            # A whole transaction may be longer than the limit, and all that there is.
+            is_limited=may_limit and _leaves_some(in_hour, aligned.ranges),
+            require_whole=partial(patience.require_whole, transactions, aligned.ranges, marks.end),
+        )
 
     def _in_hour(self, entry: TableEntry, unread: Ranges, window: HourWindow | None) -> Ranges:
         """Cuts ranges at the hour's end if it is over; they may become empty."""
