@@ -296,7 +296,8 @@ class _Rebuilding:
             "signal asks for an incremental snapshot and waits for it. One that was under way "
             "before does not do: its first rows lie before these offsets. After one whose first "
             "and last records do not say so (an incremental one that others have asked for, a "
-            "table of one row), add --snapshot-done once it is complete."
+            "table of one row), or are not read for it (Avro, flattened records without "
+            "source.snapshot in add.fields), add --snapshot-done once it is complete."
         )
         return False
 

@@ -16,6 +16,11 @@ from cdc_assets.merge.statements.failures import translated
 
 _FIRST: Final = ("first", "first_in_data_collection")
 _LAST: Final = ("last", "last_in_data_collection")
+_MARKS: Final = tuple(
+    f"$.{schema}{mark}" for mark in ("source.snapshot", "__source_snapshot")
+    for schema in ("", "payload.")
+)  # fmt: skip
+"""Places of the mark in JSON, with and without schemas, whole events and flattened ones."""
 
 
 def signal(site: Site, standing: Standing) -> str:
@@ -35,7 +40,8 @@ def has_snapshot(site: Site, standing: Standing, begin: OffsetVector) -> bool:
     """Returns whether a snapshot of the whole table lies in what was read; see `Rebuild`.
 
     A connector sends in order, so that its last record after the first of any is of a snapshot
-    that has begun there. Incremental snapshots have no record that says that it is their last.
+    that has begun there. Incremental snapshots have no record that says that it is their last, and
+    Avro, and flattened records without ``source.snapshot`` among their fields, are not seen.
     """
     beside = site.state_beside(standing.generation)
     if beside is None or beside.published is None:
@@ -46,8 +52,7 @@ def has_snapshot(site: Site, standing: Standing, begin: OffsetVector) -> bool:
     options = site.config.kafka.spark_options()
     raw = read_ranges(site.spark(), site.entry.topic, ranges, options)
     text = F.col("value").cast("string")
-    paths = ("$.source.snapshot", "$.payload.source.snapshot")
-    said = F.coalesce(*(F.get_json_object(text, path) for path in paths))
+    said = F.coalesce(*(F.get_json_object(text, path) for path in _MARKS))
     sent = F.col("timestamp")
     begun, ended = (F.when(said.isin(*each), sent) for each in (_FIRST, _LAST))
     with translated("look for a snapshot", site.where):
