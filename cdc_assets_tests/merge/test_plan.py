@@ -14,13 +14,20 @@ from hypothesis import strategies as st
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.changes.position import Scheme, encode
+from cdc_assets.errors import TerminalError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.carried import Carried
-from cdc_assets.lake.columns import SCHEMA
+from cdc_assets.lake.columns import DROPPED, SCHEMA
 from cdc_assets.log.values import TopicIdentity
+from cdc_assets.merge.apply.content import require_whole_content
 from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose, limited
-from cdc_assets.merge.plan.table_steps import DescribeColumns, RenameColumn, WidenColumn
+from cdc_assets.merge.plan.table_steps import (
+    DescribeColumns,
+    DropColumns,
+    RenameColumn,
+    WidenColumn,
+)
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.stored import to_json
 from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
@@ -130,3 +137,21 @@ def test_keys_move_in_the_batch_that_finds_their_column_another_and_in_tries_aft
 def test_a_key_that_stays_is_newer_if_it_is_in_its_partition() -> None:
     assert choose(plan_of(ID), {0: position(20)}) is Apply.REPLACE
     assert choose(plan_of(ID), {1: position(20)}) is Apply.GUARDED
+
+
+# ── columns that were dropped ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.unit
+def test_columns_that_the_lake_has_dropped_make_content_of_records_with_them_unknown() -> None:
+    plan = plan_of(ID)
+    assert plan.state is not None
+    once = replace(plan.state, properties={**plan.state.properties, DROPPED + "c": "true"})
+    since = replace(plan, state=once)
+    require_whole_content(since)
+    with_it = replace(since.schema, left_out=("never_there", "c"))
+    assert replace(since, schema=with_it).forgotten == ("c",)
+    now = replace(plan, schema=with_it, steps=(DropColumns(("c",)),))
+    assert now.forgotten == ("c",)
+    with pytest.raises(TerminalError, match="records have c, which the lake has dropped"):
+        require_whole_content(now)

@@ -5,6 +5,9 @@ columns may have changed in between: its values are then decoded to wider types,
 of columns that were added since. So values are hashed in the columns and types that the table was
 made with, as far as they fit, and then those of columns that were added, unless they are NULL or
 what older rows have: Spark's hash passes NULL over.
+
+Values of columns that the table has dropped are not decoded any more. So a change that has them may
+have been counted with another hash: `require_whole_content`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from collections.abc import Iterator
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
+from cdc_assets.errors import TerminalError
 from cdc_assets.formats.existing import existing_value
+from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.types import Column, ColumnType, TableSchema
@@ -29,6 +34,25 @@ def content_of(made: TableSchema, now: TableSchema) -> Expression:
     """
     names = ("row",) if now.key else ("row", "old_row")
     return F.xxhash64("op", *(each for name in names for each in _image(name, made, now)))
+
+
+def require_whole_content(plan: BatchPlan) -> None:
+    """Checks that the hash of each change is the one that it had when it came before, if it did.
+
+    Args:
+        plan: of a batch that may hold such changes.
+
+    Raises:
+        TerminalError: if records have columns that the table has dropped since.
+    """
+    if not plan.forgotten:
+        return
+    what = (
+        f"records have {', '.join(plan.forgotten)}, which the lake has dropped: whether their "
+        "changes were merged before, with these columns, cannot be told"
+    )
+    remedy = "cdc-assets rebuild; if that stops here too: cdc-assets rebuild --from-snapshot"
+    raise TerminalError(what, where=plan.where, remedy=remedy)
 
 
 def _image(name: str, made: TableSchema, now: TableSchema) -> Iterator[Expression]:

@@ -29,7 +29,7 @@ from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.formats.order import order_of, position_bytes
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.content import content_of
+from cdc_assets.merge.apply.content import content_of, require_whole_content
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import released_after
@@ -126,7 +126,9 @@ class CountedTable:
 
         Raises:
             RejectedRecordError: if a repeat cannot be told from a second row like it.
+            TerminalError: see `require_whole_content`.
         """
+        is_unique = order_of(self._plan.layout.scheme).is_unique
         with self._steps.step("count events"):
             above = frame.where(F.col("position") > F.lit(bytes.fromhex(floor)))
             streamed = above.where("ts IS NOT NULL")
@@ -139,13 +141,16 @@ class CountedTable:
             )
             entries = self._ledger.counted(streamed, self._committed) if may_repeat else None
             if entries is not None:
+                if not is_unique:
+                    require_whole_content(self._plan)
                 entries = pinned(entries)
                 counted = sent(entries.select(*EVENT).distinct(), entries.count())
                 new = once.join(counted, list(EVENT), "left_anti")
                 repeats = repeats.unionByName(once.join(counted, list(EVENT), "left_semi"))
                 both = both.unionByName(entries.select(*EVENT, "content"), allowMissingColumns=True)
             self._require_told(repeats)
-            self._require_same(both)
+            if not (is_unique and self._plan.forgotten):
+                self._require_same(both)
             return pinned(above.where("ts IS NULL").unionByName(new))
 
     def remember(self, counted: DataFrame) -> SideMark:

@@ -22,7 +22,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.order import NUMBERS, order_of, position_bytes
-from cdc_assets.merge.apply.content import content_of
+from cdc_assets.merge.apply.content import content_of, require_whole_content
 from cdc_assets.merge.plan.plan import BatchPlan
 
 CONTENT_BYTES: Final = 8
@@ -104,7 +104,10 @@ def require_told(
 
     Raises:
         RejectedRecordError: if they may be changes of their own.
+        TerminalError: see `require_whole_content`.
     """
+    if there is not None:
+        require_whole_content(plan)
     told, once, again = changes
     both = told.where("op != 'r'").select("told", "event", "partition", "offset")
     repeats = again

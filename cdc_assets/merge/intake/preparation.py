@@ -290,6 +290,8 @@ class Preparation:
         names_had = dict.fromkeys(n for c in ended for n in (c.name, *c.identity.was))
         described = (DescribeColumns(marked),) if marked else ()
         dropped = (DropColumns(tuple(names_had)),) if ended else ()
+        left_out = (*schema.left_out, *(each.sent_as for each in ended))
+        schema = replace(schema, left_out=tuple(dict.fromkeys(left_out)))
         plan = replace(plan, schema=schema, steps=(*plan.steps, *described, *dropped))
         return plan, replace(decoder, plan=plan, may_lack=frozenset(names), doubt=doubt)
 

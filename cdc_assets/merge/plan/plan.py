@@ -17,7 +17,7 @@ from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
 from cdc_assets.lake.beside import Beside
-from cdc_assets.lake.columns import as_made
+from cdc_assets.lake.columns import DROPPED, as_made
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
@@ -26,6 +26,7 @@ from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.table_steps import (
     CreateTable,
     DescribeColumns,
+    DropColumns,
     RenameColumn,
     TableStep,
     WidenColumn,
@@ -140,6 +141,14 @@ class BatchPlan:
         """The columns that the table was made with, or is about to be."""
         first = next((each.schema for each in self.steps if isinstance(each, CreateTable)), None)
         return first or (as_made(self.state) if self.state else None) or self.schema
+
+    @property
+    def forgotten(self) -> tuple[str, ...]:
+        """Columns that records of the batch have, though the table had them and dropped them."""
+        was = self.state.properties if self.state else {}
+        now = {n for step in self.steps if isinstance(step, DropColumns) for n in step.names}
+        left_out = self.schema.left_out
+        return tuple(n for n in left_out if n in now or was.get(DROPPED + n) == "true")
 
     @property
     def unfilled(self) -> tuple[Column, ...]:
