@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
+from cdc_assets.lake import TableState
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.planning import rest_of
@@ -76,9 +77,13 @@ class Replicator:
         self._attempts.shared = shared
         return self
 
-    def only_existing(self) -> Replicator:
-        """Returns itself, which from now on makes no table that is not there."""
-        self._attempts.planner.only_existing()
+    def only_existing(self, require: Callable[[TableState], None] = lambda _: None) -> Replicator:
+        """Returns itself, which from now on makes no table that is not there.
+
+        Args:
+            require: asked before each batch; raises if a table is not the one to merge into.
+        """
+        self._attempts.planner.only_existing(require)
         return self
 
     def drain(

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.position import Scheme, encode
+from cdc_assets.errors import ConflictError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.beside import Beside
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.intake.planning.checks import require_read
 from cdc_assets.merge.resnapshot.beginning import beginning
+from cdc_assets.registry import TableEntry
 
 pytestmark = pytest.mark.unit
 
@@ -172,3 +175,26 @@ def test_a_wave_more_says_where_the_next_one_begins() -> None:
     one = Beside().after(400, ("7",))
     assert one == Beside(("7",), waves=1, rows=400)
     assert one.after(100, None) == Beside(None, waves=2, rows=500, is_read=True)
+
+
+@pytest.mark.parametrize(
+    ("beside", "is_read"),
+    [
+        (None, True),
+        (Beside(), False),
+        (Beside(is_read=True), False),
+        (Beside(is_read=True, until=WHOLE.end), True),
+    ],
+    ids=["from_its_log", "in_waves", "not_delivered_yet", "read"],
+)
+def test_no_batch_is_planned_into_a_table_that_is_being_read(
+    beside: Beside | None, *, is_read: bool
+) -> None:
+    """Its process appends what it reads, whatever is there."""
+    state = replace(OLD, published=replace(PUBLISHED, carried=replace(CARRIED, beside=beside)))
+    entry = TableEntry(TableName("s", "public", "t"), "t", OLD.name, PUBLISHED.published_at)
+    if is_read:
+        require_read(entry, state)
+    else:
+        with pytest.raises(ConflictError, match="reading the table's rows from the source"):
+            require_read(entry, state)

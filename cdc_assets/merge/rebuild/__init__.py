@@ -16,11 +16,12 @@
 Each step looks at what is there (`standing`), so that all of them can be interrupted and done
 again. The number of rebuilds is published with the rows: it tells a rebuild that was swapped in
 from one that is still being filled. Of two processes at one table, one conflicts: the table beside
-has an id, and neither fills nor swaps in another one than it has begun with.
+has an id, which each batch looks at, and neither fills nor swaps in another one than it has begun
+with.
 """
 
 from cdc_assets.merge.rebuild.rebuild import Rebuild
 from cdc_assets.merge.rebuild.site import KEPT
-from cdc_assets.merge.rebuild.standing import READ_BESIDE, Standing
+from cdc_assets.merge.rebuild.standing import ID, READ_BESIDE, Standing
 
-__all__ = ["KEPT", "READ_BESIDE", "Rebuild", "Standing"]
+__all__ = ["ID", "KEPT", "READ_BESIDE", "Rebuild", "Standing"]

@@ -17,7 +17,7 @@ from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.planning import begin_of
 from cdc_assets.merge.plan.result import BatchResult
 from cdc_assets.merge.rebuild import beginning, filling, snapshot, swapping, tidying
-from cdc_assets.merge.rebuild.required import require_possible
+from cdc_assets.merge.rebuild.required import require_begun, require_possible
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import Standing, awaits_snapshot, id_of, look
 from cdc_assets.merge.replicate import Replicator, utc_now
@@ -52,7 +52,7 @@ class Rebuild:
         connections = Connections.of(config)
         attempts = Attempts(config, connections, spark, clock)
         replicator = Replicator(config, spark, clock=clock, connections=connections)
-        self._replicator = replicator.only_existing()
+        self._replicator = replicator.only_existing(self._require_begun)
         self._site = Site(
             config=config,
             entry=entry,
@@ -102,6 +102,10 @@ class Rebuild:
         state = beginning.begin(self._site, standing, from_now=from_now)
         self._begun = id_of(state)
         return begin_of(state) if awaits_snapshot(state) else None
+
+    def goes_on_with(self, state: TableState) -> None:
+        """Notes which table beside is the one that this process has read from the source."""
+        self._begun = id_of(state)
 
     def began(self, old: TableState) -> OffsetVector | None:
         """Returns where its log begins, if its topic holds other changes before; else None."""
@@ -172,6 +176,9 @@ class Rebuild:
     def forget(self) -> tuple[str, ...]:
         """Lets go of what earlier rebuilds have replaced; returns the tags' names."""
         return tidying.forget(self._site)
+
+    def _require_begun(self, beside: TableState) -> None:
+        require_begun(self._site, beside, self._begun)
 
     # ── names ────────────────────────────────────────────────────────────────────────────
 

@@ -86,7 +86,7 @@ def side_mark_of(state: TableState | None) -> SideMark | None:
 
 
 def id_of(beside: TableState) -> str:
-    """Returns the id of a table beside; empty for one that is read from its source."""
+    """Returns the id of a table beside; empty for one read from its source by an older version."""
     return beside.properties.get(ID, "")
 
 

@@ -139,6 +139,7 @@ class ReadBeside:
                 self._waves(work, source)  # 3
             if work.progress.until is None:
                 self._noted(work, source, standing.old)  # 4
+        self._rebuild.goes_on_with(work.state)
         return work.progress
 
     def proven(self, standing: Standing, settled: int) -> int:

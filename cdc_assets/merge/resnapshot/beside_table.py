@@ -33,7 +33,7 @@ from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.plan.table_steps import created_with
-from cdc_assets.merge.rebuild import READ_BESIDE
+from cdc_assets.merge.rebuild import ID, READ_BESIDE
 from cdc_assets.merge.resnapshot import kept
 from cdc_assets.merge.resnapshot.beginning import beginning
 from cdc_assets.merge.statements import sql
@@ -97,6 +97,17 @@ class BesideTable:
         return self.beside
 
     @property
+    def state(self) -> TableState:
+        """The table as this process has left it.
+
+        Raises:
+            ConflictError: if it is not there any more.
+        """
+        if self._state is None:
+            raise self._moved()
+        return self._state
+
+    @property
     def known_position(self) -> str:
         """The highest position that the old table has applied; empty if nothing tells it."""
         carried = self._published().carried
@@ -115,7 +126,8 @@ class BesideTable:
             ConflictError: if another process was faster.
         """
         of, tables = self._lakes, self._lakes.planner.tables(self._entry)
-        steps = created_with(tables.plan(self._state).steps, {READ_BESIDE: "true"})
+        place = {READ_BESIDE: "true", ID: str(uuid.uuid4())}
+        steps = created_with(tables.plan(self._state).steps, place)
         execute_steps(of.spark(), of.catalog, self._entry, steps)
         state = self._state = self._look()
         if state is None or state.published is not None or READ_BESIDE not in state.properties:

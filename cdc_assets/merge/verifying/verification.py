@@ -84,7 +84,7 @@ class Verification:
     ) -> None:
         connections = Connections.of(config)
         self._config = config
-        own = Replicator(config, spark, clock=clock, connections=connections)
+        own = Replicator(config, spark, clock=clock, connections=connections).only_existing()
         self._lake = connections.lake
         self._attempts = Attempts(config, connections, spark, clock)
         replicator = own if merges else None

@@ -144,10 +144,11 @@ class Waits:
         done = replicator.drain(
             entry, window=None, run_id=self._run_id, budget_seconds=seconds, until=until
         )
+        waits = True
         with suppress(ConflictError):  # another writer came first; the state is read again
             waits = any(isinstance(each, Waiting) for each in done)
-            if waits:
-                time.sleep(_POLL_SECONDS)
+        if waits:
+            time.sleep(_POLL_SECONDS)
 
 
 class _Nudge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc_assets.errors import LogReplacedError, TerminalError, TransientError
+from cdc_assets.errors import ConflictError, LogReplacedError, TerminalError, TransientError
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.log.kafka import KafkaLog
@@ -88,6 +88,22 @@ def require_offsets(entry: TableEntry, state: TableState | None) -> None:
     is_new_shard = bool(state and state.others)
     if state and state.snapshot_id is not None and not (state.published or is_new_shard):
         raise _without_offsets(entry, state)
+
+
+def require_read(entry: TableEntry, state: TableState | None) -> None:
+    """Checks that a table whose rows are read from its source has them all.
+
+    The process that reads them appends each wave of keys without a look at what is there: a row
+    that a batch had put in before would be there twice.
+
+    Raises:
+        ConflictError: if it has not; see `cdc_assets.merge.resnapshot.beside`.
+    """
+    beside = state.published.carried.beside if state and state.published else None
+    if beside is not None and beside.until is None:
+        what = "another process is reading the table's rows from the source"
+        where = f"table={entry.table} lake={entry.target}"
+        raise ConflictError(what, where=where, remedy="run the same command again once it has")
 
 
 def require_begun_here(entry: TableEntry, state: TableState, identity: TopicIdentity) -> None:

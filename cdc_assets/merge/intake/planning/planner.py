@@ -15,7 +15,7 @@ from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.layouts import LakeTables
-from cdc_assets.merge.intake.planning.checks import Checks
+from cdc_assets.merge.intake.planning.checks import Checks, require_read
 from cdc_assets.merge.intake.planning.configured import Configured
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
 from cdc_assets.merge.intake.planning.pending import Offsets, Pending
@@ -60,13 +60,17 @@ class Planner:
         self._plans = Plans(self._configured)
         self._replays = Replays(self._configured, lake, self._topics)
         self._left: TableState | None = None
-        self._creates = True
+        self._require_existing: Callable[[TableState], None] | None = None
 
     # ── what is new in the log ───────────────────────────────────────────────────────────
 
-    def only_existing(self) -> None:
-        """From now on plans no batch that would make its table."""
-        self._creates = False
+    def only_existing(self, require: Callable[[TableState], None]) -> None:
+        """From now on plans no batch that would make its table.
+
+        Args:
+            require: raises if a table, as it is planned for, is not the one to merge into.
+        """
+        self._require_existing = require
 
     def goes_on_from(self, left: TableState | None) -> None:
         """Makes the next `tail` use the state that a publish has just left, instead of reading it.
@@ -100,14 +104,18 @@ class Planner:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
             TransientError: if the table has another topic by now.
             MovedKeysError: if partitions were added, and nothing but offsets orders changes.
-            ConflictError: if the table is not there, and is not to be made.
+            ConflictError: if the table is not there, and is not to be made; or is yet to be read
+                from its source.
         """
         left, self._left = self._left, None
         state = left or self._lake.state(entry.target, entry.shard_value)
-        if state is None and not self._creates:
-            what = "another process has dropped the table that is being filled"
-            where = f"table={entry.table} lake={entry.target}"
-            raise ConflictError(what, where=where, remedy="run the same command again")
+        if self._require_existing is not None:
+            if state is None:
+                what = "another process has dropped the table that is being filled"
+                where = f"table={entry.table} lake={entry.target}"
+                raise ConflictError(what, where=where, remedy="run the same command again")
+            self._require_existing(state)
+        require_read(entry, state)
         # Taken before the log's end, up to which the batch is planned.
         witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()
         now = self._topics.now(entry)
@@ -144,7 +152,7 @@ class Planner:
         """Plans a batch of offsets that were merged before; committed offsets stay.
 
         Raises:
-            ConflictError: if the table no longer exists.
+            ConflictError: if the table no longer exists, or is yet to be read from its source.
             TransientError, LogReplacedError: if the log is not the one that they are of.
         """
         state = self._lake.state(entry.target, entry.shard_value)
@@ -152,6 +160,7 @@ class Planner:
         if state is None or state.published is None:
             what = "the table vanished while it was replayed"
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
+        require_read(entry, state)
         self._checks.require_same_log(entry, state, state.published, now.identity)
         committed = state.published.offsets
         plan = self._plans.of(entry, state, Offsets(ranges, committed, committed), now, run_id)
