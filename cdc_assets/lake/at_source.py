@@ -1,7 +1,14 @@
-"""Stores in a lake table's properties the state of its source's table."""
+"""Stores in a lake table's properties the state of its source's table.
+
+A rebuild that is swapped in brings a state of its own, which must be the table's from the commit of
+the swap on, neither before nor after. So that publish carries it (`Carried.at_source`), under an
+id, and the next ones carry it on. It counts until the properties name the id, too: whatever they
+say without it was stored before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +19,8 @@ from cdc_assets.schema.history import History
 
 AT_SOURCE: Final = PREFIX + "at-source."
 """Start of the properties' names."""
+
+_NAMES: Final = ("identity", "history", "barrier", "renamed", "since")
 
 _MANY: Final = 100
 """How many statements on other tables each batch may read again."""
@@ -27,28 +36,56 @@ class AtSource:
         barrier: position of the newest place before which all rows were another table's,
             hexadecimal; empty without one.
         renamed: its present name, if that differs from the one it was found under.
+        since: id of the swap of a rebuild that it is not older than; empty without one.
+        is_carried: whether it is carried by publishes, and the properties are older.
     """
 
     identity: str | None = None
     history: History | None = None
     barrier: str = ""
     renamed: Renamed | None = None
+    since: str = ""
+    is_carried: bool = False
 
     @classmethod
     def of(cls, state: TableState | None, shard: str) -> AtSource:
-        """Reads the state from the table's properties."""
-        said = state.properties if state else {}
-        history = said.get(_name("history", shard))
-        renamed = said.get(_name("renamed", shard))
+        """Reads the state from the table's properties, or from a publish that is newer."""
+        properties = state.properties if state else {}
+        names = {name: _name(name, shard) for name in _NAMES}
+        stored = {name: properties[n] for name, n in names.items() if n in properties}
+        carried = state.published.carried.at_source if state and state.published else {}
+        if carried and stored.get("since") != carried["since"]:
+            return replace(cls._read(carried), is_carried=True)
+        return cls._read(stored)
+
+    @classmethod
+    def _read(cls, said: Mapping[str, str]) -> AtSource:
+        history, renamed = said.get("history"), said.get("renamed")
         return cls(
-            identity=said.get(_name("identity", shard)),
+            identity=said.get("identity"),
             history=History.from_json(history) if history else None,
-            barrier=said.get(_name("barrier", shard), ""),
+            barrier=said.get("barrier", ""),
             renamed=Renamed.from_json(renamed) if renamed else None,
+            since=said.get("since", ""),
         )
+
+    def in_place_of(self, old: AtSource, swap: str) -> dict[str, str]:
+        """Returns this state, of a table beside, for the publish that swaps it in.
+
+        Args:
+            old: that of the table, which goes on where this one knows nothing.
+            swap: an id of its own.
+        """
+        identity = old.identity if self.identity is None else self.identity
+        history, renamed = self.history or old.history, old.renamed
+        now = AtSource(identity, history, self.barrier, renamed, swap)
+        return now._said()
 
     def to_properties(self, shard: str) -> dict[str, str]:
         """Returns properties that `of` reads."""
+        return {_name(name, shard): text for name, text in self._said().items()}
+
+    def _said(self) -> dict[str, str]:
         said = {"barrier": self.barrier}
         if self.identity is not None:
             said["identity"] = self.identity
@@ -56,7 +93,9 @@ class AtSource:
             said["history"] = self.history.to_json()
         if self.renamed is not None:
             said["renamed"] = self.renamed.to_json()
-        return {_name(name, shard): text for name, text in said.items()}
+        if self.since:
+            said["since"] = self.since
+        return said
 
     def renamed_to(self, topic: str) -> Renamed | None:
         """Returns the present name, if its changes come in this topic; None otherwise."""
@@ -64,6 +103,8 @@ class AtSource:
 
     def is_to_follow(self, before: AtSource) -> bool:
         """Returns whether it is worth writing; reading other tables' statements alone is not."""
+        if before.is_carried:
+            return True
         if replace(self, history=None) != replace(before, history=None):
             return True
         if self.history is None or before.history is None:

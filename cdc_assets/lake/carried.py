@@ -65,6 +65,8 @@ class Carried:
         missing: the records below its offsets that it lacks, as they were refused; None if that is
             unknown, and all that lie in quarantine below its offsets count: if the first batch
             began within the log, an older version has published, or there were too many.
+        at_source: the source's table as the rebuild knew it that was swapped in, until the lake
+            table's properties say it, see `cdc_assets.lake.at_source`; else empty.
     """
 
     applied: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -82,6 +84,7 @@ class Carried:
     own_from: OffsetVector | None = None
     beside: Beside | None = None
     missing: Missing | None = None
+    at_source: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def own_beginning(self) -> OffsetVector | None:
@@ -129,6 +132,9 @@ class Carried:
         if self.beside is not None:
             document["beside"] = self.beside.to_dict()
             document["needs"].append("beside")
+        if self.at_source:
+            document["at_source"] = dict(self.at_source)
+            document["needs"].append("at_source")
         if self.side is not None:
             document["side"] = {"snapshot": self.side.snapshot, "table": self.side.table}
         return json.dumps(document, separators=(",", ":"), sort_keys=True)
@@ -161,6 +167,7 @@ class Carried:
             own_from=_offsets(said.get("own_from")),
             beside=Beside.from_dict(said["beside"]) if "beside" in said else None,
             missing=Missing.from_dict(said["missing"]) if "missing" in said else None,
+            at_source=said.get("at_source", {}),
         )
 
     @classmethod

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.desired import NOTHING, DesiredBook
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, ConflictError, TerminalError
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.rebuild import Rebuild
+from cdc_assets.merge.statements import sql
 from cdc_assets.operate import removal
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets.operate.services import Services
@@ -40,6 +43,35 @@ def three(pipeline: Make, **source: object) -> Pipeline:
     table.produce(TABLE, [made(2, None, 40, "d")])
     table.merge(TABLE)
     return table
+
+
+def test_what_a_table_has_learned_since_the_swap_stays(pipeline: Make) -> None:
+    """The process that has swapped dies, others go on merging, and tidy hours later."""
+    table = three(pipeline)
+    entry = table.entry(TABLE)
+    know(table, entry.target, AtSource("old"))
+    rebuild = Rebuild(table.config, table.spark, entry, "test")
+    standing = rebuild.standing()
+    rebuild.begin(standing, from_now=False)
+    assert list(rebuild.fill(standing))
+    know(table, rebuild.beside(1), AtSource("built", barrier="00"))
+    assert rebuild.swap(standing)
+    known = AtSource.of(table.lake.state(entry.target), "")
+    assert (known.identity, known.barrier) == ("built", "00"), "from the commit of the swap on"
+
+    know(table, entry.target, replace(known, identity="learned"))
+    for lsn in (50, 60):
+        table.produce(TABLE, [made(4, "d", lsn, "u")])
+        table.merge(TABLE)
+    (newest,) = table.lake.history(entry.target, 1)
+    assert not newest.carried.at_source, "it is carried until it is stored"
+    rebuild.tidy()
+    assert AtSource.of(table.lake.state(entry.target), "").identity == "learned"
+
+
+def know(table: Pipeline, name: LakeName, said: AtSource) -> None:
+    """Has a table remember its source's table."""
+    table.spark().sql(sql.set_properties("lake", name, said.to_properties("")))
 
 
 def spoil(table: Pipeline) -> None:

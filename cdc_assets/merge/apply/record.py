@@ -13,6 +13,7 @@ from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.changes.valid_through import proven
 from cdc_assets.lake import Published
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.observe import BatchFigures
@@ -85,6 +86,7 @@ def record_of(
     slo = before.slo if before else SloWindow()
     if not plan.replay:
         slo = slo.add(now, outcome.latency)
+    is_carried = AtSource.of(plan.state, plan.entry.shard_value).is_carried
     deletes = "" if plan.soft else outcome.highest_delete
     quarantined = outcome.quarantined
     if quarantined is None:
@@ -110,6 +112,7 @@ def record_of(
             side=outcome.side or carried.side,
             filled=tuple(c.existing.id for c in plan.schema.columns if c.existing),
             missing=outcome.missing,
+            at_source=carried.at_source if is_carried else {},
             beside=carried.beside and carried.beside.in_doubt(figures.in_doubt, plan.start),
         ),
         counts={

@@ -8,6 +8,7 @@ from dataclasses import replace
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.effects import effect
 from cdc_assets.lake import Published, TableState
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.rebuild.overwriting import as_in, overwrite, with_room
@@ -38,7 +39,10 @@ def swap(site: Site, standing: Standing, begun: str | None, settled: int) -> boo
         return False
     if not _is_settled(new.published, settled):
         return False
+    shard = site.entry.shard_value
+    known = AtSource.of(new, shard).in_place_of(AtSource.of(old, shard), str(uuid.uuid4()))
     published = _published(site, old.published, new.published, generation)
+    published = replace(published, carried=replace(published.carried, at_source=known))
     rows = site.spark().table(sql.table(site.catalog, new.name))
     if site.entry.shard is not None:
         old = with_room(site, old, new)

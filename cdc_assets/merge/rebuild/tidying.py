@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.effects import effect
+from cdc_assets.lake import TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.rebuild.site import Site
-from cdc_assets.merge.rebuild.standing import look, side_mark_of, topic_of
+from cdc_assets.merge.rebuild.standing import look, side_mark_of
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 
@@ -17,20 +19,26 @@ from cdc_assets.merge.statements.failures import translated
 def tidy(site: Site) -> None:
     """Drops the table beside of a rebuild that was swapped in.
 
-    What it remembers of the source's table is the table's own from now on, unless that has
-    learned meanwhile that it is called otherwise.
+    What it remembers of the source's table was published by the swap. An older version's swap did
+    not: then it is the table's own from now on, unless others have published since.
     """
     standing = look(site)
     if not standing.swapped:
         return
     done = standing.generation - 1
     state, shard = site.state_beside(done), site.entry.shard_value
-    goes_on = topic_of(state) == topic_of(standing.old)
-    if goes_on and (said := AtSource.of(state, shard).to_properties(shard)):
+    if _lacks_memory(standing.old, shard):
+        said = AtSource.of(state, shard).to_properties(shard)
         statement = sql.set_properties(site.catalog, site.entry.target, said)
         with translated("remember the source's table", site.where), effect("spark: remember"):
             site.spark().sql(statement)
     _drop(site, site.entry_beside(done).target)
+
+
+def _lacks_memory(swapped: TableState, shard: str) -> bool:
+    published = swapped.published
+    is_newest = published is not None and published.kind == PublishKind.REBUILD
+    return is_newest and not AtSource.of(swapped, shard).since
 
 
 def abandon(site: Site) -> bool:
