@@ -162,10 +162,7 @@ class _Rebuilding:
             self.say(f"let go of {names}")
             return True
         if wish.abandon:
-            dropped = self.rebuild.abandon()
-            self._ended()
-            said = "what was built so far is dropped" if dropped else "no rebuild was begun"
-            self.say(f"{said}; the table is as it was")
+            self._abandon()
             return True
         standing = self.rebuild.standing()
         if standing.swapped and wish.dry_run:
@@ -174,14 +171,33 @@ class _Rebuilding:
         if standing.swapped:
             self._ended()
             self.rebuild.tidy()
-            self.outcome.swapped = True
-            self.say("a rebuild had been swapped in and was tidied up")
+            self._swapped("a rebuild had been swapped in and was tidied up")
             return True
         self.rebuild.require_possible(standing)
         if wish.dry_run:
             self.say(self._intention(standing))
             return True
         return self._build(standing)
+
+    def _abandon(self) -> None:
+        standing = self.rebuild.standing()
+        dropped = self.rebuild.abandon()
+        self._ended()
+        if standing.swapped:
+            self.rebuild.tidy()
+            self._swapped("a rebuild had been swapped in before, and was tidied up: its rows stay")
+        else:
+            said = "what was built so far is dropped" if dropped else "no rebuild was begun"
+            self.say(f"{said}; the table is as it was")
+
+    def _swapped(self, said: str) -> None:
+        self.outcome.swapped = True
+        self.outcome.kept = self.rebuild.kept()
+        kept = (
+            f". The old rows are kept as the tag {self.outcome.kept}, until: "
+            f"cdc-assets rebuild {self.entry.table} --forget"
+        )
+        self.say(f"{said}{kept if self.outcome.kept else ''}")
 
     def _build(self, standing: Standing) -> bool:
         if self.wish.via == "signal":
@@ -211,12 +227,7 @@ class _Rebuilding:
             if swapped:
                 self._ended()
                 self.rebuild.tidy()
-                self.outcome.swapped = True
-                self.outcome.kept = f"{self.rebuild.kept}{standing.generation}"
-                self.say(
-                    f"swapped in. The old rows are kept as the tag {self.outcome.kept}, until: "
-                    f"cdc-assets rebuild {self.entry.table} --forget"
-                )
+                self._swapped("swapped in")
                 return True
         what = "other runs kept publishing while the new table was swapped in"
         raise ConflictError(what, where=f"table={self.entry.table}", remedy="run it again")
@@ -314,7 +325,7 @@ class _Rebuilding:
         return (
             f"{begun} beside the old one, as {where}, from {start}; puts its "
             f"rows and offsets in the place of those of {self.entry.target} in one commit; keeps "
-            f"the old ones as the tag {self.rebuild.kept}{standing.generation}"
+            f"the old ones as the tag {self.rebuild.tag(standing)}"
         )
 
     @property

@@ -249,6 +249,41 @@ def test_a_second_process_conflicts_with_the_end_of_the_first(pipeline: Make, en
         assert [row["id"] for row in kept.collect()] == [3]
 
 
+def test_abandoning_one_that_was_swapped_in_says_so(pipeline: Make) -> None:
+    table = three(pipeline)
+    spoil(table)
+    rebuild = Rebuild(table.config, table.spark, table.entry(TABLE), "test")
+    standing = rebuild.standing()
+    rebuild.begin(standing, from_now=False)
+    assert list(rebuild.fill(standing))
+    assert rebuild.swap(standing)
+    registry, said = RegistryFile(table.config.registry), list[str]()
+    registry.add([table.entry(TABLE)])
+    name = str(table.entry(TABLE).table)
+    done = run_rebuild(table.config, name, Wish(abandon=True), said.append)
+    assert (done.swapped, done.kept) == (True, "before_rebuild_1")
+    (words,) = said
+    assert "its rows stay" in words
+    assert not rebuild.standing().swapped, "it is tidied up"
+    assert names(table) == {1: "a", 3: "c"}
+    run_rebuild(table.config, name, Wish(abandon=True), said.append)
+    assert said[-1] == "no rebuild was begun; the table is as it was"
+
+
+def test_the_tag_of_an_earlier_rebuild_stays(pipeline: Make) -> None:
+    """A table that was set back by other means counts its rebuilds again."""
+    table = three(pipeline)
+    spark, target = table.spark(), table.entry(TABLE).target
+    was, *_, first = table.lake.parents(target)
+    spark.sql(f"ALTER TABLE lake.{target} CREATE TAG before_rebuild_1 AS OF VERSION {was}")
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{target}', {first})")
+    spoil(table)
+    head = table.lake.parents(target)[0]
+    assert rebuilt(table)
+    tags = table.lake.branches(target)
+    assert (tags["before_rebuild_1"], tags["before_rebuild_2"]) == (was, head)
+
+
 def snapshot_row(id_: int, name: str, mark: str) -> Message:
     message = event("r", {"id": id_, "name": name}, 60)
     value: dict[str, Any] = json.loads(message.value or b"")

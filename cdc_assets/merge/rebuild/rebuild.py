@@ -20,6 +20,7 @@ from cdc_assets.merge.rebuild import beginning, filling, snapshot, swapping, tid
 from cdc_assets.merge.rebuild.required import require_begun, require_possible
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import Standing, awaits_snapshot, id_of, look
+from cdc_assets.merge.rebuild.tags import tag_for, tags_of
 from cdc_assets.merge.replicate import Replicator, utc_now
 from cdc_assets.registry import TableEntry
 
@@ -182,10 +183,13 @@ class Rebuild:
 
     # ── names ────────────────────────────────────────────────────────────────────────────
 
-    @property
     def kept(self) -> str:
-        """Start of the names of tags on what rebuilds of the table have replaced."""
-        return self._site.kept
+        """Returns the tag on what the last rebuild has replaced; empty without one."""
+        return next(reversed(tags_of(self._site).values()), "")
+
+    def tag(self, standing: Standing) -> str:
+        """Returns the tag that `swap` would keep the old rows as."""
+        return tag_for(self._site, standing.old, standing.generation)
 
     def beside(self, generation: int) -> LakeName:
         """Returns the table that is filled by a rebuild."""

@@ -16,6 +16,7 @@ from cdc_assets.merge.rebuild.replacing import fits, replace_table
 from cdc_assets.merge.rebuild.required import require_begun, require_own_topic
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import Standing, generation_of
+from cdc_assets.merge.rebuild.tags import tag_for
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 
@@ -76,8 +77,9 @@ def _published(site: Site, old: Published | None, new: Published, generation: in
 
 
 def _keep(site: Site, old: TableState, generation: int) -> None:
-    tag = f"{site.kept}{generation}"
-    statement = sql.tag(site.catalog, old.name, tag, old.snapshot_id or 0)
+    statement = sql.tag(
+        site.catalog, old.name, tag_for(site, old, generation), old.snapshot_id or 0
+    )
     with translated("tag the old table", site.where), effect("spark: tag old table"):
         site.spark().sql(statement)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.effects import effect
@@ -12,6 +10,7 @@ from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import look, side_mark_of
+from cdc_assets.merge.rebuild.tags import tags_of
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 
@@ -60,8 +59,7 @@ def abandon(site: Site) -> bool:
 
 def forget(site: Site) -> tuple[str, ...]:
     """Lets go of what earlier rebuilds have replaced; returns the tags' names."""
-    names = re.compile(f"{site.kept}[0-9]+")
-    tags = tuple(each for each in site.lake.branches(site.entry.target) if names.fullmatch(each))
+    tags = tuple(tags_of(site).values())
     for tag in tags:
         with translated("drop tag", site.where), effect("spark: drop tag"):
             site.spark().sql(sql.drop_tag(site.catalog, site.entry.target, tag))
