@@ -12,6 +12,7 @@ import pytest
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.same_table import AnotherTableError
+from cdc_assets.merge.plan.table_steps import AddColumns, RenameColumn
 from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.faults import Death, Fault, How, faults
@@ -138,6 +139,19 @@ def test_a_column_is_renamed_in_the_middle_of_a_range(pipeline: Make, way: Way) 
     sent.rows({"id": 4, "called": "later"})
     (done,) = sent.merge()
     assert (sent.names[4], done.statements) == ("later", ())
+
+
+def test_a_plan_follows_the_statements_in_its_range(pipeline: Make) -> None:
+    """A second statement is on another table: it is looked at, and changes nothing."""
+    sent = begun(pipeline, JSON, *OLD)
+    sent.tell(RENAME)
+    sent.tell("ALTER TABLE notes ADD COLUMN more int", table=OTHER)
+    sent.rows({"id": 1, "called": "after"})
+    plan = sent.made.replicator().plan(sent.made.entry(TABLE))
+    assert plan is not None
+    steps = [each for each in plan.steps if isinstance(each, AddColumns | RenameColumn)]
+    assert steps == [RenameColumn("name", "called")]
+    assert sent.names == {1: "old", 2: "old"}, "nothing is changed"
 
 
 @pytest.mark.parametrize("most", [1, 2, 100] if profiles.is_soak() else [1])

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConflictError, CutShortError
+from cdc_assets.errors import ConflictError, CutShortError, TerminalError
 from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets.merge.attempt.completion import Completion
 from cdc_assets.merge.attempt.connections import Connections
@@ -137,7 +137,7 @@ class Attempts:
         request = request.with_all_schemas()
         if not isinstance(pending, Pending):
             return None
-        plan, decoder = self._completed(request, pending, pending.plan.ranges)
+        plan, decoder = self._told_of(request, pending)
         with translated("look for values that would be lost", plan.where):
             look_through(self.session(), self._means.catalog, decoder)
         return plan
@@ -163,6 +163,22 @@ class Attempts:
         pending = self.planner.again(entry, ranges, run_id)
         _, decoder = self._completed(request, pending, ranges)
         return decoder.decode({}), decoder.unset_able
+
+    def _told_of(self, request: Request, pending: Pending) -> tuple[BatchPlan, BatchDecoder]:
+        """Returns the complete plan, by the statements among the records: as a batch finds them."""
+        records = self._records.read(pending.plan, pending.plan.ranges)
+        try:
+            found = self._completion.of(request, pending.plan, records)
+        except TerminalError:
+            told = self._from_log.told(request, pending.plan, records)
+            if not told:
+                raise
+        else:
+            plan, _ = found
+            told = () if plan.is_told else self._from_log.told(request, pending.plan, records)
+            if not told:
+                return found
+        return self._completion.of(request.knowing(told), pending.plan, records)
 
     def _completed(
         self, request: Request, pending: Pending, ranges: tuple[OffsetRange, ...]

@@ -113,7 +113,7 @@ class FromLog:
         try:
             plan, decoder = self._completion.of(request, pending.plan, raw)
         except TerminalError:  # a statement among the records may explain what they are like
-            told = self._told(request, pending.plan, raw)
+            told = self.told(request, pending.plan, raw)
             if told:
                 return Told(told)
             raise
@@ -148,10 +148,17 @@ class FromLog:
         self._left = lake.after_publish(*of)
         return self._left or lake.state(*of)
 
-    def _told(
-        self, request: Request, plan: BatchPlan, records: DataFrame
-    ) -> tuple[Coordinate, ...]:
-        """Returns the coordinates of statements that were not read yet."""
+    def told(self, request: Request, plan: BatchPlan, records: DataFrame) -> tuple[Coordinate, ...]:
+        """Returns the coordinates of statements that were not read yet.
+
+        Args:
+            request: of this try.
+            plan: of the batch, from the lake and the log.
+            records: of the batch, raw.
+
+        Raises:
+            TerminalError: if there are too many.
+        """
         fmt = self._means.planner.format(plan.entry)
         if not fmt.tells_statements or request.told or not isinstance(request.work, Tail):
             return ()
