@@ -41,11 +41,12 @@ _BIT_OF_SECOND: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Kafka's facts about all topics."""
+    """Kafka's facts about all topics; ``ids`` tell them from others of their names."""
 
     marks: Mapping[str, Watermarks]
     settings: Mapping[str, TopicSettings | None]
     firsts: Mapping[str, Sequence[RawRecord]]
+    ids: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,15 @@ class Connectors:
 
 
 def read_log(services: Services, topics: Sequence[str], *, with_records: bool) -> Log:
-    """Reads bounds, settings and first records of topics.
+    """Reads bounds, settings, ids and first records of topics.
 
     Raises:
         CdcError: if Kafka does not answer.
     """
     log = services.log
     marks = log.watermarks(topics)
-    return Log(marks, log.settings(marks), log.firsts(marks) if with_records else {})
+    ids = {topic: each.topic_id for topic, each in log.identity(marks).items()}
+    return Log(marks, log.settings(marks), log.firsts(marks) if with_records else {}, ids)
 
 
 @dataclass
@@ -260,8 +262,9 @@ class Gathered:
             table = None
         overrides = self.source.overrides(entry.table)
         key = overrides.primary_key or (table.primary_key if table is not None else ())
-        dropped = entry.dropped.end if entry.dropped else None
-        begins = entry.begins.at if entry.begins else None
+        topic_id = log.ids.get(entry.topic, "")
+        dropped = entry.dropped.end_in(topic_id) if entry.dropped else None
+        begins = entry.begins.at_in(topic_id) if entry.begins else None
         return Topic(
             name=entry.topic,
             marks=log.marks.get(entry.topic),
