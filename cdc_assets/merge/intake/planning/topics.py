@@ -59,20 +59,30 @@ class Topics:
         """
         marks = self.log.settled_watermarks(entry.topic)
         if marks is None:
-            what = "the topic does not exist any more"
-            remedy = "if it was removed for good, take the table out of the registry"
-            raise LostRangeError(
-                what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
-            )
+            raise _gone(entry)
         return marks
 
     def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
-        """Returns the first offsets not older than a time; the log's end if there are none."""
-        return self.log.offsets_at([entry.topic], [at])[entry.topic, at]
+        """Returns the first offsets not older than a time; the log's end if there are none.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+        """
+        found = self.log.offsets_at([entry.topic], [at]).get((entry.topic, at))
+        if found is None:
+            raise _gone(entry)
+        return found
 
     def in_hour(self, entry: TableEntry, window: HourWindow) -> WindowOffsets:
-        """Returns an hour's offsets in the table's topic."""
-        return self.log.window_offsets([entry.topic], [window])[entry.topic, window]
+        """Returns an hour's offsets in the table's topic.
+
+        Raises:
+            LostRangeError: if the topic does not exist.
+        """
+        found = self.log.window_offsets([entry.topic], [window]).get((entry.topic, window))
+        if found is None:
+            raise _gone(entry)
+        return found
 
     def require_same(self, plan: BatchPlan) -> None:
         """Checks, after the read, that the topic is still the one that was planned for.
@@ -86,3 +96,9 @@ class Topics:
             where = f"{plan.where} was={plan.identity} is={now}"
             remedy = "nothing was published; build the table anew: cdc-assets rebuild"
             raise LogReplacedError(what, where=where, remedy=remedy)
+
+
+def _gone(entry: TableEntry) -> LostRangeError:
+    what = "the topic does not exist any more"
+    remedy = "if it was removed for good, take the table out of the registry"
+    return LostRangeError(what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy)
