@@ -80,7 +80,8 @@ class Completion:
             before = history.with_numbers(plan.schema)
             history = after_statements(before, entry, statements, is_empty=plan.is_empty)
         asked = Asked(self._means.source(entry), history)
-        return Held(batch_of(request), plan.end, asked, before, statements)
+        read = bool(request.told)
+        return Held(batch_of(request), plan.end, asked, before, statements, has_read=read)
 
     def _history(self, plan: BatchPlan, fmt: Format) -> History | None:
         """Returns the table's history according to statements.

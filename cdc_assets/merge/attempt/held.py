@@ -24,6 +24,8 @@ class Held:
         asked: answers about the source's table.
         before: the table's history before the statements; None without any.
         statements: on the table, among the batch's records.
+        has_read: whether the statements that the request names were read; they may all be on other
+            tables.
     """
 
     batch: tuple[TableName, int, int]
@@ -31,6 +33,7 @@ class Held:
     asked: Asked
     before: History | None = None
     statements: tuple[Ddl, ...] = ()
+    has_read: bool = False
 
 
 class Findings:
@@ -61,7 +64,7 @@ class Findings:
     def known_to(self, request: Request) -> Held | None:
         """Returns those of `of`, unless statements of the request are yet to be read."""
         held = self.of(request)
-        return None if held and request.told and not held.statements else held
+        return None if held and request.told and not held.has_read else held
 
 
 def batch_of(request: Request) -> tuple[TableName, int, int]:
