@@ -248,8 +248,8 @@ def as_registered(services: Services, entries: Sequence[TableEntry]) -> tuple[Ta
     Raises:
         UnreachableError: if the registry does not answer.
     """
-    known = services.registry.load()
-    return tuple(known.get(each.table) or each for each in entries)
+    known = {each.table: each for each in services.registry.load()}
+    return tuple(known.get(each.table, each) for each in entries)
 
 
 def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopic, ...]:
