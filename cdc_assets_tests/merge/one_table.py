@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cdc_assets.merge.accepting import RestartDesk
+from cdc_assets.merge.replicate import utc_now
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 Make = Callable[..., Pipeline]
@@ -20,3 +22,12 @@ def start(pipeline: Make, *messages: Message, partitions: int = 1, **source: obj
 
 def names(pipeline: Pipeline) -> dict[object, object]:
     return {key: row["name"] for key, row in pipeline.by_key(TABLE).items()}
+
+
+def accept(made: Pipeline) -> str | None:
+    """What a person does; the restart in words."""
+    desk = RestartDesk(made.config, made.spark, clock=utc_now)
+    found = desk.restart(made.entry(TABLE))
+    if found is not None:
+        desk.accept(made.entry(TABLE), found)
+    return found.text if found else None

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import TerminalError
-from cdc_assets_tests.merge.events import event
+from cdc_assets.merge.fold.restarts import RestartError
+from cdc_assets_tests.merge.events import AT_MS, event
 from cdc_assets_tests.merge.inline import change, in_schema
-from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.merge.one_table import TABLE, Make, accept, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -127,6 +128,49 @@ def test_an_odd_record_without_columns_is_rejected_first(pipeline: Make, inline:
     made.produce(TABLE, [in_schema(bare, {"type": "struct"}) if inline else bare])
     made.merge(TABLE)
     assert ids(made) == {1: 7}
+
+
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_a_value_is_lost_by_the_positions_of_an_accepted_restart(pipeline: Make, mode: str) -> None:
+    """The old numbering is higher, but what follows the restart is newer."""
+    settings = {TABLE: {**TYPED, "mode": mode}}
+    old, new = event_of(1, 900_000, 899_500, 0, n=7), event_of(1, 1_000, 900, 10)
+    other = event_of(2, 1_100, 1_050, 11, n=8)
+    for first, second in (([old], [new, other]), ([event_of(3, 100, 90, -9, n=9)], [old, new])):
+        made = start(pipeline, *first, tables=settings)
+        made.produce(TABLE, second)
+        with pytest.raises(RestartError):
+            made.merge(TABLE)
+        accept(made)
+        with pytest.raises(TerminalError, match="lacks column 'n'"):
+            made.merge(TABLE)
+
+    later = start(pipeline, event_of(3, 100, 90, -9, n=9), tables=settings)
+    later.produce(TABLE, [event_of(1, 900_000, 899_500, 0), event_of(1, 1_000, 900, 10, n=7)])
+    with pytest.raises(RestartError):
+        later.merge(TABLE)
+    accept(later)
+    later.merge(TABLE)
+    assert 7 in {row["n"] for row in later.rows(TABLE) if row["id"] == 1}
+
+
+def event_of(id_: int, lsn: int, commit: int | None, minute: int, **values: object) -> Message:
+    op = "r" if commit is None and values else "u"
+    at_ms = AT_MS + minute * 60_000
+    return event(op, {"id": id_, "name": "a", **values}, lsn, commit=commit, at_ms=at_ms)
+
+
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_a_value_is_lost_by_the_positions_that_a_snapshot_of_the_batch_gives(
+    pipeline: Make, mode: str
+) -> None:
+    """A connector's first transaction may have begun before the snapshot: it is newer."""
+    read, in_flight = event_of(1, 1_000, None, 0, n=7), event_of(1, 990, None, 0)
+    made = pipeline(tables={TABLE: {**TYPED, "mode": mode}})
+    made.create_topic(TABLE)
+    made.produce(TABLE, [read, in_flight, event_of(2, 1_100, 1_050, 1, n=8)])
+    with pytest.raises(TerminalError, match="lacks column 'n'"):
+        made.merge(TABLE)
 
 
 def test_many_columns_that_come_and_go_in_one_batch(pipeline: Make) -> None:

@@ -9,14 +9,12 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.changes.restarts import Restarts
-from cdc_assets.merge.accepting import RestartDesk
 from cdc_assets.merge.fold.restarts import RestartError
-from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.statements import sql
 from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import AT_MS, event
-from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.merge.one_table import TABLE, Make, accept, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -40,15 +38,6 @@ RESTORED = (
     change("two", 1_100, 1_050, 11, id_=2),
     change("three", 1_200, 1_150, 12, id_=3),
 )
-
-
-def accept(made: Pipeline) -> str | None:
-    """What a person does; the restart in words."""
-    desk = RestartDesk(made.config, made.spark, clock=utc_now)
-    found = desk.restart(made.entry(TABLE))
-    if found is not None:
-        desk.accept(made.entry(TABLE), found)
-    return found.text if found else None
 
 
 def stops(made: Pipeline) -> RestartError:

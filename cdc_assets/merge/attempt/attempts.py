@@ -22,6 +22,7 @@ from cdc_assets.merge.attempt.held import Findings
 from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.attempt.session import PreparedSession
+from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.lost import look_through
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Pending, Planner
@@ -129,6 +130,9 @@ class Attempts:
     def plan(self, request: Request) -> BatchPlan | None:
         """Returns the plan alone; None if there is nothing to merge. Changes nothing.
 
+        A snapshot or a restart in the batch gives positions that only its execution finds out:
+        whether a row would lose a value is told here by those known before.
+
         Raises:
             CdcError: if the table would stop before anything is written.
         """
@@ -138,8 +142,9 @@ class Attempts:
         if not isinstance(pending, Pending):
             return None
         plan, decoder = self._told_of(request, pending)
+        known = Knowledge(plan.snapshot_starts)
         with translated("look for values that would be lost", plan.where):
-            look_through(self.session(), self._means.catalog, decoder)
+            look_through(self.session(), self._means.catalog, decoder, known)
         return plan
 
     def told(

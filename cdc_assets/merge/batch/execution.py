@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ from cdc_assets.merge.batch.application import Application
 from cdc_assets.merge.batch.applying import applied
 from cdc_assets.merge.batch.checks import Checks, require_moved_keys_whole
 from cdc_assets.merge.batch.cutting import parts_of
-from cdc_assets.merge.batch.learning import floors_after, learned
+from cdc_assets.merge.batch.learning import floors_after, learned, may_rise
 from cdc_assets.merge.batch.means import Means
 from cdc_assets.merge.batch.passes import Pass, PlannedBatch
 from cdc_assets.merge.batch.reading import Reader
@@ -110,7 +110,8 @@ class BatchExecution:
         """Executes the batch; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
-        without an event, creates that are changed keys); the batch is then folded again.
+        without an event, creates that are changed keys); the batch is then folded again. A new
+        epoch changes all positions: what was found by the old ones does not count any more.
 
         Returns:
             `Told` if there are statements among the records that the plan does not know; `Wider`
@@ -119,7 +120,7 @@ class BatchExecution:
             In these cases nothing was written.
 
         Raises:
-            TerminalError: if a row would lose a value to a record without its column; nothing was
+            TerminalError: if a row would lose a value to a record without its column; no row was
                 written then.
             RejectedRecordError: if a record cannot be merged; nothing was published.
             CutShortError, MissingRowError: if the rest of something in the batch may follow its
@@ -128,24 +129,27 @@ class BatchExecution:
         """
         batch, means = PlannedBatch.of(self.decoder), self._means
         require_moved_keys_whole(batch.plan)
-        knowledge = Knowledge(batch.plan.snapshot_starts)
+        knowledge = start = Knowledge(batch.plan.snapshot_starts)
         has_begun = has_learned = False
         while True:
             with self._reader.folded(batch, knowledge) as found:
                 other = unlike(found, self.steps)
                 if other is not None:
                     return other
-                certain = without_doubt(found, means)
-                if not has_begun:
-                    self._change_table(certain.plan)
-                    has_begun = True
-                this, has_changed = renumbered(certain, self._watch, means)
-                batch = this.batch
+                this, has_changed = renumbered(found, self._watch, means)
                 if has_changed:
+                    batch = PlannedBatch.of(replace(self.decoder, plan=this.plan))
+                    knowledge, has_learned = start, False
                     continue
+                if not may_rise(this):
+                    this = without_doubt(this, means)  # before the table is changed
+                batch = this.batch
+                if not has_begun:
+                    self._change_table(this.plan)
+                    has_begun = True
                 more = knowledge if has_learned else learned(this, self.context, means)
                 if more is knowledge:
-                    return self._merged(this)
+                    return self._merged(without_doubt(this, means))
                 knowledge, has_learned = more, True
 
     def _change_table(self, plan: BatchPlan) -> None:

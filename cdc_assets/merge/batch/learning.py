@@ -47,9 +47,14 @@ def floors_after(this: Pass, means: Means) -> Floors:
         return this.batch.changes.floors(known, this.figures)
 
 
+def may_rise(this: Pass) -> bool:
+    """Returns whether a snapshot in the batch may give changes other positions, once learned."""
+    return this.figures.min_floating is not None
+
+
 def _with_snapshot(this: Pass, means: Means) -> Knowledge:
     """Adds where a snapshot begins, if that decides on the position of a change."""
-    if this.figures.min_floating is None:
+    if not may_rise(this):
         return this.knowledge
     floors = floors_after(this, means)
     changed = floors != this.knowledge.floors

@@ -41,6 +41,10 @@ def unlike(this: Pass, steps: Steps) -> Unlike | None:
 def without_doubt(this: Pass, means: Means) -> Pass:
     """Checks that columns which records lack lose no value, and returns the pass without doubt.
 
+    Args:
+        this: the pass; its positions must be those that the batch is merged by.
+        means: of the batch's execution.
+
     Raises:
         TerminalError: if one would be lost.
     """
@@ -52,7 +56,7 @@ def without_doubt(this: Pass, means: Means) -> Pass:
         if is_folded:
             require_none_lost(means.spark, means.catalog, plan, decoder.doubt, folded.frame)
         else:
-            look_through(means.spark, means.catalog, decoder)
+            look_through(means.spark, means.catalog, decoder, this.knowledge)
     if is_folded:
         folded = replace(folded, frame=folded.frame.select(*FOLDED))
     return replace(this, batch=PlannedBatch.of(replace(decoder, doubt=None)), folded=folded)

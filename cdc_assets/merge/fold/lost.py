@@ -98,8 +98,16 @@ def require_none_lost(
         raise _would_be_lost(plan, row["name"], at, is_known=doubt.is_known)
 
 
-def look_through(spark: SparkSession, catalog: str, decoder: BatchDecoder) -> None:
+def look_through(
+    spark: SparkSession, catalog: str, decoder: BatchDecoder, knowledge: Knowledge
+) -> None:
     """Does the same for a batch that is not folded otherwise; reads it if there is a doubt.
+
+    Args:
+        spark: the session.
+        catalog: name of the lake's catalog.
+        decoder: of the batch, with its plan.
+        knowledge: facts that decide on the positions of its changes.
 
     Raises:
         TerminalError: see `require_none_lost`.
@@ -107,7 +115,7 @@ def look_through(spark: SparkSession, catalog: str, decoder: BatchDecoder) -> No
     plan, doubt = decoder.plan, decoder.doubt
     if doubt is None:
         return
-    changes = ChangeSet(decoder, plan).decoded(Knowledge(plan.snapshot_starts))
+    changes = ChangeSet(decoder, plan).decoded(knowledge)
     found = watched(doubt, plan.numbers)
     folded = newest_by_key(changes, plan.schema.key, plan.numbers, decoder.unset_able, found)
     require_none_lost(spark, catalog, plan, doubt, folded)
