@@ -127,7 +127,7 @@ class HistoryTable:
             new = self._repeats.new(folded, ends, self._table(branch), is_late=is_late)
         with self._steps.step("look for truncates"):
             emptied = self._emptied(new) if is_late else ()
-        place = _Place(new, emptied, _lowest(new, emptied) if is_late else None)
+            place = _Place(new, emptied, _lowest(new, emptied) if is_late else None)
         keys = self._keys(place, branch)
         self._end_all(emptied, branch)
         with self._steps.step("look up"):

@@ -102,7 +102,8 @@ class KeyedTable:
             frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._unset_able)
         else:
             frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
-        cached = frame.persist()
+        with self._steps.step("fold a part"):
+            cached = frame.persist()
         with released_after(cached.unpersist):
             with self._steps.step("fold a part"):
                 mine = summarized(cached, counted_by_partition(cached).collect())

@@ -166,7 +166,8 @@ class CountedTable:
         Raises:
             MissingRowError: if a row to be deleted does not exist.
         """
-        net = _net(counted).persist()
+        with self._steps.step("count rows"):
+            net = _net(counted).persist()
         with released_after(net.unpersist):
             surplus = net.where("n < 0")
             with self._steps.step("count rows"):

@@ -27,7 +27,7 @@ from cdc_assets.merge.batch.application import Application
 from cdc_assets.merge.batch.applying import applied
 from cdc_assets.merge.batch.checks import Checks, require_moved_keys_whole
 from cdc_assets.merge.batch.cutting import parts_of
-from cdc_assets.merge.batch.learning import floors_after, learned, may_rise
+from cdc_assets.merge.batch.learning import floors_of, learned, may_rise
 from cdc_assets.merge.batch.means import Means
 from cdc_assets.merge.batch.passes import Pass, PlannedBatch
 from cdc_assets.merge.batch.reading import Reader
@@ -165,7 +165,7 @@ class BatchExecution:
         parts = parts_of(last, self.steps)
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
         branch = Branch(self.spark, publisher, plan.entry.shard)
-        floors = floors_after(last, self._means)
+        floors = floors_of(last, self._means)
         recorder = Recorder(self.promise, self.refusals, self.clock, self.seconds_to_publish)
         it = Application(last, parts, branch, self._means, self._reader, refusing, recorder)
         with branch.dropped_on_failure():

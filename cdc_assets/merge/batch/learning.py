@@ -52,6 +52,11 @@ def may_rise(this: Pass) -> bool:
     return this.figures.min_floating is not None
 
 
+def floors_of(last: Pass, means: Means) -> Floors:
+    """Returns `floors_after` of the last pass, without reading what has been learned again."""
+    return last.knowledge.floors if may_rise(last) else floors_after(last, means)
+
+
 def _with_snapshot(this: Pass, means: Means) -> Knowledge:
     """Adds where a snapshot begins, if that decides on the position of a change."""
     if not may_rise(this):

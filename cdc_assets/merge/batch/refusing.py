@@ -37,7 +37,7 @@ class Refusing:
         figures, nameless = this.figures, this.knowledge.nameless
         if figures.rejected:
             self.refusals.take(this.batch.changes.rejected(this.knowledge), self.steps)
-        if nameless is not None and not nameless.isEmpty():
+        if nameless is not None and not self._is_empty(nameless):
             refused = self.refusals.take(nameless, self.steps)
             figures = replace(figures, rejected=figures.rejected + refused)
         return replace(this, figures=figures)
@@ -56,11 +56,15 @@ class Refusing:
             return 0
         if plan.beside is not None:
             incomplete = of_rows_that_stay(incomplete, plan.beside)
-            if incomplete.isEmpty():
+            if self._is_empty(incomplete):
                 return 0
         reason = F.lit(INCOMPLETE).alias("reason")
         refused = incomplete.select("partition", "offset", reason)
         return self.refusals.take(refused, self.steps)
+
+    def _is_empty(self, refused: DataFrame) -> bool:
+        with self.steps.step("look at rejections"):
+            return refused.isEmpty()
 
     def settle(self, applied: Callable[[], DataFrame]) -> None:
         """Finds out the outcome of each record out of the quarantine, as these are few."""
