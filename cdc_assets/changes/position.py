@@ -125,6 +125,15 @@ def decode(position: bytes) -> tuple[int, ...]:
     return struct.unpack(f">{len(position) // 8}q", position)
 
 
+NUMBER_DIGITS: Final = 16
+"""Hexadecimal digits of each number of a position."""
+
+
+def without_offset(position: str) -> str:
+    """Returns the part of a position that all deliveries of an event share; hexadecimal."""
+    return position[:-NUMBER_DIGITS]
+
+
 # ── PostgreSQL ────────────────────────────────────────────────────────────────────────────
 
 

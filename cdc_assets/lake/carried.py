@@ -42,6 +42,11 @@ class Carried:
         applied: per partition, the highest position applied, hexadecimal.
         partitions: the topic's number of partitions at the table's first publish;
             ``partitions_seen`` at the newest publish that took everything there was.
+        settles_at: ends of the log when the table was begun, up to which a key may have changes in
+            two partitions, as partitions may have been added before; None once they are reached.
+        settled_at: the highest position applied when they were reached, hexadecimal: from it on all
+            changes of a key are in one partition. Empty before, for topics of one partition, and
+            in what older versions have published, whose tables settle as new ones do.
         snapshot_starts: the begins of complete snapshots, see
             `cdc_assets.changes.position.floor_at`.
         max_tombstone: the highest position of a remembered delete, hexadecimal.
@@ -72,6 +77,8 @@ class Carried:
     applied: Mapping[int, str] = field(default_factory=dict[int, str])
     partitions: int = 0
     partitions_seen: int = 0
+    settles_at: OffsetVector | None = None
+    settled_at: str = ""
     snapshot_starts: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
     max_tombstone: str = ""
     max_truncate: str = ""
@@ -119,6 +126,10 @@ class Carried:
             "numbering": self.numbering,
             "generation": self.generation,
         }
+        if self.settles_at is not None:
+            document["settles_at"] = _by_partition(self.settles_at.as_dict())
+        if self.settled_at:
+            document["settled_at"] = self.settled_at
         if self.filled:
             document["filled"] = list(self.filled)
         if self.read_at:
@@ -155,6 +166,10 @@ class Carried:
             applied=_of_partitions(said.get("applied", {})),
             partitions=said.get("partitions", 0),
             partitions_seen=said.get("partitions_seen", 0),
+            settles_at=OffsetVector.of(_of_partitions(said["settles_at"]))
+            if "settles_at" in said
+            else None,
+            settled_at=said.get("settled_at", ""),
             snapshot_starts=_starts(said.get("snapshot_starts", {})),
             max_tombstone=said.get("max_tombstone", ""),
             max_truncate=said.get("max_truncate", ""),

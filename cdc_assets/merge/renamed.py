@@ -291,6 +291,8 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         numbering = replace(said, partitions=partitions).to_json()
     return replace(
         carried,
+        settles_at=None,
+        settled_at="",
         snapshot_starts=starts,
         numbering=numbering,
         read_from=None,

@@ -78,7 +78,8 @@ def plan_of(
 ) -> BatchPlan:
     """Partition 0 lags behind partition 1: applied are the LSNs 10 and 50."""
     name, at = LakeName("n", "t"), datetime(2026, 3, 4, tzinfo=UTC)
-    carried = Carried(applied={0: position(10), 1: position(50)}, partitions=2)
+    applied = {0: position(10), 1: position(50)}
+    carried = Carried(applied=applied, partitions=2, settled_at=position(5))
     offsets = OffsetVector.of({0: 1, 1: 5})
     published = Published(offsets, offsets, "t", "topic", "cluster", "a", "r", "tail", at, carried)
     state = TableState(

@@ -23,7 +23,7 @@ def seen(*, replay: bool = False, behind: bool = False) -> int:
     plan: Any = SimpleNamespace(
         published=SimpleNamespace(carried=before, slo=SloWindow(), counts={}, valid_through=None),
         partitions=4, replay=replay, is_behind=behind, soft=False, start=OffsetVector.of({0: 1}),
-        end=OffsetVector.of({0: 1}), entry=SimpleNamespace(topic="t", shard_value=""),
+        end=OffsetVector.of({0: 1}), unread=(), entry=SimpleNamespace(topic="t", shard_value=""),
         schema=SimpleNamespace(columns=()),
         identity=identity, attempt="a", run_id="r", numbering="", state=None, witnesses=(),
     )  # fmt: skip

@@ -12,8 +12,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.position import without_offset
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.multiset import without_offset
 from cdc_assets.merge.apply.telling import (
     CONTENT_BYTES,
     TOLD,

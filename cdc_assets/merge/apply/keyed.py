@@ -113,7 +113,7 @@ class KeyedTable:
         """Chooses how to apply the part; once something was written, the branch is looked up."""
         if branch.identifier is not None or (self._rekeyed and self._plan.published):
             return Apply.GUARDED
-        return choose(self._plan, folded.lowest)
+        return choose(self._plan, folded.lowest, all_read=not folded.newest)
 
     @contextmanager
     def resolved(

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.changes.position import NUMBER_DIGITS, without_offset
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.formats.order import order_of, position_bytes
 from cdc_assets.lake.carried import SideMark
@@ -39,7 +40,6 @@ from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.known import lake_table
 from cdc_assets.merge.tables.ledger import EVENT, Ledger
 
-_NUMBER_DIGITS: Final = 16
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "told_ms", "position", "at", "ordinal", "is_numbered",
     "content", "row", "old_row",
@@ -89,13 +89,8 @@ def snapshot_start(read: str) -> str:
 
     These rows differ in the Kafka offset only; the changes that the snapshot holds are older.
     """
-    first = int(without_offset(read) + "0" * _NUMBER_DIGITS, 16)
+    first = int(without_offset(read) + "0" * NUMBER_DIGITS, 16)
     return f"{first - 1:0{len(read)}X}"
-
-
-def without_offset(position: str) -> str:
-    """Returns the part of a position that all deliveries of an event share; hexadecimal."""
-    return position[:-_NUMBER_DIGITS]
 
 
 def highest_read(frame: DataFrame) -> str:

@@ -18,6 +18,7 @@ from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
+from cdc_assets.merge.plan.settling import settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def record_of(
     quarantined = outcome.quarantined
     if quarantined is None:
         quarantined = before.counts.get("quarantined", 0) if before else 0
+    merged = replace(carried, applied=_higher(carried.applied, outcome.highest))
     return Published(
         offsets=plan.end,
         start=plan.start,
@@ -102,8 +104,7 @@ def record_of(
         kind=PublishKind.REPLAY if plan.replay else PublishKind.TAIL,
         published_at=now,
         carried=replace(
-            carried,
-            applied=_higher(carried.applied, outcome.highest),
+            settled(merged, plan),
             partitions_seen=_partitions_seen(plan),
             snapshot_starts=outcome.floors,
             max_tombstone=max(carried.max_tombstone, deletes),

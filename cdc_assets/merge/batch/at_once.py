@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdc_assets.changes.position import without_offset
 from cdc_assets.formats.order import order_of
 from cdc_assets.merge.apply.changelog import ChangeLogTable
 from cdc_assets.merge.apply.history import HistoryTable
-from cdc_assets.merge.apply.multiset import CountedTable, without_offset
+from cdc_assets.merge.apply.multiset import CountedTable
 from cdc_assets.merge.apply.record import Outcome
 from cdc_assets.merge.batch.application import Application
 from cdc_assets.merge.fold.rekeyed import everywhere

@@ -11,7 +11,7 @@ from typing import Final
 from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
-from cdc_assets.changes.position import Floors, Scheme
+from cdc_assets.changes.position import Floors, Scheme, without_offset
 from cdc_assets.changes.valid_through import Witness
 from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
@@ -223,11 +223,23 @@ class BatchPlan:
 
     @property
     def keys_stay(self) -> bool:
-        """Whether all changes of a key, since the table was begun, are in one partition.
+        """Whether all changes of a key above ``Carried.settled_at`` are in one partition.
 
-        Not where the record's key does not decide on it, nor once partitions were added, nor once
-        a column of the key has been renamed or retyped: producers hash the key's bytes, which are
-        others since.
+        Not before the table has merged what its log held when it was begun: see
+        `cdc_assets.merge.plan.settling`. Where offsets alone order changes, keys in two partitions
+        are looked for instead.
+        """
+        published = self.published
+        is_exempt = published is None or self.partitions == 1 or self.needs_keys_apart
+        return self.keys_remain and (is_exempt or bool(published and published.carried.settled_at))
+
+    @property
+    def keys_remain(self) -> bool:
+        """Whether no key is known to have moved between partitions since the table was begun.
+
+        They have where the record's key does not decide on it, once partitions were added, and
+        once a column of the key has been renamed or retyped: producers hash the key's bytes,
+        which are others since.
         """
         published = self.published
         if published is not None and self.partitions != published.carried.partitions:
@@ -271,7 +283,8 @@ class BatchPlan:
         """Returns per partition the highest position that its keys may have had, hexadecimal."""
         applied = self.published.carried.applied if self.published else {}
         if self.keys_stay:
-            return {each: applied.get(each, "") for each in partitions}
+            settled_at = self.published.carried.settled_at if self.published else ""
+            return {each: max(applied.get(each, ""), settled_at) for each in partitions}
         return dict.fromkeys(partitions, max(applied.values(), default=""))
 
     @property
@@ -375,20 +388,30 @@ def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, .
     return tuple(replace(r, end=r.start + share) for r, share in shares)
 
 
-def choose(plan: BatchPlan, lowest: Mapping[int, str]) -> Apply:
+def choose(plan: BatchPlan, lowest: Mapping[int, str], *, all_read: bool = False) -> Apply:
     """Chooses how to apply a batch, by the lowest position of its folded changes per partition.
 
     A batch needs no look-up if everything it holds is newer than whatever was applied. Where
     each key stays in its partition, that is known per partition. Otherwise only the highest
     position of all shows it.
 
+    Rows of one snapshot differ by the offset alone, which orders nothing between partitions. So
+    while a snapshot is merged, no row needs to be looked up, whichever partitions keys are in.
+
     Args:
         plan: of the batch.
         lowest: per partition the lowest position among the folded changes, hexadecimal.
+        all_read: whether all of them are rows of snapshots.
     """
     published = plan.published
     if published is None or (plan.is_empty and not published.carried.max_tombstone):
         return Apply.APPEND
     applied = plan.applied_before(lowest)
     newer = all(position > applied[p] for p, position in lowest.items())
+    if not newer and all_read and not plan.keys_stay and plan.keys_remain:
+        own = published.carried.applied
+        newer = all(
+            position > own.get(p, "") and without_offset(position) >= without_offset(applied[p])
+            for p, position in lowest.items()
+        )
     return Apply.REPLACE if newer else Apply.GUARDED
