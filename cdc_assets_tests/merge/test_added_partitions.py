@@ -13,7 +13,7 @@ from cdc_assets.operate.assess.look import Depth, assess
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
-from cdc_assets_tests.merge.events import event
+from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
@@ -60,6 +60,36 @@ def test_rows_are_exact_while_a_topic_goes_from_one_partition_to_many(pipeline: 
     made.produce(TABLE, [*gone, *moved[:9], *late[:9]])
     made.merge(TABLE)
     assert names(made) == {id_: name for id_, name in expected.items() if id_ % 2 == 0}
+
+
+def test_a_value_that_is_left_alone_waits_for_a_producer_that_learns_late_of_added_partitions(
+    pipeline: Make,
+) -> None:
+    first = [change("c", 7, "a", 100), change("c", 1, "a", 101)]
+    made = start(pipeline, *first, batch={"max_records": 6})
+    made.add_partitions(TABLE, 2)
+    made.produce(TABLE, [change("u", 1, "b", 200, 1)])
+    made.merge(TABLE)
+    late = [change("u", 7, f"{n}", 300 + n) for n in range(8)]
+    moved = [change("u", 7, PLACEHOLDER, 400, 1)]
+    moved += [change("u", 1, f"{n}", 500 + n, 1) for n in range(8)]
+    made.produce(TABLE, [*late, *moved])
+    made.merge(TABLE)
+    assert names(made) == {1: "7", 7: "7"}
+
+
+def test_a_first_load_in_several_batches_keeps_rows_of_keys_that_moved_before_it(
+    pipeline: Make,
+) -> None:
+    """The newer change lies in the partition that was added, and is merged first."""
+    made = pipeline(batch={"max_records": 6})
+    made.create_topic(TABLE, 1)
+    old = [change("c", 7, "a", 100), *(change("u", 1, f"{n}", 101 + n) for n in range(14))]
+    made.produce(TABLE, [*old, change("u", 7, "older", 190)])
+    made.add_partitions(TABLE, 2)
+    made.produce(TABLE, [change("u", 7, "newest", 220, 1), change("u", 3, "c", 230, 1)])
+    made.merge(TABLE)
+    assert names(made) == {1: "13", 7: "newest", 3: "c"}
 
 
 def test_a_table_ordered_by_offsets_stops_once_a_second_partition_is_used(pipeline: Make) -> None:

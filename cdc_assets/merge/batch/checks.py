@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.errors import CutShortError
 from cdc_assets.merge.batch.passes import Pass
 from cdc_assets.merge.fold.one_place import require_places_of_their_own
@@ -24,6 +25,23 @@ def require_moved_keys_whole(plan: BatchPlan) -> None:
     """
     if plan.moves_keys and plan.is_limited and not plan.replay:
         what = "a column of the key was renamed or retyped, and keys are in other partitions"
+        remedy = "older changes of theirs may follow: a longer batch is tried"
+        raise CutShortError(what, where=plan.where, remedy=remedy)
+
+
+def require_partial_whole(this: Pass) -> None:
+    """Checks that no partial image is completed from a row of which older changes are unread.
+
+    Keys may go on moving after the batch that notices it: a producer learns of added partitions up
+    to minutes later, a catalog shows a rename before the connector comes to it.
+
+    Raises:
+        CutShortError: if one may be.
+    """
+    plan = this.plan
+    may_miss = plan.is_limited and not plan.replay and plan.mode is not Mode.CHANGELOG
+    if may_miss and plan.schema.key and this.folded.partial and not plan.keys_remain:
+        what = "keys have moved between partitions, and changes leave values alone"
         remedy = "older changes of theirs may follow: a longer batch is tried"
         raise CutShortError(what, where=plan.where, remedy=remedy)
 
@@ -49,6 +67,7 @@ class Checks:
         Raises:
             CdcError: if one fails.
         """
+        require_partial_whole(this)
         self._require_whole(this)
         self._require_gathered(this)
         self._require_places(this)

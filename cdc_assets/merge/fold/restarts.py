@@ -210,7 +210,7 @@ def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
     published, scheme = plan.published, plan.layout.scheme
     apart = LEEWAY_MS
     if published is None:
-        return Seen(keys_stay=plan.layout.keyed or plan.partitions == 1, apart_ms=apart)
+        return Seen(keys_stay=plan.keys_remain, apart_ms=apart)
     highest = {p: commit_of(scheme, text) for p, text in published.carried.applied.items()}
     truncated = commit_of(scheme, published.carried.max_truncate)
     newest = dict(carried.newest_ms)
@@ -218,16 +218,14 @@ def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
         until = int((published.published_at + _UNKNOWN_CLOCK).timestamp() * 1000)
         newest = dict.fromkeys(highest, until)
     known = {p: commit for p, commit in highest.items() if commit is not None}
-    unmoved = plan.partitions == published.carried.partitions
-    keys_stay = unmoved and (plan.layout.keyed or plan.partitions == 1)
-    compared = [] if keys_stay else list(known.values())
+    compared = [] if plan.keys_remain else list(known.values())
     return Seen(
         highest=known,
         newest_ms=newest,
         highest_of_all=max([*compared, *([truncated] if truncated else [])], default=None),
         newest_of_all_ms=max(newest.values(), default=None),
         truncated=truncated,
-        keys_stay=keys_stay,
+        keys_stay=plan.keys_remain,
         apart_ms=apart,
     )
 
