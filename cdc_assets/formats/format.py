@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
+from cdc_assets.formats.key_form import KeyBytes, KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.names import PlainTopics, TopicNames
 from cdc_assets.formats.sample import Refusal, Sample, Written
@@ -86,6 +87,14 @@ class Format(ABC):
         too.
         """
         return False
+
+    def key_bytes(self, layout: Layout) -> KeyBytes:
+        """Returns what decides on a key's partition: what it is made of moves keys as it changes.
+
+        Args:
+            layout: of the table.
+        """
+        return KeyBytes.SCHEMA if layout.key_form is KeyForm.JSON else KeyBytes.VALUES
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 

@@ -27,6 +27,14 @@ class KeyForm(StrEnum):
     INTEGER = "integer"
 
 
+class KeyBytes(StrEnum):
+    """The content of what producers hash to choose a key's partition."""
+
+    VALUES = "values"
+    NAMES = "values and names of columns"
+    SCHEMA = "values, names and the schema or its number"
+
+
 NUMBER_BYTES = {KeyForm.LONG: 8, KeyForm.INTEGER: 4}
 
 

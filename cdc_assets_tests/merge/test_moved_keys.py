@@ -9,12 +9,21 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.changes.restarts import Placed, Restarts, witness
+from cdc_assets.config import SourceConfig
 from cdc_assets.errors import CutShortError
+from cdc_assets.formats.key_form import KeyBytes, KeyForm
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.registered import format_of
+from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.batch.checks import require_partial_whole
 from cdc_assets.merge.fold.restarts import seen_before
-from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets_tests.merge.test_plan import ID, RENAMED, WIDER, plan_of
+from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose
+from cdc_assets.merge.plan.unmoved import MovedKeysError, require_same_keys
+from cdc_assets.schema.types import Column
+from cdc_assets_tests.merge.test_plan import ID, RENAMED, SENT_AS_ANOTHER, WIDER, plan_of
 
 pytestmark = pytest.mark.unit
 
@@ -55,3 +64,59 @@ def test_it_is_compared_with_its_own_partition_where_keys_stay() -> None:
     record = Placed(offset=2, commit=(21,), told_ms=10_000_000, may_witness=True)
     assert witness(0, [record], seen) is None
     assert witness(1, [record], seen) is not None
+
+
+# ── ordered by offsets alone ──────────────────────────────────────────────────────────────
+
+
+def by_offset(plan: BatchPlan) -> BatchPlan:
+    return replace(plan, layout=replace(plan.layout, scheme=Scheme.OFFSET))
+
+
+@pytest.mark.parametrize(
+    ("plan", "content"),
+    [(plan_of(RENAMED), KeyBytes.NAMES), (plan_of(RENAMED), KeyBytes.SCHEMA),
+     (plan_of(SENT_AS_ANOTHER), KeyBytes.NAMES), (plan_of(WIDER), KeyBytes.SCHEMA)],
+    ids=["renamed", "renamed, with schemas", "another name in records", "wider, with schemas"],
+)  # fmt: skip
+def test_moved_keys_stop_a_table_that_offsets_order(plan: BatchPlan, content: KeyBytes) -> None:
+    with pytest.raises(MovedKeysError, match=r"was renamed or retyped.*offsets alone") as stopped:
+        require_same_keys(by_offset(plan), content)
+    assert "topic=t" in stopped.value.where
+    assert "--from-snapshot" in stopped.value.remedy
+    require_same_keys(plan, content)
+    require_same_keys(by_offset(replace(plan, partitions=1)), content)
+    require_same_keys(by_offset(replace(plan, end=OffsetVector.of({0: 0, 1: 9}))), content)
+
+
+@pytest.mark.parametrize(
+    ("key", "content"),
+    [(ID, KeyBytes.SCHEMA), (WIDER, KeyBytes.NAMES), (WIDER, KeyBytes.VALUES),
+     (RENAMED, KeyBytes.VALUES)],
+    ids=["the same", "wider, without schemas", "wider, by values", "renamed, by values"],
+)  # fmt: skip
+def test_keys_whose_bytes_are_the_same_go_on_by_the_offsets_of_their_partition(
+    key: Column, content: KeyBytes
+) -> None:
+    plan = by_offset(plan_of(key))
+    require_same_keys(plan, content)
+    assert plan.published is not None
+    applied = {0: encode((1_000,)).hex().upper(), 1: encode((9,)).hex().upper()}
+    carried = Carried(applied=applied, partitions=2)
+    plan = replace(plan, published=replace(plan.published, carried=carried))
+    assert choose(plan, {1: encode((10,)).hex().upper()}) is Apply.REPLACE
+
+
+def test_what_decides_on_a_key_s_partition() -> None:
+    def content(format_: str, dialect: str, form: KeyForm = KeyForm.JSON) -> KeyBytes:
+        layout = Layout(dialect, key_form=form)
+        said = {"format": format_, "topics": {"include": [".*"]}}
+        return format_of(SourceConfig.model_validate(said)).key_bytes(layout)
+
+    assert content("debezium-json", "inline") is KeyBytes.SCHEMA
+    assert content("debezium-json", "flat-inline") is KeyBytes.SCHEMA
+    assert content("debezium-json", "bare") is KeyBytes.NAMES
+    assert content("debezium-json", "inline", KeyForm.LONG) is KeyBytes.VALUES
+    assert content("debezium-json", "bare", KeyForm.TEXT) is KeyBytes.VALUES
+    assert content("canal-json", "canal") is KeyBytes.VALUES
+    assert content("maxwell-json", "maxwell") is KeyBytes.VALUES

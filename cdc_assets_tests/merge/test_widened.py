@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.merge.plan.unmoved import MovedKeysError
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.altered_source import (
     BIGINT,
@@ -123,6 +125,25 @@ def test_a_value_that_is_left_alone_is_not_taken_from_before_changes_in_the_form
         table.merge(TABLE)
     table.merge(TABLE)
     assert names(table) == {1: "7", 7: "7"}
+
+
+def test_a_table_ordered_by_offsets_stops_once_its_key_has_other_bytes(pipeline: Make) -> None:
+    """Its newer changes are at lower offsets, in another partition."""
+
+    def at(partition: int, message: Message) -> Message:
+        value = json.loads(message.value or b"")
+        value["payload"]["source"] |= {"connector": "vitess", "lsn": None, "sequence": None}
+        text = json.dumps(value, separators=(",", ":")).encode()
+        return replace(message, value=text, partition=partition)
+
+    first = [at(0, keyed(INT, "c", 7, f"{n}", 10 + n)) for n in range(3)]
+    table = start(pipeline, *first, at(1, keyed(INT, "c", 1, "a", 20)), partitions=2)
+    assert names(table) == {1: "a", 7: "2"}
+    table.produce(TABLE, [at(1, keyed(BIGINT, "u", 7, "newer", 50))])
+    for _ in range(2):
+        with pytest.raises(MovedKeysError, match=r"\(id\) was renamed or retyped"):
+            table.merge(TABLE)
+    assert names(table) == {1: "a", 7: "2"}
 
 
 @pytest.mark.parametrize("last", ["u", "d"])

@@ -17,6 +17,7 @@ from cdc_assets.formats.canal import messages
 from cdc_assets.formats.canal.messages import Message
 from cdc_assets.formats.canal.statements import statements_of
 from cdc_assets.formats.format import Format
+from cdc_assets.formats.key_form import KeyBytes
 from cdc_assets.formats.sample import Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind, kind_of_kinds
@@ -46,6 +47,11 @@ class Canal(Format):
     @abstractmethod
     def flat(self, record: RawRecord) -> Sequence[Message]:
         """Returns a record's messages, at least one; an empty one for an unreadable record."""
+
+    def key_bytes(self, layout: Layout) -> KeyBytes:
+        """The producer hashes the values, whatever their columns are called."""
+        del layout
+        return KeyBytes.VALUES
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 

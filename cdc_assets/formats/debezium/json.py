@@ -23,6 +23,7 @@ from cdc_assets.formats.debezium.notices import read_notice
 from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.formats.debezium.topics import DebeziumTopics
 from cdc_assets.formats.format import Format
+from cdc_assets.formats.key_form import KeyBytes, KeyForm
 from cdc_assets.formats.names import TopicNames
 from cdc_assets.formats.sample import JsonObject, Refusal, Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
@@ -80,6 +81,11 @@ class DebeziumJson(Format):
     def added(self) -> AddedFields:
         """The names of fields that flattening adds."""
         return AddedFields(self.source.connector.added_fields_prefix)
+
+    def key_bytes(self, layout: Layout) -> KeyBytes:
+        """Keys are taken to carry schemas where records do."""
+        carries = "inline" in layout.dialect
+        return super().key_bytes(layout) if carries else _without_schema(layout)
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
@@ -261,3 +267,7 @@ def _without_before(layout: Layout, key: Sequence[str]) -> Refusal | None:
         what = f"an update may change the key ({', '.join(key)}), and {layout.dialect} records do"
         return Refusal(f"{what} not hold the key before it", remedy)
     return None
+
+
+def _without_schema(layout: Layout) -> KeyBytes:
+    return KeyBytes.NAMES if layout.key_form is KeyForm.JSON else KeyBytes.VALUES

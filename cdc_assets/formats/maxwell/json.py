@@ -16,6 +16,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats import guessed
 from cdc_assets.formats.format import Format
+from cdc_assets.formats.key_form import KeyBytes
 from cdc_assets.formats.maxwell import messages
 from cdc_assets.formats.maxwell.statements import statement_of
 from cdc_assets.formats.sample import Refusal, Sample
@@ -50,6 +51,11 @@ class MaxwellJson(Format):
     has_many_tables = True
     tells_tables = True
     tells_statements = True
+
+    def key_bytes(self, layout: Layout) -> KeyBytes:
+        """The producer hashes the values, whatever their columns are called."""
+        del layout
+        return KeyBytes.VALUES
 
     # ── few records, in Python ───────────────────────────────────────────────────────────
 

@@ -23,7 +23,7 @@ def require_moved_keys_whole(plan: BatchPlan) -> None:
     Raises:
         CutShortError: if one may be.
     """
-    if plan.moves_keys and plan.is_limited and not plan.replay:
+    if plan.moves_keys and plan.is_limited and not (plan.replay or plan.needs_keys_apart):
         what = "a column of the key was renamed or retyped, and keys are in other partitions"
         remedy = "older changes of theirs may follow: a longer batch is tried"
         raise CutShortError(what, where=plan.where, remedy=remedy)

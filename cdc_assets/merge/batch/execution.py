@@ -42,6 +42,7 @@ from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.outcome import Unlike
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
+from cdc_assets.merge.plan.unmoved import require_same_keys
 from cdc_assets.merge.statements.deadline import Watch
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.side import SideTable
@@ -123,11 +124,13 @@ class BatchExecution:
             TerminalError: if a row would lose a value to a record without its column; no row was
                 written then.
             RejectedRecordError: if a record cannot be merged; nothing was published.
+            MovedKeysError: see `require_same_keys`; nothing was written.
             CutShortError, MissingRowError: if the rest of something in the batch may follow its
                 end; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
         batch, means = PlannedBatch.of(self.decoder), self._means
+        require_same_keys(batch.plan, self.decoder.format.key_bytes(batch.plan.layout))
         require_moved_keys_whole(batch.plan)
         knowledge = start = Knowledge(batch.plan.snapshot_starts)
         has_begun = has_learned = False

@@ -239,12 +239,14 @@ class BatchPlan:
 
         They have where the record's key does not decide on it, once partitions were added, and
         once a column of the key has been renamed or retyped: producers hash the key's bytes,
-        which are others since.
+        which are others since. Where offsets alone order changes, such a table stops, or its
+        producer hashes values alone: see `cdc_assets.merge.plan.unmoved`.
         """
         published = self.published
         if published is not None and self.partitions != published.carried.partitions:
             return False
-        return self.partitions == 1 or (self.layout.keyed and not self._has_other_keys)
+        is_same = self.needs_keys_apart or not self._has_other_keys
+        return self.partitions == 1 or (self.layout.keyed and is_same)
 
     @property
     def moves_keys(self) -> bool:
@@ -273,11 +275,23 @@ class BatchPlan:
 
     @property
     def _has_other_keys(self) -> bool:
+        # A catalog may show a new name that records are yet to have.
+        is_followed = any(self.schema.column(name).identity.was for name in self.schema.key)
+        return is_followed or self.has_renamed_key or self.has_retyped_key
+
+    @property
+    def has_renamed_key(self) -> bool:
+        """Whether a column of the key has had another name in records since the table was made."""
+        return any(self.schema.column(name).identity.formerly for name in self.schema.key)
+
+    @property
+    def has_retyped_key(self) -> bool:
+        """Whether a column of the key has had another type since the table was made."""
         key = [self.schema.column(name) for name in self.schema.key]
         made = as_made(self.state) if self.state else None
-        types = [made.column(name).type for name in made.key] if made else [c.type for c in key]
-        renamed = any(each.identity.formerly or each.identity.was for each in key)
-        return renamed or [each.type for each in key] != types
+        if made is None:
+            return False
+        return [each.type for each in key] != [made.column(name).type for name in made.key]
 
     def applied_before(self, partitions: Iterable[int]) -> dict[int, str]:
         """Returns per partition the highest position that its keys may have had, hexadecimal."""
