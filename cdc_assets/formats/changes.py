@@ -27,6 +27,7 @@ A decoded batch has one row for each change, and for each record that is none. I
 ``may_witness``       whether the record comes in the order of commits, ``floats`` whether it is
                       of a connector's first transaction: see `cdc_assets.changes.restarts`
 ``absent``            expected columns that the row image lacks; NULL if none was found
+``key_schema``        only if asked for: see `Format.key_schema`
 ``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
                       commit: see `cdc_assets.changes.position`
 ====================  ==============================================================
@@ -274,7 +275,15 @@ def _change(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expres
         "other_table": envelope.other_table,
         "unknown": envelope.unknown,
         "absent": envelope.absent,
+        **_key_schema(spec, fmt),
     }
+
+
+def _key_schema(spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
+    if not spec.tells_key_schema:
+        return {}
+    told = fmt.key_schema(spec.layout)
+    return {"key_schema": F.lit(None).cast("bigint") if told is None else told}
 
 
 def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:

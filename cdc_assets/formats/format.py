@@ -96,6 +96,17 @@ class Format(ABC):
         """
         return KeyBytes.SCHEMA if layout.key_form is KeyForm.JSON else KeyBytes.VALUES
 
+    def key_schema(self, layout: Layout) -> Expression | None:
+        """Returns a number of what a raw ``key`` holds beside values; None if it holds nothing.
+
+        Keys of two numbers may lie in two partitions. NULL for a record whose key holds nothing.
+
+        Args:
+            layout: of the table.
+        """
+        del layout
+        return None
+
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     @property

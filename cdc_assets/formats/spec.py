@@ -41,6 +41,7 @@ class ReadSpec:
             The result is then not deterministic for Spark, and cannot be used in a DELETE.
         may_lack: columns that need not be in a row image, beside those marked in ``target``.
         doubtful: columns of these that ``absent`` lists nevertheless.
+        tells_key_schema: whether to add the column ``key_schema``.
         writers: texts of the records' schemas, by number; empty for records without a schema.
         has_rows: whether records of these schemas may hold rows; else they hold a key at most, or
             are refused.
@@ -61,6 +62,7 @@ class ReadSpec:
     parse_here: bool = False
     may_lack: frozenset[str] = frozenset()
     doubtful: frozenset[str] = frozenset()
+    tells_key_schema: bool = False
     writers: Mapping[int, str] = field(default_factory=dict[int, str])
     has_rows: bool = True
     lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])

@@ -47,6 +47,8 @@ class Carried:
         settled_at: the highest position applied when they were reached, hexadecimal: from it on all
             changes of a key are in one partition. Empty before, for topics of one partition, and
             in what older versions have published, whose tables settle as new ones do.
+        key_schemas: numbers of the schemas that the keys of the newest batch's records had, see
+            `cdc_assets.formats.format.Format.key_schema`; empty if they were not watched.
         snapshot_starts: the begins of complete snapshots, see
             `cdc_assets.changes.position.floor_at`.
         max_tombstone: the highest position of a remembered delete, hexadecimal.
@@ -79,6 +81,7 @@ class Carried:
     partitions_seen: int = 0
     settles_at: OffsetVector | None = None
     settled_at: str = ""
+    key_schemas: tuple[int, ...] = ()
     snapshot_starts: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
     max_tombstone: str = ""
     max_truncate: str = ""
@@ -130,6 +133,8 @@ class Carried:
             document["settles_at"] = _by_partition(self.settles_at.as_dict())
         if self.settled_at:
             document["settled_at"] = self.settled_at
+        if self.key_schemas:
+            document["key_schemas"] = list(self.key_schemas)
         if self.filled:
             document["filled"] = list(self.filled)
         if self.read_at:
@@ -170,6 +175,7 @@ class Carried:
             if "settles_at" in said
             else None,
             settled_at=said.get("settled_at", ""),
+            key_schemas=tuple(said.get("key_schemas", ())),
             snapshot_starts=_starts(said.get("snapshot_starts", {})),
             max_tombstone=said.get("max_tombstone", ""),
             max_truncate=said.get("max_truncate", ""),

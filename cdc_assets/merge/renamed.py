@@ -293,6 +293,7 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         carried,
         settles_at=None,
         settled_at="",
+        key_schemas=(),
         snapshot_starts=starts,
         numbering=numbering,
         read_from=None,

@@ -28,6 +28,7 @@ CARRIED = Carried(
     partitions_seen=4,
     settles_at=OffsetVector.of({0: 5, 1: 9}),
     settled_at="09",
+    key_schemas=(-5, 7),
     snapshot_starts={0: ((-1, 10), (7, 20)), 1: ()},
     max_tombstone="0C",
     max_truncate="0D",

@@ -23,7 +23,7 @@ from cdc_assets.merge.fold.restarts import seen_before
 from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose
 from cdc_assets.merge.plan.unmoved import MovedKeysError, require_same_keys
 from cdc_assets.schema.types import Column
-from cdc_assets_tests.merge.test_plan import ID, RENAMED, SENT_AS_ANOTHER, WIDER, plan_of
+from cdc_assets_tests.merge.test_plan import ID, RENAMED, SENT_AS_ANOTHER, WIDER, plan_of, position
 
 pytestmark = pytest.mark.unit
 
@@ -43,6 +43,22 @@ def test_a_partial_image_of_moved_keys_waits_for_a_batch_that_takes_all(plan: Ba
     require_partial_whole(passed(limited, partial=0))
     require_partial_whole(passed(replace(limited, replay=True)))
     require_partial_whole(passed(replace(limited, mode=Mode.CHANGELOG)))
+
+
+def test_a_partial_image_waits_too_once_keys_have_another_schema() -> None:
+    plan = replace(plan_of(ID), is_limited=True)
+    assert plan.published is not None
+    carried = replace(plan.published.carried, key_schemas=(5,))
+    plan = replace(plan, published=replace(plan.published, carried=carried))
+    require_partial_whole(passed(plan.with_keys_of(frozenset({5}))))
+    other = plan.with_keys_of(frozenset({5, 6}))
+    with pytest.raises(CutShortError):
+        require_partial_whole(passed(other))
+    assert choose(other, {0: position(20)}) is Apply.GUARDED
+    with pytest.raises(MovedKeysError, match="has another schema in records"):
+        require_same_keys(by_offset(other), KeyBytes.SCHEMA)
+    assert not replace(plan, replay=True).with_keys_of(frozenset({6})).has_other_keys
+    assert not plan_of(ID).with_keys_of(frozenset({6})).has_other_keys, "of an older version"
 
 
 def test_a_partial_image_of_keys_that_stay_does_not_wait() -> None:

@@ -26,8 +26,9 @@ def seen(*, replay: bool = False, behind: bool = False) -> int:
         end=OffsetVector.of({0: 1}), unread=(), entry=SimpleNamespace(topic="t", shard_value=""),
         schema=SimpleNamespace(columns=()),
         identity=identity, attempt="a", run_id="r", numbering="", state=None, witnesses=(),
+        has_other_keys=False, needs_keys_apart=False,
     )  # fmt: skip
-    figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0)
+    figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0, key_schemas=frozenset())
     outcome = Outcome(figures, {})
     said = record_of(plan, outcome, "", datetime.now(UTC), SloTarget(95, 300, 24))
     return said.carried.partitions_seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -33,6 +33,7 @@ class Lake:
     rows: dict[int, int] = field(default_factory=dict[int, int])
     ways: list[Apply] = field(default_factory=list[Apply])
     has_begun: bool = False
+    schema_of: Callable[[int], int] = lambda _: 0
 
     def merge(self, log: Log, limit: int) -> None:
         ends = OffsetVector.of({p: len(records) for p, records in enumerate(log)})
@@ -48,11 +49,17 @@ class Lake:
         for lsn, p in newest.values():
             lowest[p] = min(lowest.get(p, "F"), position(lsn))
             highest[p] = max(highest.get(p, ""), position(lsn))
+        schemas = frozenset(
+            self.schema_of(lsn)
+            for each in ranges
+            for _, lsn in log[each.partition][each.start : each.end]
+        )
+        plan = plan.with_keys_of(schemas)
         way = choose(plan, lowest)
         for key, (lsn, _) in newest.items():
             is_newer = lsn > self.rows.get(key, 0)
             self.rows[key] = lsn if way is not Apply.GUARDED or is_newer else self.rows[key]
-        self.carried = settled(replace(self.carried, applied=highest), plan)
+        self.carried = settled(replace(self.carried, applied=highest), plan, schemas)
         self.offsets, self.has_begun = plan.end, True
         self.ways.append(way)
 
@@ -93,6 +100,34 @@ def test_no_batch_overwrites_a_newer_row(
             lake.merge(log, limits[n % len(limits)])
     while sum(map(len, log)) > sum(at for _, at in lake.offsets):
         lake.merge(log, limits[0])
+    assert lake.rows == {key: 10 + n for n, key in enumerate(keys)}
+
+
+@pytest.mark.property
+@given(
+    keys=st.lists(st.integers(0, 3), min_size=2, max_size=40),
+    moved_at=st.lists(st.integers(0, 40), max_size=3),
+    limits=st.lists(st.integers(1, 8), min_size=1, max_size=5),
+)
+def test_no_batch_overwrites_a_newer_row_once_keys_have_another_schema(
+    keys: list[int], moved_at: list[int], limits: list[int]
+) -> None:
+    """Also one that they had before, as of a connector that goes back to its former version."""
+
+    def schema_of(lsn: int) -> int:
+        return 5 + sum(lsn >= 10 + at for at in moved_at) % 2
+
+    def logged_until(end: int) -> Log:
+        log: Log = [[], []]
+        for n, key in enumerate(keys[:end]):
+            log[(key + schema_of(10 + n)) % 2].append((key, 10 + n))
+        return log
+
+    lake = Lake(schema_of=schema_of)
+    for n in range(1, 80):
+        log = logged_until(n)
+        if sum(map(len, log)) > sum(at for _, at in lake.offsets):
+            lake.merge(log, limits[n % len(limits)])
     assert lake.rows == {key: 10 + n for n, key in enumerate(keys)}
 
 

@@ -32,6 +32,10 @@ pytestmark = pytest.mark.stack
 
 Value = int | Decimal
 BIG = 3_000_000_000
+SMALL = Kind("int16", "int2", (7, -3))
+OTHERS = pytest.mark.parametrize(
+    ("was", "now"), [(INT, BIGINT), (SMALL, INT)], ids=["another type", "another schema alone"]
+)
 
 
 def form_of(kind: Kind, name: str, *, optional: bool = True) -> Form:
@@ -112,14 +116,15 @@ def test_a_key_is_wider_in_its_first_batch(pipeline: Make) -> None:
     assert names(table) == {1: "a"}
 
 
+@OTHERS
 def test_a_value_that_is_left_alone_is_not_taken_from_before_changes_in_the_former_partition(
-    pipeline: Make,
+    pipeline: Make, was: Kind, now: Kind
 ) -> None:
-    first = [keyed(INT, "c", 7, "a", 10), replace(keyed(INT, "c", 1, "a", 20), partition=1)]
+    first = [keyed(was, "c", 7, "a", 10), replace(keyed(was, "c", 1, "a", 20), partition=1)]
     table = start(pipeline, *first, partitions=2, batch={"max_records": 6})
-    older = [keyed(INT, "u", 7, f"{n}", 30 + n) for n in range(8)]
-    moved = [keyed(BIGINT, "u", 7, PLACEHOLDER, 50)]
-    moved += [keyed(BIGINT, "u", 1, f"{n}", 60 + n) for n in range(8)]
+    older = [keyed(was, "u", 7, f"{n}", 30 + n) for n in range(8)]
+    moved = [keyed(now, "u", 7, PLACEHOLDER, 50)]
+    moved += [keyed(now, "u", 1, f"{n}", 60 + n) for n in range(8)]
     table.produce(TABLE, [*older, *(replace(each, partition=1) for each in moved)])
     with faults(Fault("spark: create branch", How.DEATH)), pytest.raises(Death):
         table.merge(TABLE)
@@ -146,9 +151,10 @@ def test_a_table_ordered_by_offsets_stops_once_its_key_has_other_bytes(pipeline:
     assert names(table) == {1: "a", 7: "2"}
 
 
+@OTHERS
 @pytest.mark.parametrize("last", ["u", "d"])
 def test_a_key_whose_bytes_are_others_since_is_not_overwritten_by_its_older_changes(
-    pipeline: Make, last: str
+    pipeline: Make, last: str, was: Kind, now: Kind
 ) -> None:
     """They wait in the partition that its former bytes belong to."""
 
@@ -157,14 +163,14 @@ def test_a_key_whose_bytes_are_others_since_is_not_overwritten_by_its_older_chan
 
     table = start(
         pipeline,
-        at(0, keyed(INT, "c", 7, "a", 10)),
-        at(1, keyed(INT, "c", 1, "a", 20)),
+        at(0, keyed(was, "c", 7, "a", 10)),
+        at(1, keyed(was, "c", 1, "a", 20)),
         partitions=2,
         batch={"max_records": 6},
     )
-    older = [at(0, keyed(INT, "u", 7, "older", 30 + n)) for n in range(8)]
-    newest = at(1, keyed(BIGINT, last, 7, "newest", 50))
-    others = [at(1, keyed(BIGINT, "u", 1, f"{n}", 60 + n)) for n in range(8)]
+    older = [at(0, keyed(was, "u", 7, "older", 30 + n)) for n in range(8)]
+    newest = at(1, keyed(now, last, 7, "newest", 50))
+    others = [at(1, keyed(now, "u", 1, f"{n}", 60 + n)) for n in range(8)]
     table.produce(TABLE, [*older, newest, *others])
     table.merge(TABLE)
     assert names(table) == {1: "7"} | ({7: "newest"} if last == "u" else {})

@@ -188,6 +188,13 @@ class DebeziumAvro(Format):
         """Returns whether headers name the schema."""
         return layout.dialect == Framing.HEADERS
 
+    def key_schema(self, layout: Layout) -> Expression | None:
+        """The id before the data; in headers it is no part of the key."""
+        from cdc_assets.formats import key_schemas
+
+        has_id = _may_have_key_schema(layout) and not self.reads_headers(layout)
+        return key_schemas.of_avro() if has_id else None
+
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
         """Returns the ids of value and key together."""
         from cdc_assets.formats.debezium import avro_records

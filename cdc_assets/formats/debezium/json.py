@@ -87,6 +87,18 @@ class DebeziumJson(Format):
         carries = "inline" in layout.dialect
         return super().key_bytes(layout) if carries else _without_schema(layout)
 
+    def key_schema(self, layout: Layout) -> Expression | None:
+        """Keys may carry schemas where records do not."""
+        from cdc_assets.formats import key_schemas
+
+        match layout.key_form:
+            case KeyForm.JSON:
+                return key_schemas.of_json()
+            case KeyForm.LONG | KeyForm.INTEGER:
+                return key_schemas.of_number()
+            case KeyForm.TEXT:
+                return None
+
     # ── few records, in Python ───────────────────────────────────────────────────────────
 
     def kind(self, record: RawRecord) -> TopicKind:

@@ -104,7 +104,7 @@ def record_of(
         kind=PublishKind.REPLAY if plan.replay else PublishKind.TAIL,
         published_at=now,
         carried=replace(
-            settled(merged, plan),
+            settled(merged, plan, figures.key_schemas),
             partitions_seen=_partitions_seen(plan),
             snapshot_starts=outcome.floors,
             max_tombstone=max(carried.max_tombstone, deletes),

@@ -40,7 +40,9 @@ def require_partial_whole(this: Pass) -> None:
     """
     plan = this.plan
     may_miss = plan.is_limited and not plan.replay and plan.mode is not Mode.CHANGELOG
-    if may_miss and plan.schema.key and this.folded.partial and not plan.keys_remain:
+    was_settled = plan.published is not None and bool(plan.published.carried.settled_at)
+    have_moved = not plan.keys_remain or (plan.has_other_keys and was_settled)
+    if may_miss and plan.schema.key and this.folded.partial and have_moved:
         what = "keys have moved between partitions, and changes leave values alone"
         remedy = "older changes of theirs may follow: a longer batch is tried"
         raise CutShortError(what, where=plan.where, remedy=remedy)

@@ -33,7 +33,7 @@ from cdc_assets.merge.batch.passes import Pass, PlannedBatch
 from cdc_assets.merge.batch.reading import Reader
 from cdc_assets.merge.batch.recording import Recorder
 from cdc_assets.merge.batch.refusing import Refusing
-from cdc_assets.merge.batch.replanning import renumbered, unlike, without_doubt
+from cdc_assets.merge.batch.replanning import renumbered, unlike, with_keys, without_doubt
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.intake.decoding import BatchDecoder
@@ -130,7 +130,7 @@ class BatchExecution:
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
         batch, means = PlannedBatch.of(self.decoder), self._means
-        require_same_keys(batch.plan, self.decoder.format.key_bytes(batch.plan.layout))
+        self._require_same_keys(batch.plan)
         require_moved_keys_whole(batch.plan)
         knowledge = start = Knowledge(batch.plan.snapshot_starts)
         has_begun = has_learned = False
@@ -155,6 +155,9 @@ class BatchExecution:
                     return self._merged(without_doubt(this, means))
                 knowledge, has_learned = more, True
 
+    def _require_same_keys(self, plan: BatchPlan) -> None:
+        require_same_keys(plan, self.decoder.format.key_bytes(plan.layout))
+
     def _change_table(self, plan: BatchPlan) -> None:
         if plan.steps:
             with self.steps.step("make or change the table"):
@@ -162,6 +165,8 @@ class BatchExecution:
 
     def _merged(self, this: Pass) -> Executed:
         """Applies the batch by its last pass, and publishes it."""
+        this = with_keys(this)
+        self._require_same_keys(this.plan)
         plan, refusing = this.plan, Refusing(self.refusals, self.steps)
         Checks(self.steps, self.unread, self.require_whole).require_all(this)
         last = refusing.rejected(this)

@@ -20,7 +20,7 @@ from cdc_assets.merge.fold.lost import watched
 from cdc_assets.merge.fold.newest import newest_by_key
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.fold.summary import Counted, counted_by_partition, summarized
-from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver, Watched
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -91,7 +91,10 @@ class Reader:
             plan.ranges,
             self._means.clock(),
             suspicion,
-            has_others=decoder.format.has_many_tables,
+            Watched(
+                others=decoder.format.has_many_tables,
+                key_schemas=plan.watches_keys and decoder.tells_key_schema,
+            ),
             pardoned=[each.sent_as for each in decoder.doubtful],
         )
 

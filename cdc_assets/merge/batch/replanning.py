@@ -1,7 +1,8 @@
 """Finds out what a pass over a batch shows that its plan did not know.
 
 It may need a plan that is made anew (`unlike`). Otherwise the present plan is completed: no column
-stays in doubt (`without_doubt`), and positions have their epochs (`renumbered`).
+stays in doubt (`without_doubt`), positions have their epochs (`renumbered`), and keys that have
+moved are known (`with_keys`).
 """
 
 from __future__ import annotations
@@ -85,6 +86,12 @@ def renumbered(this: Pass, watch: RestartWatch | None, means: Means) -> tuple[Pa
     numbering, epochs = watch.carried(figures, folded), watch.restarts.epochs
     batch = this.batch.replanned(replace(this.plan, numbering=numbering, epochs=epochs))
     return replace(this, batch=batch), has_changed
+
+
+def with_keys(this: Pass) -> Pass:
+    """Completes the plan by the schemas of its records' keys."""
+    plan = this.plan.with_keys_of(this.figures.key_schemas)
+    return this if plan is this.plan else replace(this, batch=this.batch.replanned(plan))
 
 
 def _looked_at(this: Pass, epochs: Epochs, means: Means) -> DataFrame:

@@ -63,7 +63,9 @@ class ChangeSet:
         would then be done twice; each read needs an observer of its own.
         """
         plan, marked = self._plan, self._decoder.unset_able
-        decoded = self._decoder.decode(knowledge.floors, parse_here=False)
+        decoded = self._decoder.decode(
+            knowledge.floors, parse_here=False, tells_key_schema=observer.also.key_schemas
+        )
         changes = self._merged_ones(observer.attach(decoded))
         if knowledge.lone_deletes is not None:
             lone = self._from_its_beginning(knowledge.lone_deletes)

@@ -70,6 +70,11 @@ class BatchDecoder:
         return tuple(name for name in self.plan.schema.names if name in marked)
 
     @property
+    def tells_key_schema(self) -> bool:
+        """Whether the records' keys may hold more than values."""
+        return self.format.key_schema(self.plan.layout) is not None
+
+    @property
     def doubtful(self) -> tuple[Column, ...]:
         """Columns in doubt."""
         return self.doubt.columns if self.doubt else ()
@@ -81,6 +86,7 @@ class BatchDecoder:
         *,
         tombstone_keys: bool = False,
         parse_here: bool = True,
+        tells_key_schema: bool = False,
     ) -> DataFrame:
         """Decodes all records; those without a known schema come with a rejection.
 
@@ -89,6 +95,7 @@ class BatchDecoder:
             raw: other records of the table; None for the batch's own.
             tombstone_keys: whether to decode the keys of records without a value too.
             parse_here: see `ReadSpec`; observing the changes has the same effect.
+            tells_key_schema: see `ReadSpec`.
         """
         plan, table = self.plan, self.plan.schema.of_source
         spec = ReadSpec(
@@ -100,6 +107,7 @@ class BatchDecoder:
             state=OrderState(floors, plan.epochs, self._firsts if raw is None else {}),
             tombstone_keys=tombstone_keys,
             parse_here=parse_here,
+            tells_key_schema=tells_key_schema,
             may_lack=self.may_lack,
             records_reads=plan.mode is Mode.CHANGELOG,
             doubtful=frozenset(each.name for each in self.doubtful),

@@ -39,6 +39,8 @@ _TRACKED: Final = 1 << 16
 _STEPS: Final = ((10.0, 0.01), (600.0, 0.5), (86_400.0, 15.0), (366 * 86_400.0, 10_800.0))
 """Ages are rounded up to these steps; every bound of the histogram is a multiple of them."""
 _MOST_OTHERS: Final = 1000
+_FEW_SCHEMAS: Final = 16
+_MOST_SCHEMAS: Final = 1 << 10
 _AGES: Final = 100_000
 _UNTIMED: Final = _AGES - 1
 
@@ -68,6 +70,7 @@ class BatchFigures:
         newest_told_ms, oldest_told_ms: the highest and the lowest time that the source gave for a
             row, in milliseconds; None if it gave none.
         lowest_commit: the lowest first number of a position; None if there is none.
+        key_schemas: of the records' keys, see `Format.key_schema`; empty if they were not watched.
         max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
     """
 
@@ -93,6 +96,7 @@ class BatchFigures:
     lowest_commit: int | None
     max_read: int | None
     min_floating: int | None
+    key_schemas: frozenset[int] = frozenset()
 
     def with_others(self, left_out: Mapping[str, int]) -> BatchFigures:
         """Adds the numbers, by table, of other tables' changes that the batch was not given."""
@@ -102,8 +106,28 @@ class BatchFigures:
         return replace(self, others=others, other_tables=tuple(names))
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Figures that not every batch has.
+
+    Attributes:
+        others: whether the topic may hold changes of other tables.
+        key_schemas: whether the records have a ``key_schema``.
+    """
+
+    others: bool = False
+    key_schemas: bool = False
+
+
+_USUAL: Final = Watched()
+
+
 class BatchObserver:
-    """An observer that attaches figures to a decoded batch and returns them after an action."""
+    """An observer that attaches figures to a decoded batch and returns them after an action.
+
+    Attributes:
+        also: the figures beside the usual ones.
+    """
 
     def __init__(
         self,
@@ -111,8 +135,8 @@ class BatchObserver:
         ranges: Sequence[OffsetRange],
         asked_at: datetime,
         suspicion: Expression | None = None,
+        watched: Watched = _USUAL,
         *,
-        has_others: bool = False,
         pardoned: Sequence[str] = (),
     ) -> None:
         """Stores what is to be observed.
@@ -122,11 +146,11 @@ class BatchObserver:
             ranges: of the batch.
             asked_at: time that ages are measured against.
             suspicion: a flag of each record; None if no restart is looked for.
-            has_others: whether the topic may hold changes of other tables.
+            watched: figures beside the usual ones.
             pardoned: columns, by their names in records, that records may lack.
         """
         self._pardoned = pardoned
-        self._has_others = has_others
+        self.also = watched
         self._topic = topic
         self._suspicion = suspicion
         self._ranges = ranges
@@ -154,9 +178,10 @@ class BatchObserver:
             *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
         )
         watched = _watched() if self._suspicion is not None else []
-        others = [_other_tables()] if self._has_others else []
-        observed = self._observed.attach(prepared, (*_metrics(), *watched, *others))
-        return observed.drop("kind", "unlike", "paired", "pair", "suspicious")
+        others = [_other_tables()] if self.also.others else []
+        of_keys = [_key_schemas()] if self.also.key_schemas else []
+        observed = self._observed.attach(prepared, (*_metrics(), *watched, *others, *of_keys))
+        return observed.drop("kind", "unlike", "paired", "pair", "suspicious", "key_schema")
 
     def _ends_range(self) -> Expression:
         """Returns whether a delete is the last record of its range: its tombstone is not here."""
@@ -216,6 +241,9 @@ class BatchObserver:
             lowest_commit=got.get("lowest_commit"),
             max_read=got["max_read"],
             min_floating=got["min_floating"],
+            key_schemas=frozenset(
+                row["item"] for row in got.get("key_schemas") or () if row["item"] is not None
+            ),
         )
 
     def _got(self, read: DataFrame) -> Mapping[str, Any]:
@@ -282,6 +310,14 @@ def _other_tables() -> Expression:
         "approx_top_k", F.col("other_table"), F.lit(_MOST_OTHERS), F.lit(_TRACKED)
     )
     return found.alias("other_tables")
+
+
+def _key_schemas() -> Expression:
+    """Returns the most frequent schemas of keys: more than one is as telling as all."""
+    found = F.call_function(
+        "approx_top_k", F.col("key_schema"), F.lit(_FEW_SCHEMAS), F.lit(_MOST_SCHEMAS)
+    )
+    return found.alias("key_schemas")
 
 
 def _op_number() -> Expression:

@@ -87,6 +87,8 @@ class BatchPlan:
         is_told: whether the effects of statements among its records are known.
         forgettable: remembered deletes that need not be kept; None to keep all.
         witnesses: times that the table is valid through once it has reached their ends.
+        has_other_keys: whether the keys of its records have a schema that those of the batch before
+            did not have: see `Format.key_schema`.
         unread: all that the log held from ``start`` on; empty for a replay.
         attempt: unique.
     """
@@ -120,6 +122,7 @@ class BatchPlan:
     barrier: str = ""
     is_told: bool = True
     forgettable: Forgettable | None = None
+    has_other_keys: bool = False
     unread: tuple[OffsetRange, ...] = ()
     witnesses: tuple[Witness, ...] = ()
     epochs: Epochs = field(default_factory=dict)
@@ -230,8 +233,23 @@ class BatchPlan:
         are looked for instead.
         """
         published = self.published
-        is_exempt = published is None or self.partitions == 1 or self.needs_keys_apart
-        return self.keys_remain and (is_exempt or bool(published and published.carried.settled_at))
+        if self.has_other_keys or not self.keys_remain:
+            return False
+        if published is None or self.partitions == 1 or self.needs_keys_apart:
+            return True
+        return bool(published.carried.settled_at)
+
+    @property
+    def watches_keys(self) -> bool:
+        """Whether another schema of its records' keys would have moved keys."""
+        return self.partitions > 1 and self.layout.keyed and bool(self.schema.key)
+
+    def with_keys_of(self, schemas: frozenset[int]) -> BatchPlan:
+        """Completes the plan by the schemas of its records' keys."""
+        before = self.published.carried.key_schemas if self.published else ()
+        if self.replay or not before or schemas <= {*before}:
+            return self
+        return replace(self, has_other_keys=True, forgettable=None)
 
     @property
     def keys_remain(self) -> bool:

@@ -11,6 +11,9 @@ other, and a batch that does not take all of the log leaves some of the older on
    with; those that are sent again are not above it. From then on a batch above it is compared with
    the highest position of its own partition.
 
+3. A batch whose records' keys have another schema than before unsettles the table: their bytes are
+   others, and so are their partitions. Steps 1 and 2 begin again with what the log holds then.
+
 Not proven: that all producers knew of partitions that were added minutes before the beginning
 (``metadata.max.age.ms``, five minutes by default). Partitions that are added later are another
 rule's: `BatchPlan.keys_remain`.
@@ -25,14 +28,23 @@ from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.plan.plan import BatchPlan
 
 
-def settled(carried: Carried, plan: BatchPlan) -> Carried:
+def settled(carried: Carried, plan: BatchPlan, key_schemas: frozenset[int]) -> Carried:
     """Returns the state of a table after a batch, settled if all that it began with is merged.
 
     Args:
         carried: after the batch, with its highest positions.
         plan: of the batch.
+        key_schemas: of its records.
     """
-    if carried.settled_at or plan.partitions == 1 or plan.replay:
+    if plan.partitions == 1 or plan.replay:
+        return carried
+    if key_schemas:
+        # Offsets cannot settle: of such a table no schema is forgotten.
+        kept = carried.key_schemas if plan.needs_keys_apart else ()
+        carried = replace(carried, key_schemas=tuple(sorted({*kept, *key_schemas})))
+    if plan.has_other_keys:
+        carried = replace(carried, settles_at=None, settled_at="")
+    if carried.settled_at:
         return carried
     ends = carried.settles_at or OffsetVector.of({each.partition: each.end for each in plan.unread})
     if any(plan.end.get(partition) < end for partition, end in ends):

@@ -77,10 +77,11 @@ def require_same_keys(plan: BatchPlan, content: KeyBytes) -> None:
         return
     renamed = plan.has_renamed_key and content is not KeyBytes.VALUES
     retyped = plan.has_retyped_key and content is KeyBytes.SCHEMA
-    if not (renamed or retyped):
+    if not (renamed or retyped or plan.has_other_keys):
         return
+    cause = "was renamed or retyped" if renamed or retyped else "has another schema in records"
     what = (
-        f"a column of the key ({', '.join(plan.schema.key)}) was renamed or retyped: keys have "
-        "moved between partitions, and their changes are ordered by Kafka's offsets alone"
+        f"a column of the key ({', '.join(plan.schema.key)}) {cause}: keys have moved between "
+        "partitions, and their changes are ordered by Kafka's offsets alone"
     )
     raise MovedKeysError(what, where=plan.where, remedy=REMEDY)
