@@ -81,6 +81,14 @@ class SourceTable(Protocol):
         """
         ...
 
+    def require_whole(self, where: str) -> None:
+        """Refuses it while its database logs changes that lack a part of a row, or their order.
+
+        Raises:
+            TerminalError: if it does.
+        """
+        ...
+
     def described(self, modes: ConnectorModes) -> Described:
         """Describes all columns, as a connector with these modes writes them."""
         ...

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.mysql.catalog import CatalogTable
+from cdc_assets.databases.mysql.catalog import BinlogSettings, CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.errors import RejectedRecordError, UnreachableError
+from cdc_assets.errors import RejectedRecordError, TerminalError, UnreachableError
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Pipeline
@@ -30,6 +31,14 @@ class Catalog:
     def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
         columns = tuple(MysqlColumn(name, "bigint unsigned") for name in ("id", "n"))
         return {each: CatalogTable(columns, ("id",)) for each in tables}
+
+
+class Compressing(Catalog):
+    """Of a server that compresses transactions since, which it did not when the table was made."""
+
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+        settings = BinlogSettings(compression="on")
+        return {name: replace(each, binlog=settings) for name, each in super().read(tables).items()}
 
 
 class Silent(Catalog):
@@ -97,3 +106,21 @@ def test_records_that_tell_their_schema_are_merged_while_the_database_is_silent(
     made.produce(TABLE, [change("c", {"id": 3, "n": 3, "name": "a"}, 30, inline=True)])
     with pytest.raises(UnreachableError):
         made.merge(TABLE)
+
+
+@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+def test_a_table_stops_once_its_server_no_longer_logs_its_changes_in_order(
+    pipeline: Make, monkeypatch: pytest.MonkeyPatch, inline: bool
+) -> None:
+    made = start(pipeline, change("c", {"id": 1, "n": 1}, 10, inline=inline), **MYSQL)
+    made.produce(TABLE, [change("c", {"id": 2, "n": 2}, 20, inline=inline)])
+    with monkeypatch.context() as now:
+        now.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: Compressing())
+        with pytest.raises(TerminalError, match="compresses transactions") as caught:
+            made.merge(TABLE)
+        assert "binlog_transaction_compression=OFF" in caught.value.remedy
+        assert made.entry(TABLE).topic in caught.value.where
+        assert len(made.rows(TABLE)) == 1
+        made.replay(TABLE)
+    made.merge(TABLE)
+    assert len(made.rows(TABLE)) == 2

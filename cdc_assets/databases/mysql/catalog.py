@@ -172,6 +172,14 @@ class CatalogTable:
                 "each of its old versions"
             )
             raise TerminalError(what, where=where, remedy="ALTER TABLE … DROP SYSTEM VERSIONING")
+        self.require_whole(where)
+
+    def require_whole(self, where: str) -> None:
+        """Refuses it while the server's settings are such; a session may have others.
+
+        Raises:
+            TerminalError: with the statement that changes the setting.
+        """
         fault = self.binlog.fault()
         if fault is not None:
             what, statement = fault

@@ -66,6 +66,10 @@ class Asked:
             self._read[name] = found.get(name)
         return self._read[name]
 
+    def known_table(self, entry: TableEntry) -> SourceTable | None:
+        """Returns the table if its database has been asked for it already, and has it."""
+        return self._read.get(entry.at_source)
+
     def identity(self, entry: TableEntry) -> str | None:
         """Returns an identity that another table of its name would not have; None if unknown."""
         if self.history is not None:

@@ -130,6 +130,18 @@ class TypeSource:
         own = own_columns(self._source.mode_of(entry.table), soft=soft)
         _require_usable(schema, f"table={entry.table} topic={entry.topic}", own)
 
+    def require_whole(self, entry: TableEntry) -> None:
+        """Checks that the database still logs whole changes, if it has been asked for the table.
+
+        A server's settings change under tables that exist; a silent one changes nothing here.
+
+        Raises:
+            TerminalError: if it does not.
+        """
+        table = self.asked.known_table(entry)
+        if table is not None:
+            table.require_whole(f"table={entry.table} topic={entry.topic}")
+
     def recreated(self, entry: TableEntry) -> OnBreak:
         """Returns the policy for another table of its name."""
         return self._source.recreated(entry.table)

@@ -81,7 +81,7 @@ class Preparation:
 
         Raises:
             TerminalError: if the table cannot hold the records' columns, or would lose values of
-                those that they lack.
+                those that they lack, or if its database logs parts of rows only.
         """
         writers = self.writers(plan, raw)
         plan = self._numbered(plan, raw, writers)
@@ -91,6 +91,8 @@ class Preparation:
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         before = plan.schema
         plan = self._widened(plan, readable, unknown)
+        if not plan.replay:
+            self.types.require_whole(plan.entry)
         self._require_withheld(plan, before, [each.names for each in writers.values()])
         writers = {number: _at_home(each, plan.schema) for number, each in writers.items()}
         decoder = BatchDecoder(raw, plan, self.format, writers)
