@@ -49,8 +49,8 @@ class Aligned:
     Attributes:
         ranges: () if the first unread transaction is unfinished.
         unfinished: the oldest transaction left out because it is unfinished; None if there is none.
-        by_transactions: whether transactions in the log have decided on the ends, and nobody else:
-            not if none is named there, nor if parts of one were accepted.
+        by_transactions: whether transactions that the ranges name have decided on the ends, and
+            nobody else: not if parts of one were accepted.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -86,7 +86,8 @@ def align(
         return Aligned(_filled(ranges))
     found = oldest_unfinished(records, unread, counts, accepted)
     moved = _whole(records, ranges, found.transaction if found else None, forward)
-    return Aligned(moved, found, by_transactions=not accepted)
+    is_named = any(last_change(records, each) is not None for each in moved)
+    return Aligned(moved, found, by_transactions=is_named and not accepted)
 
 
 def _whole(

@@ -213,6 +213,11 @@ def test_transactions_decide_alone_unless_a_part_of_one_is_accepted():
     assert found.by_transactions
     found = align(log, whole(log), log.counts, forward=False, accepted={"1"})
     assert found == Aligned(whole(log))
+    log = two_partitions([4], ended=["0"])
+    log.add(0, Transaction("nameless", (9,)), None)
+    log.see({0: 3, 1: 2}, ["0"])
+    rest = (OffsetRange(0, 2, 3),)
+    assert align(log, rest, log.counts, forward=False) == Aligned(rest)
 
 
 @pytest.mark.unit
