@@ -10,6 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.log.boundaries import Aligned
 from cdc_assets.log.values import Watermarks
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent, Ranges
 from cdc_assets.merge.intake.planning.transaction_topics import TransactionTopics
@@ -34,7 +35,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Any:
         """The batch, with these ranges of whole transactions; None for a topic without ends."""
         log = None if ranges is None else object()
         monkeypatch.setattr(TransactionTopics, "of", lambda *_: log)
-        monkeypatch.setattr(Patience, "aligned", lambda *_, **__: ranges)
+        monkeypatch.setattr(Patience, "aligned", lambda *_, **__: Aligned(ranges or ()))
         cuts = Cuts(cast("Any", configured), cast("Any", None), lambda: AT)
         found = cuts.of(ENTRY, None, unread, MARKS, Extent(None, limits))
         assert isinstance(found, Cut)
