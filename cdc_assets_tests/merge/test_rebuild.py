@@ -54,10 +54,10 @@ def test_what_a_table_has_learned_since_the_swap_stays(pipeline: Make) -> None:
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=False)
     assert list(rebuild.fill(standing))
-    know(table, rebuild.beside(1), AtSource("built", barrier="00"))
+    know(table, rebuild.beside(1), AtSource("built"))
     assert rebuild.swap(standing)
     known = AtSource.of(table.lake.state(entry.target), "")
-    assert (known.identity, known.barrier) == ("built", "00"), "from the commit of the swap on"
+    assert known.identity == "built", "from the commit of the swap on"
 
     know(table, entry.target, replace(known, identity="learned"))
     for lsn in (50, 60):
