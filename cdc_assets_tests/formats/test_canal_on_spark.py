@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,19 @@ from pyspark.sql import Row
 from cdc_assets.config.source import ConnectorConfig
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
-from cdc_assets.formats.spec import LINE_BITS
+from cdc_assets.formats.spec import LINE_BITS, ReadSpec
+from cdc_assets.schema.overrides import as_digest
 from cdc_assets_tests.formats import canal
 from cdc_assets_tests.formats.canal import BEGIN, END, GTID, HEARTBEAT, entry, mark, packet
-from cdc_assets_tests.formats.decoding import Bytes, Table, decoded, table_of
+from cdc_assets_tests.formats.decoding import (
+    TABLE,
+    Bytes,
+    Table,
+    decoded,
+    raw,
+    read_by,
+    table_of,
+)
 from cdc_assets_tests.formats.protobuf_trees import varint
 from cdc_assets_tests.formats.test_fuzz_canal import source
 from cdc_assets_tests.formats.test_golden import change_of
@@ -96,7 +106,8 @@ def test_a_character_that_canal_could_not_read_is_refused_unless_it_is_data(
     spelt = flat("INSERT", [{"id": "3", "name": "\\ufffd"}])
     elsewhere = flat("QUERY", None, sql="UPDATE t SET name = 'caf\ufffd'", mysqlType=None)
     found = became(spark, fmt, raw, *(alone(fmt, each) for each in (lost, spelt, elsewhere)))
-    assert ["a text holds U+FFFD" in (reject or "") for _, reject, _ in found] == [
+    told = "column 'name': its text holds U+FFFD"
+    assert [(reject or "").startswith(told) for _, reject, _ in found] == [
         True, True, False, False,
     ]  # fmt: skip
     assert [op for op, _, _ in found[2:]] == ["c", "control"]
@@ -105,6 +116,73 @@ def test_a_character_that_canal_could_not_read_is_refused_unless_it_is_data(
     )
     found = became(spark, format_of(keeps), alone(fmt, lost))
     assert [(op, reject) for op, reject, _ in found] == [("c", None)]
+
+
+READ = {"id": "int", "code": "varchar(9)", "name": "varchar(20)"}
+ALL = {**READ, "note": "varchar(20)", "sort": "enum('a','\ufffd')"}
+
+
+def with_code(kind: str, old: dict[str, Any] | None = None, **given: str) -> dict[str, Any]:
+    image = {"id": "1", "code": "x", "name": "a", "note": "b", "sort": "1", **given}
+    olds = None if old is None else [old]
+    codes = {"id": 4, "code": 12, "name": 12, "note": 12, "sort": 4}
+    return flat(kind, [image], old=olds, mysqlType=ALL, sqlType=codes, pkNames=["code"])
+
+
+def read_in_part(
+    spark: Session, fmt: Format, *said: dict[str, Any], masked: str = ""
+) -> list[tuple[str, bool]]:
+    """Kind of each change, and whether U+FFFD stops it, of a table without all other columns."""
+    records = [alone(fmt, each) for each in said]
+    table = table_of(fmt, records[:1], ("code",))
+    columns = (
+        as_digest(each) if each.name == masked else each
+        for each in table.schema.columns
+        if each.name in READ
+    )
+    mine = replace(table, schema=replace(table.schema, columns=tuple(columns)))
+    found = read_as(spark, fmt, mine, records)
+    return [(row["op"], "holds U+FFFD" in (row["reject"] or "")) for row in found]
+
+
+def read_as(spark: Session, fmt: Format, table: Table, records: list[Bytes]) -> list[Row]:
+    """The changes, of records whose types are those of the first, by the table's columns."""
+    schema = table.schema
+    messages = [each for record in raw(records[:1]) for each in fmt.unpacked(record, TABLE)]
+    written = fmt.written(messages[0], table.layout)
+    assert written is not None
+    assert written.number is not None
+    writers = {written.number: written.text}
+    spec = ReadSpec(schema, table.layout, schema, TABLE, parse_here=True, writers=writers)
+    return read_by(spark, fmt, [spec], records)
+
+
+@FORMATS
+def test_only_texts_that_the_table_reads_are_looked_at(spark: Session, fmt: Format) -> None:
+    lost = "caf\ufffd"
+    said = [
+        with_code("INSERT"),
+        with_code("INSERT", note=lost),
+        with_code("INSERT", sort="2"),
+        {**with_code("INSERT"), "sql": lost},
+        with_code("UPDATE", {"name": lost, "note": lost}),
+        with_code("DELETE", name=lost),
+        with_code("INSERT", name=lost),
+        with_code("UPDATE", {"name": "b"}, name=lost),
+        with_code("UPDATE", {"code": lost}),
+        with_code("DELETE", code=lost),
+    ]
+    assert read_in_part(spark, fmt, *said) == [
+        ("c", False), ("c", False), ("c", False), ("c", False), ("u", False), ("d", False),
+        ("c", True), ("u", True), ("u", True), ("d", True),
+    ]  # fmt: skip
+    assert read_in_part(spark, fmt, *said[-4:], masked="name")[0] == ("c", True)
+
+
+def test_what_ticdc_marks_as_its_own_is_text_as_it_was(spark: Session) -> None:
+    said = {**flat("INSERT", [{"id": "2", "name": "\ufffd"}]), "_tidb": {"commitTs": 5}}
+    ((op, reject, _),) = became(spark, JSON, alone(JSON, said))
+    assert (op, reject) == ("c", None)
 
 
 def test_half_a_character_is_refused(spark: Session) -> None:

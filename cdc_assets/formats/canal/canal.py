@@ -99,11 +99,6 @@ class Canal(Format):
         """The time zone in which ``timestamp`` values are written."""
         return self.source.connector.time_zone
 
-    @property
-    def _keeps_replacements(self) -> bool:
-        """Whether U+FFFD is data."""
-        return self.source.connector.replacement_characters == "keep"
-
     # ── the schemas of messages ──────────────────────────────────────────────────────────
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
@@ -140,10 +135,11 @@ class Canal(Format):
         """Returns each row of ``data`` with its counterpart in ``old``."""
         from cdc_assets.formats.canal import flat_messages
 
-        return flat_messages.rows(document, spec, keeps_replacements=self._keeps_replacements)
+        return flat_messages.rows(document, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of one row."""
         from cdc_assets.formats.canal import flat_messages
 
-        return flat_messages.envelope(document, spec)
+        keeps = self.source.connector.replacement_characters == "keep"
+        return flat_messages.envelope(document, spec, keeps_replacements=keeps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -38,7 +39,7 @@ from cdc_assets.formats.record_json import (
     within_object,
 )
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
-from cdc_assets.schema.types import Column
+from cdc_assets.schema.types import Column, Primitive
 
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
 _HEAD: Final = "database STRING, `table` STRING, `type` STRING, mysqlType STRING, sqlType STRING"
@@ -48,10 +49,11 @@ _ROLLED_BACK: Final = (
     "a prepared transaction was rolled back (XA ROLLBACK), the rows of which came before it: which "
     "these are is not known"
 )
-_ESCAPED_REPLACEMENT: Final = r"(?<!\\)(?:\\\\)*\\u[fF]{3}[dD]"
+_REPLACEMENT: Final = "\ufffd"
 _REPLACED: Final = (
-    "a text holds U+FFFD, which Canal puts for what is no text in its encoding, as in a column of "
-    "another character set; if it is data, set connector.replacement_characters: keep"
+    "its text holds U+FFFD, which stands for what a reader could not take for text (Canal reads "
+    "columns of another character set so, TiCDC none); if it is data, set "
+    "connector.replacement_characters: keep"
 )
 _OF_DATABASE: Final = r"(?i)\bdrop\s+(?:database|schema)\b"
 _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql")
@@ -99,19 +101,12 @@ def document(spec: ReadSpec) -> Expression:
     return parsed(within_object(value_text()), _type(spec), spec)
 
 
-def rows(
-    document: Expression,
-    spec: ReadSpec,
-    *,
-    keeps_replacements: bool,
-    may_be_refused: bool = False,
-) -> Rows:
+def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) -> Rows:
     """Returns a message's common part, and ``struct<data, old>`` for each row, one without any.
 
     Args:
         document: from `document`, a column.
         spec: of the table.
-        keeps_replacements: whether U+FFFD is data.
         may_be_refused: whether a message may give in ``reject`` the reason why it could not be
             read; our own code wrote it then, not the producer.
     """
@@ -127,7 +122,6 @@ def rows(
             unread(document),
             F.when(message.isNull(), NO_OBJECT),
             too_long,
-            no_text() if keeps_replacements else _replaced(message),
             message.getField("reject") if may_be_refused else no_text(),
         ).alias("unread"),
     )
@@ -136,18 +130,6 @@ def rows(
     pairs = F.arrays_zip(data, F.coalesce(old, F.slice(data, 1, 0))).cast(kind)
     has_rows = data.isNotNull() & ~is_too_long
     return Rows(head, F.when(has_rows, F.slice(pairs, F.lit(1), F.size(data))))
-
-
-def _replaced(message: Expression) -> Expression:
-    """Returns the reason to reject rows with U+FFFD, which a reader puts for bytes of no character.
-
-    Canal reads the text of all columns in one encoding, whatever their own; TiCDC does not.
-    """
-    text = value_text()
-    is_escaped = F.contains(text, F.lit("\\u")) & text.rlike(_ESCAPED_REPLACEMENT)
-    is_there = F.contains(text, F.lit("\ufffd")) | is_escaped
-    is_row = message.getField("type").isin(*ROWS) & message.getField("_tidb").isNull()
-    return F.when(is_row & is_there, _REPLACED)
 
 
 def _type(spec: ReadSpec) -> StructType:
@@ -174,8 +156,14 @@ def _images(spec: ReadSpec) -> StructType:
     return StructType([StructField(name, StringType()) for name in spec.schema.names])
 
 
-def envelope(document: Expression, spec: ReadSpec) -> Envelope:
-    """Returns the envelope of one row of a message."""
+def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) -> Envelope:
+    """Returns the envelope of one row of a message.
+
+    Args:
+        document: with the ``head`` and ``row`` of `rows`.
+        spec: of the table.
+        keeps_replacements: whether U+FFFD is data.
+    """
     head, row = document.getField("head"), document.getField("row")
     data, old = row.getField("data"), row.getField("old")
     op = _op(head, spec.table)
@@ -184,22 +172,51 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     def before(column: Column) -> Expression:
         return F.when(is_delete, data.getField(column.name)).otherwise(old.getField(column.name))
 
+    was = Image(F.when(is_delete, data.isNotNull()).otherwise(old.isNotNull()), before)
+    now = Image(data.isNotNull(), lambda column: data.getField(column.name))
+    replaced = no_text() if keeps_replacements else _replaced(head, op, was, now, spec)
     return Envelope(
         op=op,
         is_read=F.lit(False),
-        before=Image(F.when(is_delete, data.isNotNull()).otherwise(old.isNotNull()), before),
-        after=Image(data.isNotNull(), lambda column: data.getField(column.name)),
+        before=was,
+        after=now,
         # ``old`` holds the changed columns; a key is never NULL.
         unchanged=lambda _: F.lit(True),
         left_out=lambda _: None,
         record_key=Image(F.lit(False), lambda _: no_text()),
         source=_source(head, spec),
         ordinal=F.lit(None).cast("bigint"),
-        reject=_rejection(head, op),
+        reject=F.coalesce(_rejection(head, op), replaced),
         other_table=_other(head, spec.table),
         unknown=no_names(),
         absent=F.when(op.isin(*ROW_OPS), lacks(spec)),
     )
+
+
+def _replaced(
+    head: Expression, op: Expression, was: Image, now: Image, spec: ReadSpec
+) -> Expression:
+    """Returns the reason to reject a row with U+FFFD, which readers put for bytes of no character.
+
+    Canal reads the text of all columns in one encoding, whatever their own; TiCDC does not, which
+    shows by its extension only. Texts that the table does not read do not matter. Those of which it
+    has a digest do: it would be another one than that of the column's value.
+    """
+    read = _holder(now, spec.schema.columns)
+    of_key = _holder(was, spec.before_columns)
+    found = F.when(op.isin(*ROW_OPS), F.coalesce(read, of_key)).when(op == "d", of_key)
+    is_canal = head.getField("commitTs").isNull()
+    return F.when(is_canal & found.isNotNull(), F.concat(found, F.lit(f": {_REPLACED}")))
+
+
+def _holder(image: Image, columns: Iterable[Column]) -> Expression:
+    """Returns the first column with U+FFFD among those of text, as named in errors."""
+    texts = (each for each in columns if each.type is Primitive.STRING)
+    named = (
+        F.when(F.contains(image.value(each), F.lit(_REPLACEMENT)), f"column {each.name!r}")
+        for each in texts
+    )
+    return F.coalesce(no_text(), *named)
 
 
 def _op(head: Expression, table: TableName) -> Expression:

@@ -53,5 +53,4 @@ class CanalProtobuf(Canal):
         """Returns the rows of an unpacked message, which may hold the reason for a failure."""
         from cdc_assets.formats.canal import flat_messages
 
-        keeps = self._keeps_replacements
-        return flat_messages.rows(document, spec, keeps_replacements=keeps, may_be_refused=True)
+        return flat_messages.rows(document, spec, may_be_refused=True)
