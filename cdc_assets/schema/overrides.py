@@ -200,6 +200,8 @@ def _wire(
     modes: ConnectorModes,
     where: str,
 ) -> tuple[Wire, Wire | None]:
+    if column.wire is Wire.JSON_TEXT and spec.type is Primitive.STRING:
+        return Wire.STRING, None  # a configured text is not examined: the producer may spoil JSON
     if isinstance(column, Column) and column.type == spec.type:
         return column.wire, column.element_wire
     if described.inferred and column.name in described.unseen:

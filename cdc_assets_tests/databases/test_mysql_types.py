@@ -386,6 +386,7 @@ def test_what_a_text_does_not_tell_is_refused(text, words, wire):
         ("set", "decimal(20,0)", Decimal(20, 0), Wire.INTEGER_TEXT),
         ("geometry", "binary", Primitive.BINARY, Wire.BYTES_LATIN1),
         ("enum('a')", "string", Primitive.STRING, Wire.ENUM_ORDINAL),
+        ("json", "string", Primitive.STRING, Wire.STRING),
     ],
 )
 def test_a_configured_type_may_hold_a_text(text, asked, type_, wire):

@@ -253,6 +253,17 @@ def test_a_part_of_a_json_value_is_no_json_value(spark: Session, fmt: Format) ->
 
 
 @FORMATS
+def test_a_text_that_is_configured_need_not_be_json(spark: Session, fmt: Format) -> None:
+    """Canal before 1.1.8 does not escape the keys of objects."""
+    records = [alone(fmt, odd(doc=each)) for each in ('{"a"b": 1}', '{"a": 1}', "", None)]
+    (unfit, *_) = read_as(spark, fmt, table_of(fmt, records), records)
+    assert unfit["reject"] == "column 'doc': its value does not fit string"
+    given = table_of(fmt, records, columns={"doc": "string"})
+    read = [row["row"]["doc"] for row in read_as(spark, fmt, given, records)]
+    assert read == ['{"a"b": 1}', '{"a": 1}', "", None]
+
+
+@FORMATS
 def test_a_binary_without_a_width_has_a_byte(spark: Session, fmt: Format) -> None:
     read = as_read(spark, fmt, *(odd(flag=each, many=each) for each in ("", "ÿ", "\0a", None)))
     assert [(row["flag"], row["many"]) for row in read] == [
