@@ -192,7 +192,8 @@ def test_a_log_that_lost_its_beginning_waits_for_a_snapshot(pipeline: Make) -> N
     of.registry.add([entry])
     assert removal.reset(of, [entry], Order("a test"), print, NOBODY).done
     assert of.lake.state(entry.target) is None
-    (entry,) = of.registry.load()
+    entry = of.registry.load().get(entry.table)
+    assert entry is not None
     drained = table.replicator().drain(entry, window=None, run_id="reset", budget_seconds=300)
     assert list(drained)
     assert names(table) == {1: "a", 3: "C"}, "a reset"
