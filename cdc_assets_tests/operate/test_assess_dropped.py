@@ -21,10 +21,10 @@ pytestmark = pytest.mark.unit
 
 @pytest.mark.parametrize(
     ("noted", "is_late"),
-    [("now", False), ("", False), ("before", True)],
+    [("now", False), ("", True), ("before", True)],
     ids=["same_topic", "noted_by_an_older_version", "topic_made_anew"],
 )
-def test_a_log_that_begins_late_is_found_as_the_first_batch_finds_it(
+def test_a_log_that_begins_late_is_found_unless_it_is_sure_that_it_does_not(
     tmp_path: Path, noted: str, *, is_late: bool
 ) -> None:
     config = write_config(tmp_path)
