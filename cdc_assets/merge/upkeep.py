@@ -138,6 +138,7 @@ class Upkeep:
         source = config.source(entries[0].table.source)
         self._is_v2 = config.lake.format_version == _DELETES_AS_FILES
         self._deadlines = Limits(source.batch.statement_seconds, source.batch.table_seconds)
+        self._is_silent = False  # a statement had no answer: the session may be lost
         self.said: MaintenanceConfig = source.upkeep(entries[0].table)
 
     def needs(self) -> list[Needs]:
@@ -171,7 +172,7 @@ class Upkeep:
         first, round_ = turn % len(tables), turn // len(tables)
         steps = [self._steps(each, orphans, round_, failed) for each in _from(first, tables)]
         waiting, is_first = deque(steps), True
-        while waiting and not _is_silent(failed) and (is_first or not is_over()):
+        while waiting and not self._is_silent and (is_first or not is_over()):
             table = waiting.popleft()
             done = next(table, None)
             if done is not None:
@@ -258,10 +259,11 @@ class Upkeep:
                 yield from self._carried_out(needs, task)
             except CdcError as error:
                 failed.append(error)
+                self._is_silent = isinstance(error, UnreachableError)
             except Exception as error:  # of a library; its text may quote what must not be shown
                 what = f"{task} met an unexpected {type(error).__name__}"
                 failed.append(CdcError(what, where=f"lake={needs.name}"))
-            if _is_silent(failed):
+            if self._is_silent:
                 return
 
     def _carried_out(self, needs: Needs, task: Task) -> Iterator[Done]:
@@ -388,11 +390,6 @@ def _not_alone(place: Place) -> str:
 def _from(first: int, of: Sequence[T]) -> list[T]:
     """Returns all of them, beginning with one of them."""
     return [*of[first:], *of[:first]]
-
-
-def _is_silent(failed: Sequence[CdcError]) -> bool:
-    """Returns whether a part did not answer; the session may be lost with it."""
-    return any(isinstance(each, UnreachableError) for each in failed)
 
 
 def _all_of(failed: Sequence[CdcError]) -> CdcError:
