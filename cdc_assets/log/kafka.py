@@ -271,7 +271,10 @@ class KafkaLog:
 
     def edges(self, topics: Iterable[str]) -> dict[str, tuple[RawRecord, ...]]:
         """Returns the first and the last records of each partition, of topics that exist."""
-        marks = self.watermarks(topics)
+        return self.edges_within(self.watermarks(topics))
+
+    def edges_within(self, marks: Mapping[str, Watermarks]) -> dict[str, tuple[RawRecord, ...]]:
+        """Returns the first and the last records of each partition, of topics with these bounds."""
         found: dict[str, dict[Coordinate, RawRecord]] = {topic: {} for topic in marks}
         for at_end in (False, True):
             for record in self._reader().spans(_edges(marks, marks, at_end=at_end)):

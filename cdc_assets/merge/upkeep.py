@@ -42,6 +42,7 @@ from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.naming import some_of
 from cdc_assets.registry import TableEntry
 
 T = TypeVar("T")
@@ -169,6 +170,7 @@ class Upkeep:
             CdcError: at the end, if a step has failed.
         """
         failed, tables = list[CdcError](), list(self._tables())
+        self._is_silent = False
         first, round_ = turn % len(tables), turn // len(tables)
         steps = [self._steps(each, orphans, round_, failed) for each in _from(first, tables)]
         waiting, is_first = deque(steps), True
@@ -378,10 +380,9 @@ class Upkeep:
 
 def _not_alone(place: Place) -> str:
     """Describes why nothing is removed where another table's files would be taken for orphans."""
-    some = ", ".join(place.foreign[:_NAMED])
-    more = f" and {len(place.foreign) - _NAMED} more" if place.foreign[_NAMED:] else ""
+    some = some_of(place.foreign, _NAMED)
     return (
-        f"another table has its files at {place.location} too, by its metadata {some}{more}. If it "
+        f"another table has its files at {place.location} too, by its metadata {some}. If it "
         "is needed, move it to another location; if not, and no catalog has it, delete these "
         "metadata files: the rest of it is removed then"
     )

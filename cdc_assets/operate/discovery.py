@@ -17,7 +17,7 @@ from typing import Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.errors import CdcError, ConfigError, TerminalError
+from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import match_topics
 from cdc_assets.formats.registered import formats_of
@@ -118,11 +118,15 @@ def _in_shared_topics(
     problems: list[CdcError] = []
     for source, fmt in services.formats.items():
         mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
-        bounds = services.log.bounds(mine) if len(mine) > 1 else None
-        if bounds is not None:
-            problems += bounds.problems.values()
-            mine = [each for each in mine if each not in bounds.problems]
-        edges = services.log.edges(mine) if mine else {}
+        if not mine:
+            continue
+        try:
+            bounds = services.log.bounds(mine)
+        except UnreachableError as problem:  # that of the only one, or of all
+            problems.append(problem)
+            continue
+        problems += bounds.problems.values()
+        edges = services.log.edges_within(bounds.marks)
         named = {t: fmt.tables(records, source) - known.tables for t, records in edges.items()}
         found += _entries(services, named)
     return tuple(found), tuple(problems)

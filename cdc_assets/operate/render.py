@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cdc_assets.naming import some_of
 from cdc_assets.operate.quarantine import Listing, Replayed
 from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import Status, TableStatus, finite, quarantine_words
@@ -55,14 +56,14 @@ def render_status(status: Status, console: Console | None = None) -> None:
     for each in status.held:
         out.print(_held(each))
     for (condition, why), tables in reasons(status).items():
-        out.print(Text.assemble((f"{_some(tables)} ", _STYLES[condition]), why))
+        out.print(Text.assemble((f"{some_of(tables, _NAMED)} ", _STYLES[condition]), why))
     for each in status.overtaken:
         out.print(_overtaken(each))
     for each in status.tables:
         if each.quarantined:
             out.print(_quarantined(each))
     for said, tables in troubles(status).items():
-        words = f"(waited for by {_some(tables)})"
+        words = f"(waited for by {some_of(tables, _NAMED)})"
         out.print(Text.assemble((f"{said} ", "bold red"), words))
     for other in status.not_tables:
         out.print(Text(f"{other.topic} is no table: it holds {other.holds}"))
@@ -128,11 +129,6 @@ def reasons(status: Status) -> dict[tuple[Condition, str], list[str]]:
             key = (each.condition, each.standing.why)
             found.setdefault(key, []).append(str(each.table))
     return found
-
-
-def _some(tables: list[str]) -> str:
-    more = f" and {len(tables) - _NAMED:,} more" if len(tables) > _NAMED else ""
-    return f"{', '.join(tables[:_NAMED])}{more}"
 
 
 def _console() -> Console:

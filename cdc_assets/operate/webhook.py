@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from cdc_assets.changes.alerting import Change, Message
+from cdc_assets.changes.alerting import NAMED, Change, Message
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.naming import some_of
 
 TIMEOUT_SECONDS: Final = 10
 ATTEMPTS: Final = 3
@@ -51,13 +52,14 @@ def text_of(message: Message) -> str:
     """Formats a message for people, on several lines."""
     title = _TITLES[message.kind.value]
     if message.change is Change.RESOLVED:
-        return f"cdc_assets: resolved: {message.source}: no more {title} ({_names(message.over)})"
+        over = some_of(message.over, NAMED)
+        return f"cdc_assets: resolved: {message.source}: no more {title} ({over})"
     lines = [f"cdc_assets: {message.source}: {message.count:,} {title}"]
     lines += [f"{name}: {_short(words)}" for name, words in message.members]
     if message.count > len(message.members):
         lines.append(f"and {message.count - len(message.members):,} more: cdc-assets status")
     if message.over:
-        lines.append(f"no more: {_names(message.over)}")
+        lines.append(f"no more: {some_of(message.over, NAMED)}")
     return "\n".join(lines)
 
 
@@ -101,11 +103,6 @@ def _post(url: str, message: dict[str, Any]) -> None:
             remedy = "set alerts.form to what the receiver expects"
             raise RefusedError(msg, where="alerts.webhook", remedy=remedy) from None
         raise UnreachableError(msg, where="alerts.webhook", remedy="check its URL") from None
-
-
-def _names(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
-    return ", ".join(names[:20]) + more
 
 
 def _short(words: str) -> str:

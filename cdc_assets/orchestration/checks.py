@@ -37,7 +37,7 @@ from cdc_assets.operate.states import (
 )
 from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
-from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, table_key
+from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, CHECKS, table_key
 from cdc_assets.orchestration.metadata import valid_through_metadata
 from cdc_assets.registry import TableEntry
 
@@ -166,8 +166,7 @@ def unjudged(
 ) -> Sequence[Verdict]:
     """Returns the verdicts of a failed table if its facts cannot be read either."""
     key = table_key(config, entry)
-    checks = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
-    return [Verdict(key, check, False, severity, f"failing: {why}", reason=why) for check in checks]
+    return [Verdict(key, check, False, severity, f"failing: {why}", reason=why) for check in CHECKS]
 
 
 def _contiguity(services: Services, table: TableSurvey) -> Contiguity | CdcError:

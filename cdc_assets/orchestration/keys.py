@@ -18,6 +18,9 @@ from cdc_assets.registry import TableEntry
 CHECK_OFFSETS: Final = "offsets_contiguous"
 CHECK_SLO: Final = "replication_slo"
 CHECK_SCHEMA: Final = "schema_in_sync"
+CHECKS: Final = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
+"""The checks of every table."""
+
 CHECK_ASSESSED: Final = "assessed"
 CHECK_MATCHES: Final = "matches_source"
 

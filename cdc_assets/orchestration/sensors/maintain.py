@@ -151,7 +151,7 @@ def maintain_sensor(
         if ours:
             said = _cancelled(context, ours, clock()) or "a run of maintenance is not over yet"
             return dg.SensorResult(skip_reason=said)
-        others = [each.dagster_run for each in records if not _gives_way(each.dagster_run)]
+        others = [each.dagster_run for each in records if not _ends_for_others(each.dagster_run)]
         entries = [entry for tables in groups for entry in tables]
         taken = busy_tables(config, others, entries)
         free = [each for each in groups if taken.isdisjoint(entry.table for entry in each)]
@@ -176,7 +176,7 @@ def _is_ours(config: ReplicationConfig, run: dg.DagsterRun) -> bool:
     return is_of(config, run) and run.tags[TAG_MODE] == MAINTENANCE
 
 
-def _gives_way(run: dg.DagsterRun) -> bool:
+def _ends_for_others(run: dg.DagsterRun) -> bool:
     """Returns whether a run ends soon once another one is queued, as those of small tables do."""
     return run.tags.get(TAG_MODE) == TAIL and TAG_BACKLOG not in run.tags
 

@@ -36,7 +36,7 @@ from cdc_assets.operate.slo import slo_target
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration.checks import Verdict, drifts_of, verdicts
-from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, named, table_key
+from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECKS, named, table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
     lake_columns,
@@ -59,8 +59,6 @@ refuses an answer of more than 100 MB, and a column takes some 400 bytes of it."
 READING: Final = timedelta(seconds=25)
 """The time in which a tick may read publishes: Dagster gives a tick 60 s, and each new process
 reads those of all tables, some 20 to 70 ms for each of them."""
-
-CHECKS: Final = (CHECK_OFFSETS, CHECK_SLO, CHECK_SCHEMA)
 
 OVER: Final = "what waits is no longer about to be lost"
 

@@ -17,6 +17,7 @@ import dagster as dg
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.rounds import in_rounds
+from cdc_assets.naming import some_of
 from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Clock, Services, utc_now
@@ -51,7 +52,7 @@ RUNS_IF_UNLIMITED: Final = 10
 GRACE_SECONDS: Final = 600
 
 NAMED: Final = 20
-"""The most tables that a tick names for one reason."""
+"""The most tables that a tick names for one reason: Dagster stores the text of each."""
 
 RECENT: Final = timedelta(minutes=10)
 
@@ -208,17 +209,19 @@ def _longest(config: ReplicationConfig, entry: TableEntry) -> float:
 def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSurvey]) -> str:
     if due:
         return f"{len(due)} tables are due; waiting for a free run"
-    paused = _some(str(each.table) for each in seen.tables if each.desired.held)
+    paused = some_of((str(each.table) for each in seen.tables if each.desired.held), NAMED)
     held = [
         each for each in seen.tables
         if each.failure and not each.problem and each.table not in busy and not each.desired.held
     ]  # fmt: skip
-    unread = _some(
-        str(each.problem) for each in seen.tables if each.problem and not each.desired.held
+    unread = some_of(
+        (str(each.problem) for each in seen.tables if each.problem and not each.desired.held),
+        NAMED,
+        between="; ",
     )
     said = f"{len(seen.tables)} tables: {len(busy)} in unfinished runs, the others read to the end"
     failing = _again([each for each in held if not each.waits and not _is_stopped(each)])
-    stopped = _some(str(each.table) for each in held if _is_stopped(each))
+    stopped = some_of((str(each.table) for each in held if _is_stopped(each)), NAMED)
     said += f"; paused or dropped: {paused}" if paused else ""
     said += f"; stopped until they are resumed: {stopped}" if stopped else ""
     said += f"; cannot be read: {unread}" if unread else ""
@@ -227,20 +230,14 @@ def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSu
     return said + (f"; waiting for the end of a transaction: {waiting}" if waiting else "")
 
 
-def _some(words: Iterable[str]) -> str:
-    """Joins the first of them, and counts the others: Dagster stores the text of each tick."""
-    all_ = list(words)
-    more = f" and {len(all_) - NAMED} more" if len(all_) > NAMED else ""
-    return ", ".join(all_[:NAMED]) + more
-
-
 def _is_stopped(table: TableSurvey) -> bool:
     return table.failure is not None and table.failure.stopped
 
 
 def _again(tables: Sequence[TableSurvey]) -> str:
-    return _some(
+    waiting = (
         f"{each.table} again at {each.failure.retry_at:%H:%M:%S}Z"
         for each in tables
         if each.failure
     )
+    return some_of(waiting, NAMED)
