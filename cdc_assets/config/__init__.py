@@ -1,5 +1,8 @@
 """The configuration file as one strict, frozen tree, see docs/configuration.md."""
 
+from cdc_assets.config.batch import BatchConfig
+from cdc_assets.config.connector import ConnectorConfig
+from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.config.kafka import KafkaConfig
 from cdc_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config, parse_config
 from cdc_assets.config.model import ReplicationConfig
@@ -13,16 +16,11 @@ from cdc_assets.config.platform import (
     StackConfig,
 )
 from cdc_assets.config.secret import Secret, reveal
-from cdc_assets.config.source import (
-    BatchConfig,
-    ConnectorConfig,
-    DatabaseConfig,
-    SloConfig,
-    SourceConfig,
-    TableOverrides,
-    TargetConfig,
-    TopicsConfig,
-)
+from cdc_assets.config.slo import SloConfig
+from cdc_assets.config.source import SourceConfig
+from cdc_assets.config.table import TableOverrides
+from cdc_assets.config.target import TargetConfig
+from cdc_assets.config.topics import TopicsConfig
 
 __all__ = [
     "CONFIG_VARIABLE",

@@ -9,6 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from cdc_assets.config.assess import AssessConfig
+from cdc_assets.config.batch import BatchConfig
 from cdc_assets.config.kafka import KafkaConfig
 from cdc_assets.config.paths import absolute_path, absolute_url
 from cdc_assets.config.platform import (
@@ -19,7 +20,7 @@ from cdc_assets.config.platform import (
     StackConfig,
 )
 from cdc_assets.config.secret import Url
-from cdc_assets.config.source import BatchConfig, SourceConfig
+from cdc_assets.config.source import SourceConfig
 from cdc_assets.config.strict import BASE_DIRECTORY, Strict, did_you_mean, refuse
 from cdc_assets.errors import ConfigError
 

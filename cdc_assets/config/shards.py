@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from string import Formatter
 
 from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.changes.lake_names import stored_lake_name, stored_value
 from cdc_assets.changes.names import LakeName, Shard, TableName
-from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_pattern
-
-TABLE_FIELDS = ("source", "schema", "table")
-
-
-def fields_of(table: TableName) -> dict[str, str]:
-    """Returns the fields that templates of the lake's names may use: `TABLE_FIELDS`."""
-    return dict(zip(TABLE_FIELDS, (table.source, table.schema, table.name), strict=True))
+from cdc_assets.config.strict import Strict, require_pattern
+from cdc_assets.config.target import TABLE_FIELDS, fields_of, require_fields
 
 
 class MergeIntoConfig(Strict):
@@ -69,20 +62,3 @@ class MergeIntoConfig(Strict):
         match = re.fullmatch(self.tables, table.qualified)
         groups = {name: text or "" for name, text in (match.groupdict() if match else {}).items()}
         return template.format_map({**groups, **fields_of(table)})
-
-
-def require_fields(template: str, known: tuple[str, ...], where: str = "") -> None:
-    """Refuses a template that has other fields than these.
-
-    Raises:
-        PydanticCustomError: if it does.
-    """
-    try:
-        fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
-    except ValueError as error:
-        what = f"{where}is not a template: {error}"
-        raise refuse(what, "for example '{schema}'") from error
-    for field in fields:
-        if field not in known:
-            what = f"{where}unknown field {{{field}}} in the template"
-            raise refuse(what, did_you_mean(field, known))

@@ -13,8 +13,8 @@ from typing import Protocol, assert_never
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
+from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.config.secret import Secret
-from cdc_assets.config.source import DatabaseConfig
 from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mapping import DeclaredColumn
 from cdc_assets.databases.mysql import catalog as mysql

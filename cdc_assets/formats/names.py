@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config.source import TopicsConfig
+from cdc_assets.config.topics import TopicsConfig
 from cdc_assets.errors import ConfigError
 
 _CONNECT: Final = re.compile(r"connect-(configs|offsets|status)")

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.connect import ConnectConfig
 from cdc_assets.config.secret import reveal
-from cdc_assets.config.source import ConnectConfig
 from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.registry import TableEntry
 

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import Final
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.connect import ConnectConfig
 from cdc_assets.config.secret import reveal
-from cdc_assets.config.source import ConnectConfig
 from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.log.connect import Connector, ConnectRest, connect_of
 from cdc_assets.registry import TableEntry

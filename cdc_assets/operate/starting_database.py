@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config.source import DatabaseConfig
+from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.config.starter import StarterSource
 from cdc_assets.databases.catalog import SourceCatalog, catalog_of
 from cdc_assets.errors import CdcError

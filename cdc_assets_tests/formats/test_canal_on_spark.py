@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from cdc_assets.config.source import ConnectorConfig
+from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
 from cdc_assets.formats.spec import LINE_BITS, ReadSpec

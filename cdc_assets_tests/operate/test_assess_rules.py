@@ -15,7 +15,8 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
-from cdc_assets.config.source import ConnectorConfig, TableOverrides
+from cdc_assets.config.connector import ConnectorConfig
+from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.mysql.catalog import BinlogSettings
 from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
 from cdc_assets.databases.mysql.grants import grants_of

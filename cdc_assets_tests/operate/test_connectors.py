@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.config.source import ConnectConfig
+from cdc_assets.config.connect import ConnectConfig
 from cdc_assets.devstack.layout import Ports
 from cdc_assets.operate.assess.gather import Gathered
 from cdc_assets.operate.connectors import (

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from cdc_assets.config.source import TableOverrides
+from cdc_assets.config.table import TableOverrides
 from cdc_assets.operate.discovery import LOOK_AGAIN_AFTER, Discovery, discover
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services

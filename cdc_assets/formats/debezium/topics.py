@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_assets.config.source import TopicsConfig
+from cdc_assets.config.topics import TopicsConfig
 from cdc_assets.formats.names import PlainTopics
 
 _HEARTBEAT: Final = re.compile(r"[^.]*-heartbeat(\.|$)")

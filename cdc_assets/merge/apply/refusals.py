@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.config.source import QuarantineConfig
+from cdc_assets.config.batch import QuarantineConfig
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.requeue import Requeue, count_held

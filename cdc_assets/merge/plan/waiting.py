@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
-from cdc_assets.config.source import TransactionsConfig
+from cdc_assets.config.batch import TransactionsConfig
 from cdc_assets.errors import CutShortError
 from cdc_assets.log.boundaries import Aligned
 from cdc_assets.log.kafka import KafkaLog

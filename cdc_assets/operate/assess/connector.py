@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from cdc_assets.config.source import ConnectorConfig
+from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.log.connect import prefix_of
 from cdc_assets.operate.assess.encoding import Encoding
 from cdc_assets.operate.assess.finding import Place

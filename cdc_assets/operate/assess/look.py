@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config.source import DatabaseKind
+from cdc_assets.config.database import DatabaseKind
 from cdc_assets.databases.mysql import jdbc as mysql
 from cdc_assets.databases.postgres import jdbc as postgres
 from cdc_assets.databases.postgres.server import Odd, Server

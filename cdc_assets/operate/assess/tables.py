@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc_assets.changes.mode import Mode
-from cdc_assets.config.source import TableOverrides
+from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
 from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable

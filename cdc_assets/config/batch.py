@@ -1,0 +1,44 @@
+"""Configures the bounds of a batch: its size, its wait for a transaction, its bad records."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from cdc_assets.config.strict import Strict
+
+
+class BatchConfig(Strict):
+    """The size of one batch, and how long one run goes on taking batches.
+
+    ``statement_seconds`` and ``table_seconds`` end a hanging step of a batch, and a table's hanging
+    turn in a run. A record of more than ``max_record_bytes`` (key and value) is refused unread.
+    """
+
+    max_records: int = Field(default=1_000_000, ge=1)
+    max_record_bytes: int = Field(default=32 << 20, ge=1 << 10, le=1 << 30)
+    drain_seconds: float = Field(default=240, gt=0)
+    statement_seconds: float = Field(default=900, gt=0)
+    table_seconds: float = Field(default=3600, gt=0)
+
+
+class TransactionsConfig(Strict):
+    """The longest time for which a transaction may lack its end, and the reaction to it.
+
+    ``then: stop``: the table stops, whole transactions only. ``publish``: the available part of the
+    transaction is published, so that readers may see a part of it.
+    """
+
+    wait_minutes: float = Field(default=15, gt=0, le=7 * 24 * 60)
+    then: Literal["stop", "publish"] = "stop"
+
+
+class QuarantineConfig(Strict):
+    """The largest part of one table in quarantine before the table stops anyway.
+
+    ``max_bytes`` counts keys and values.
+    """
+
+    max_records: int = Field(default=1000, gt=0)
+    max_bytes: int = Field(default=1 << 30, gt=0)

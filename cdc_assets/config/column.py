@@ -1,0 +1,78 @@
+"""Configures single columns of a table, and the types that columns are stored as."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cdc_assets.config.strict import Strict, refuse
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.parse import parse_type
+from cdc_assets.schema.types import ColumnType
+
+
+class ColumnOverrides(Strict):
+    """The configuration of one column.
+
+    Attributes:
+        type: the type that it is stored as.
+        exclude: whether the lake does not get it.
+        mask: the digest of its values that the lake gets instead of them.
+        rename: its name in the lake.
+        existing: its value in rows older than the column, if neither the database nor the records
+            show it; null for no value.
+        large_values: whether it is accepted that the connector sends NULL for large values that
+            an update leaves alone.
+    """
+
+    type: str | None = None
+    exclude: bool = False
+    mask: Literal["sha256"] | None = None
+    rename: str | None = Field(default=None, min_length=1)
+    existing: str | None = None
+    large_values: Literal["fail", "accept"] = "fail"
+
+    @field_validator("type")
+    @classmethod
+    def _parses(cls, text: str | None) -> str | None:
+        if text is not None:
+            column_type(text)
+        return text
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> ColumnOverrides:
+        said = (self.type is not None, self.exclude, self.mask is not None)
+        beside = self.rename is not None or self.tells_existing or self.accepts_lost
+        if sum(said) > 1 or not (sum(said) or beside) or (self.exclude and beside):
+            what = (
+                "a column has one of type, exclude and mask, and may have a name (rename), a "
+                "value of older rows (existing) and large_values if it is not excluded"
+            )
+            raise refuse(what, "write a type, {exclude: true}, {mask: sha256} or {rename: name}")
+        if self.mask is not None and self.existing is not None:
+            what = "of a masked column the configuration is not to hold a value (existing)"
+            raise refuse(what, "write existing: null, or leave it out")
+        return self
+
+    @property
+    def accepts_lost(self) -> bool:
+        """Whether NULL is accepted for large values that an update leaves alone."""
+        return self.large_values == "accept"
+
+    @property
+    def tells_existing(self) -> bool:
+        """Whether a value of older rows is configured, even if it is null."""
+        return "existing" in self.model_fields_set
+
+
+def column_type(text: str) -> ColumnType:
+    """Parses a configured column type.
+
+    Raises:
+        PydanticCustomError: if it is none.
+    """
+    try:
+        return parse_type(text)
+    except TerminalError as error:
+        raise refuse(error.what, error.remedy) from error

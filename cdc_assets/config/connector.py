@@ -1,0 +1,90 @@
+"""Configures how a source's connector writes values."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, field_validator
+
+from cdc_assets.config.database import DatabaseKind
+from cdc_assets.config.strict import Strict, refuse
+from cdc_assets.schema.modes import (
+    BinaryMode,
+    ConnectorModes,
+    DecimalMode,
+    IntervalMode,
+    TimeMode,
+    UnsignedMode,
+)
+
+_OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
+
+
+class ConnectorConfig(Strict):
+    """The connector's settings for values; the defaults are Debezium's own.
+
+    Except for ``include_unknown_datatypes``, the modes are needed only if events carry no schema
+    of their own. The default of ``time_precision_mode`` depends on the kind of database.
+    ``time_zone`` is the zone of timestamps written as text without one (Canal, TiCDC, GoldenGate),
+    or the one that Maxwell runs in: an IANA name, or ``+hh:mm``. ``record_type: full`` means that
+    every update contains the whole row, for formats whose records do not show it.
+    ``replacement_characters: keep`` means that U+FFFD in the rows of Canal's formats is data, not
+    the rest of a character that could not be read. ``flattened`` means that each record is a row,
+    whatever it contains; ``added_fields_prefix`` is the
+    ``add.fields.prefix`` of the flattening transformation: without a prefix, added fields could not
+    be distinguished from columns.
+    """
+
+    decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
+    time_precision_mode: (
+        Literal[
+            "adaptive",
+            "adaptive_time_microseconds",
+            "connect",
+            "isostring",
+            "microseconds",
+            "nanoseconds",
+        ]
+        | None
+    ) = None
+    bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
+    binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
+    interval_handling_mode: Literal["numeric", "string"] = "numeric"
+    include_unknown_datatypes: bool = False
+    unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
+    flattened: bool = False
+    added_fields_prefix: str = Field(default="__", min_length=1)
+    record_type: Literal["partial", "full"] = "partial"
+    replacement_characters: Literal["reject", "keep"] = "reject"
+    time_zone: str | None = None
+
+    @field_validator("time_zone")
+    @classmethod
+    def _exists(cls, zone: str | None) -> str | None:
+        if zone is None or _OFFSET.fullmatch(zone):
+            return zone
+        try:
+            ZoneInfo(zone)
+        except (ValueError, OSError, LookupError) as error:
+            what = f"{zone!r} is no time zone"
+            raise refuse(what, "write 'UTC', 'Europe/Zurich' or '+08:00', for example") from error
+        return zone
+
+    @property
+    def modes(self) -> ConnectorModes:
+        """The modes of PostgreSQL's connector, as values of the core."""
+        return self.modes_of("postgres")
+
+    def modes_of(self, kind: DatabaseKind | None) -> ConnectorModes:
+        """Returns the modes of a kind of database's connector; None counts as PostgreSQL's."""
+        usual = "adaptive" if kind in {"postgres", None} else "adaptive_time_microseconds"
+        return ConnectorModes(
+            DecimalMode(self.decimal_handling_mode),
+            TimeMode(self.time_precision_mode or usual),
+            BinaryMode(self.binary_handling_mode),
+            UnsignedMode(self.bigint_unsigned_handling_mode),
+            IntervalMode(self.interval_handling_mode),
+            self.include_unknown_datatypes,
+        )

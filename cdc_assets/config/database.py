@@ -1,0 +1,38 @@
+"""Configures the database behind a source."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from cdc_assets.config.secret import Secret
+from cdc_assets.config.strict import Strict, refuse
+
+_KIND_ALIASES = {"postgresql": "postgres"}
+
+
+def _kind(word: object) -> object:
+    return _KIND_ALIASES.get(word, word) if isinstance(word, str) else word
+
+
+DatabaseKind = Annotated[Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind)]
+
+
+class DatabaseConfig(Strict):
+    """The source database, for schemas, assessment, snapshots and verification.
+
+    ``mysql`` and ``mariadb`` are read alike. ``publication`` is the PostgreSQL connector's
+    ``publication.name``; it is only needed if the database has several that differ.
+    """
+
+    kind: DatabaseKind
+    dsn: Secret
+    publication: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _only_postgres_publishes(self) -> Self:
+        if self.publication is not None and self.kind != "postgres":
+            what = f"database.publication is PostgreSQL's; {self.kind} has none"
+            raise refuse(what, "leave it out")
+        return self

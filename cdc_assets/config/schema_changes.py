@@ -1,0 +1,41 @@
+"""Configures the reactions to changes of a source's columns and tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+
+from cdc_assets.config.strict import Strict
+from cdc_assets.schema.evolution import Reaction
+
+ReactionName = Literal["evolve", "strict", "ignore"]
+OnIncompatible = Literal["stop", "new_column"]
+OnDropped = Literal["keep", "drop"]
+OnRecreated = Literal["stop", "truncate", "keep"]
+OnRenamed = Literal["follow", "new"]
+
+
+class SchemaChanges(Strict):
+    """The reactions to changes of the source's columns; ``mode`` decides the ones not named."""
+
+    mode: ReactionName = "evolve"
+    add: ReactionName | None = None
+    widen: ReactionName | None = None
+    rename: ReactionName | None = None
+    drop: ReactionName | None = None
+    incompatible: ReactionName | None = None
+
+    @property
+    def reactions(self) -> dict[str, Reaction]:
+        """The reactions by kind of change."""
+        kinds = ("add", "widen", "rename", "drop", "incompatible")
+        return {each: Reaction(getattr(self, each) or self.mode) for each in kinds}
+
+
+def _mode_alone(said: object) -> object:
+    return {"mode": said} if isinstance(said, str) else said
+
+
+SchemaChangesOrMode = Annotated[SchemaChanges, BeforeValidator(_mode_alone)]
+"""A mode alone is short for ``{mode: …}``."""

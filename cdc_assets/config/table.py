@@ -1,0 +1,108 @@
+"""Configures single tables of a source."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cdc_assets.config.column import ColumnOverrides
+from cdc_assets.config.maintenance import MaintenanceConfig
+from cdc_assets.config.schema_changes import (
+    OnDropped,
+    OnIncompatible,
+    OnRecreated,
+    OnRenamed,
+    SchemaChangesOrMode,
+)
+from cdc_assets.config.strict import Strict, as_mapping, refuse
+from cdc_assets.schema.parse import TypeSpec, parse_spec
+
+ModeName = Literal["mirror", "changelog", "history"]
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class TableOverrides(Strict):
+    """The configuration of one table, which overrides its schema.
+
+    ``columns`` are types, or `ColumnOverrides`.
+    ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
+    ``mode`` is the lake table's mode, also chosen before that; it overrides the source's.
+    ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
+    ``row_filter: accept`` accepts a table whose rows the publication filters.
+    ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
+    ``recreated_table``, ``renamed_table`` and each key of ``maintenance`` override the source's.
+    """
+
+    primary_key: Names = ()
+    mode: ModeName | None = None
+    deletes: Literal["hard", "soft"] = "hard"
+    columns: dict[str, ColumnOverrides] = Field(default_factory=dict)
+    absent_columns: Names = ()
+    row_filter: Literal["fail", "accept"] = "fail"
+    schema_changes: SchemaChangesOrMode | None = None
+    on_incompatible: OnIncompatible | None = None
+    dropped_columns: OnDropped | None = None
+    dropped_table: OnDropped | None = None
+    recreated_table: OnRecreated | None = None
+    renamed_table: OnRenamed | None = None
+    maintenance: MaintenanceConfig | None = None
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _types_alone(cls, columns: object) -> object:
+        said = as_mapping(columns)
+        if not said:
+            return columns
+        return {n: {"type": each} if isinstance(each, str) else each for n, each in said.items()}
+
+    @model_validator(mode="after")
+    def _keeps_its_key(self) -> TableOverrides:
+        for name in self.primary_key:
+            if name in self.excluded:
+                what = f"column {name!r} of the primary key is excluded"
+                raise refuse(what, "mask it instead ({mask: sha256}), or choose another key")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_name_for_each(self) -> TableOverrides:
+        names = [name.casefold() for name in self.renames.values()]
+        if len(set(names)) < len(names):
+            what = "two columns are to have one name in the lake (rename), whatever its case"
+            raise refuse(what, "choose another for one of them")
+        return self
+
+    @property
+    def column_types(self) -> dict[str, TypeSpec]:
+        """The types of ``columns``."""
+        return {n: parse_spec(each.type) for n, each in self.columns.items() if each.type}
+
+    @property
+    def renames(self) -> dict[str, str]:
+        """Configured names of columns in the lake, by names in records."""
+        return {name: each.rename for name, each in self.columns.items() if each.rename}
+
+    @property
+    def existing(self) -> dict[str, str | None]:
+        """Configured values of columns in rows older than the column; None for no value."""
+        return {name: each.existing for name, each in self.columns.items() if each.tells_existing}
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Columns that the lake does not get."""
+        return tuple(name for name, each in self.columns.items() if each.exclude)
+
+    @property
+    def masked(self) -> frozenset[str]:
+        """Columns of which the lake gets digests only."""
+        return frozenset(name for name, each in self.columns.items() if each.mask)
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """Columns whose large values may be lost."""
+        return frozenset(name for name, each in self.columns.items() if each.accepts_lost)
+
+    @property
+    def withholds(self) -> bool:
+        """Whether a part of a record must not get into the lake."""
+        return bool(self.excluded or self.masked)
