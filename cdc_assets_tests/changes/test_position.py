@@ -8,25 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.changes.position import (
-    LAST,
-    Scheme,
-    binlog,
-    binlog_file,
-    decode,
-    encode,
-    mariadb,
-    mongodb,
-    oracle,
-    postgres,
-    scheme_of,
-    sqlserver,
-    sqlserver_lsn,
-    trail,
-    trail_place,
-    yugabyte,
-    yugabyte_op,
-)
+from cdc_assets.changes.position import LAST, Scheme, decode, encode, scheme_of
+from cdc_assets.changes.position.binlog import binlog_file, mariadb_position, mysql_position
+from cdc_assets.changes.position.mongodb import mongodb_position
+from cdc_assets.changes.position.oracle import oracle_position
+from cdc_assets.changes.position.postgres import postgres_position
+from cdc_assets.changes.position.sqlserver import sqlserver_lsn, sqlserver_position
+from cdc_assets.changes.position.trail import trail_place, trail_position
+from cdc_assets.changes.position.yugabyte import yugabyte_op, yugabyte_position
 
 NUMBERS = st.tuples(*[st.integers(0, 2**63 - 1)] * 3)
 FEW = st.integers(0, 3)
@@ -50,7 +39,9 @@ def test_numbers_that_would_break_byte_order_are_refused(numbers):
 
 
 def at(commit, lsn, *, read=False, offset=0, floor=100):
-    return postgres(sequence_commit=commit, lsn=lsn, offset=offset, is_read=read, read_floor=floor)
+    return postgres_position(
+        sequence_commit=commit, lsn=lsn, offset=offset, is_read=read, read_floor=floor
+    )
 
 
 @pytest.mark.unit
@@ -86,7 +77,9 @@ BINLOG = st.tuples(FEW, BINLOG_FILES, st.integers(4, 9), FEW, st.integers(0, 99)
 def in_binlog(epoch, number, pos, row, offset):
     file = binlog_file(f"mysql-bin.{number:06d}")
     assert file is not None
-    return encode(binlog(epoch=epoch, file_number=file.number, pos=pos, row=row, offset=offset))
+    return encode(
+        mysql_position(epoch=epoch, file_number=file.number, pos=pos, row=row, offset=offset)
+    )
 
 
 @pytest.mark.property
@@ -100,11 +93,12 @@ def test_changes_of_one_transaction_follow_each_other_where_they_have_one_place(
     """As recorded from MariaDB 11.4.5 with its defaults: three updates of one row."""
     recorded = [(79, 5), (80, 0), (82, 1)]  # offset, row; partition 2, total_order 6, 7, 9
     of_mariadb = [
-        encode(mariadb(epoch=0, file_number=1, pos=261031, offset=offset)) for offset, _ in recorded
+        encode(mariadb_position(epoch=0, file_number=1, pos=261031, offset=offset))
+        for offset, _ in recorded
     ]
     assert of_mariadb == sorted(of_mariadb)
     by_row = [
-        encode(binlog(epoch=0, file_number=1, pos=261031, row=row, offset=offset))
+        encode(mysql_position(epoch=0, file_number=1, pos=261031, row=row, offset=offset))
         for offset, row in recorded
     ]
     assert by_row != sorted(by_row), "rows of events are not the order of a transaction"
@@ -163,7 +157,9 @@ def in_sqlserver(commit, change, serial, offset):
     assert commit_lsn is not None
     change_lsn = None if change is None else sqlserver_lsn(lsn_text(change))
     return encode(
-        sqlserver(commit_lsn=commit_lsn, change_lsn=change_lsn, serial=serial, offset=offset)
+        sqlserver_position(
+            commit_lsn=commit_lsn, change_lsn=change_lsn, serial=serial, offset=offset
+        )
     )
 
 
@@ -199,7 +195,9 @@ def oracle_changes(draw):
 
 
 def in_oracle(commit, scn, order, offset, *, read=False):
-    return encode(oracle(commit_scn=commit, scn=scn, order=order, offset=offset, is_read=read))
+    return encode(
+        oracle_position(commit_scn=commit, scn=scn, order=order, offset=offset, is_read=read)
+    )
 
 
 @pytest.mark.property
@@ -219,13 +217,13 @@ def test_a_snapshot_row_of_oracle_holds_all_that_committed_up_to_its_scn(scn, st
 
 @pytest.mark.unit
 def test_a_row_of_an_incremental_snapshot_lies_at_its_watermark():
-    assert oracle(commit_scn=9, scn=7, order=2, offset=5, is_read=True) == (9, 7, 2, 5)
+    assert oracle_position(commit_scn=9, scn=7, order=2, offset=5, is_read=True) == (9, 7, 2, 5)
 
 
 @pytest.mark.unit
 def test_a_streamed_change_of_oracle_needs_a_commit():
     with pytest.raises(ValueError, match="commit SCN"):
-        oracle(commit_scn=None, scn=7, order=0, offset=0, is_read=False)
+        oracle_position(commit_scn=None, scn=7, order=0, offset=0, is_read=False)
 
 
 # ── MongoDB ───────────────────────────────────────────────────────────────────────────────
@@ -241,8 +239,8 @@ def test_cluster_times_compare_as_bson_timestamps_do(
     """As 64 bits without a sign, https://bsonspec.org/spec.html."""
     left = struct.pack(">II", seconds, ordinal)
     right = struct.pack(">II", other_seconds, other_ordinal)
-    ours = encode(mongodb(seconds=seconds, ordinal=ordinal, offset=1))
-    other = encode(mongodb(seconds=other_seconds, ordinal=other_ordinal, offset=1))
+    ours = encode(mongodb_position(seconds=seconds, ordinal=ordinal, offset=1))
+    other = encode(mongodb_position(seconds=other_seconds, ordinal=other_ordinal, offset=1))
     assert (ours < other) == (left < right)
 
 
@@ -256,7 +254,7 @@ def in_yugabyte(hybrid, op, offset):
     micros, logical = hybrid
     parts = None if op is None else yugabyte_op(f"{op[0]}:{op[1]}:a2V5:{op[2]}:0")
     assert op is None or parts is not None
-    return encode(yugabyte(commit_time=(micros << 12) + logical, op=parts, offset=offset))
+    return encode(yugabyte_position(commit_time=(micros << 12) + logical, op=parts, offset=offset))
 
 
 @pytest.mark.property
@@ -314,11 +312,11 @@ def test_a_trail_place_has_ten_digits_of_each(text, place):
 
 @pytest.mark.unit
 def test_a_trail_goes_on_in_the_next_file():
-    before, after = (trail(place=trail_place(text), offset=7) for text in (
+    before, after = (trail_position(place=trail_place(text), offset=7) for text in (
         "00000000050224513175", "00000000060000001500",
     ))  # fmt: skip
     assert encode(before) < encode(after)
-    assert encode(after) < encode(trail(place=(0, 0), offset=0, epoch=1))
+    assert encode(after) < encode(trail_position(place=(0, 0), offset=0, epoch=1))
 
 
 # ── schemes ───────────────────────────────────────────────────────────────────────────────
@@ -329,15 +327,21 @@ def test_a_trail_goes_on_in_the_next_file():
     ("scheme", "position"),
     [
         (Scheme.POSTGRES, at(1, 2)),
-        (Scheme.MARIADB, mariadb(epoch=1, file_number=2, pos=3, offset=5)),
-        (Scheme.BINLOG, binlog(epoch=1, file_number=2, pos=3, row=4, offset=5)),
-        (Scheme.SQLSERVER, sqlserver(commit_lsn=(1, 2), change_lsn=(1, 1), serial=1, offset=5)),
-        (Scheme.SQLSERVER, sqlserver(commit_lsn=(1, 2), change_lsn=None, serial=0, offset=5)),
-        (Scheme.ORACLE, oracle(commit_scn=2, scn=1, order=1, offset=5, is_read=False)),
-        (Scheme.MONGODB, mongodb(seconds=1, ordinal=1, offset=5)),
-        (Scheme.YUGABYTE, yugabyte(commit_time=1, op=(1, 2, 3), offset=5)),
-        (Scheme.YUGABYTE, yugabyte(commit_time=1, op=None, offset=5)),
-        (Scheme.TRAIL, trail(place=(1, 2), offset=5)),
+        (Scheme.MARIADB, mariadb_position(epoch=1, file_number=2, pos=3, offset=5)),
+        (Scheme.BINLOG, mysql_position(epoch=1, file_number=2, pos=3, row=4, offset=5)),
+        (
+            Scheme.SQLSERVER,
+            sqlserver_position(commit_lsn=(1, 2), change_lsn=(1, 1), serial=1, offset=5),
+        ),
+        (
+            Scheme.SQLSERVER,
+            sqlserver_position(commit_lsn=(1, 2), change_lsn=None, serial=0, offset=5),
+        ),
+        (Scheme.ORACLE, oracle_position(commit_scn=2, scn=1, order=1, offset=5, is_read=False)),
+        (Scheme.MONGODB, mongodb_position(seconds=1, ordinal=1, offset=5)),
+        (Scheme.YUGABYTE, yugabyte_position(commit_time=1, op=(1, 2, 3), offset=5)),
+        (Scheme.YUGABYTE, yugabyte_position(commit_time=1, op=None, offset=5)),
+        (Scheme.TRAIL, trail_position(place=(1, 2), offset=5)),
         (Scheme.OFFSET, (5,)),
     ],
 )
@@ -398,11 +402,11 @@ def test_the_last_number_fits():
 @pytest.mark.parametrize(
     ("rule", "bits"),
     [
-        (lambda number, epoch: postgres(
+        (lambda number, epoch: postgres_position(
             sequence_commit=number, lsn=7, offset=1, is_read=False, read_floor=0, epoch=epoch), 52),
-        (lambda number, epoch: oracle(
+        (lambda number, epoch: oracle_position(
             commit_scn=number, scn=7, order=0, offset=1, is_read=False, epoch=epoch), 52),
-        (lambda number, epoch: sqlserver(
+        (lambda number, epoch: sqlserver_position(
             commit_lsn=(number, 5), change_lsn=None, serial=0, offset=1, epoch=epoch), 32),
     ],
     ids=["postgres", "oracle", "sqlserver"],
@@ -419,5 +423,5 @@ def test_a_later_epoch_is_above_all_of_an_earlier_one(rule, bits):
 @pytest.mark.unit
 def test_a_change_in_flight_follows_the_floor_of_its_own_epoch_only():
     floats = {"sequence_commit": None, "offset": 1, "is_read": False, "epoch": 1}
-    assert postgres(lsn=40, read_floor=900, **floats)[0] == 1 << 52 | 40
-    assert postgres(lsn=40, read_floor=1 << 52 | 60, **floats)[0] == 1 << 52 | 60
+    assert postgres_position(lsn=40, read_floor=900, **floats)[0] == 1 << 52 | 40
+    assert postgres_position(lsn=40, read_floor=1 << 52 | 60, **floats)[0] == 1 << 52 | 60

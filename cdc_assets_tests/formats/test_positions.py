@@ -15,24 +15,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cdc_assets.changes.numbering import epoch_at
-from cdc_assets.changes.position import (
-    Scheme,
-    binlog,
-    binlog_file,
-    encode,
-    floor_at,
-    mariadb,
-    mongodb,
-    oracle,
-    postgres,
-    sqlserver,
-    sqlserver_lsn,
-    tidb,
-    trail,
-    trail_place,
-    yugabyte,
-    yugabyte_op,
-)
+from cdc_assets.changes.position import Scheme, encode, floor_at
+from cdc_assets.changes.position.binlog import binlog_file, mariadb_position, mysql_position
+from cdc_assets.changes.position.mongodb import mongodb_position
+from cdc_assets.changes.position.oracle import oracle_position
+from cdc_assets.changes.position.postgres import postgres_position
+from cdc_assets.changes.position.sqlserver import sqlserver_lsn, sqlserver_position
+from cdc_assets.changes.position.tidb import tidb_position
+from cdc_assets.changes.position.trail import trail_place, trail_position
+from cdc_assets.changes.position.yugabyte import yugabyte_op, yugabyte_position
 from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
 from cdc_assets.formats.order.binlog import records_of
 from cdc_assets_tests.pipeline import Session
@@ -89,7 +80,7 @@ def of_postgres(source: Source, offset: int) -> Expected:
     if commit is not None and int(commit) < 0:
         return None
     return placed(
-        postgres,
+        postgres_position,
         sequence_commit=None if commit is None else int(commit),
         lsn=int(lsn),
         offset=offset,
@@ -105,14 +96,14 @@ def of_binlog(source: Source, offset: int) -> Expected:
         return None
     epoch = epoch_of(offset)
     row = source["row"] or 0
-    return binlog(epoch=epoch, file_number=file.number, pos=pos, row=row, offset=offset)
+    return mysql_position(epoch=epoch, file_number=file.number, pos=pos, row=row, offset=offset)
 
 
 def of_mariadb(source: Source, offset: int) -> Expected:
     file, pos = binlog_file(source["file"] or ""), source["pos"]
     if file is None or not pos or pos < 0:
         return None
-    return mariadb(epoch=epoch_of(offset), file_number=file.number, pos=pos, offset=offset)
+    return mariadb_position(epoch=epoch_of(offset), file_number=file.number, pos=pos, offset=offset)
 
 
 def of_sqlserver(source: Source, offset: int) -> Expected:
@@ -120,7 +111,7 @@ def of_sqlserver(source: Source, offset: int) -> Expected:
     if commit is None or (change is None and source["change_lsn"] is not None):
         return None
     serial = source["event_serial_no"] or 0
-    return sqlserver(
+    return sqlserver_position(
         commit_lsn=commit,
         change_lsn=change,
         serial=serial,
@@ -137,7 +128,7 @@ def of_oracle(source: Source, offset: int) -> Expected:
         return None
     given = [source[name] for name in ("txSeq", "ssn") if source[name] is not None]
     return placed(
-        oracle,
+        oracle_position,
         commit_scn=None if source["commit_scn"] is None else int(source["commit_scn"]),
         scn=int(source["scn"]),
         order=[*given, 0][0],
@@ -151,26 +142,28 @@ def of_mongodb(source: Source, offset: int) -> Expected:
     ts_ms, ordinal = source["ts_ms"], source["ord"]
     if not ts_ms or ts_ms % 1000 or ordinal is None or ordinal < 0:
         return None
-    return mongodb(seconds=ts_ms // 1000, ordinal=ordinal, offset=offset)
+    return mongodb_position(seconds=ts_ms // 1000, ordinal=ordinal, offset=offset)
 
 
 def of_yugabyte(source: Source, offset: int) -> Expected:
     op = None if is_read(source) else yugabyte_op(source["lsn"] or "")
     if source["commit_time"] is None or (op is None and not is_read(source)):
         return None
-    return yugabyte(commit_time=source["commit_time"], op=op, offset=offset)
+    return yugabyte_position(commit_time=source["commit_time"], op=op, offset=offset)
 
 
 def of_tidb(source: Source, offset: int) -> Expected:
     commit = source["commitTs"]
     commit = int(commit) if commit is not None else 0
-    return tidb(commit_ts=commit, offset=offset) if commit > 0 else None
+    return tidb_position(commit_ts=commit, offset=offset) if commit > 0 else None
 
 
 def of_trail(source: Source, offset: int) -> Expected:
     place = trail_place(source["pos"] or "")
     return (
-        None if place is None else placed(trail, place=place, offset=offset, epoch=epoch_of(offset))
+        None
+        if place is None
+        else placed(trail_position, place=place, offset=offset, epoch=epoch_of(offset))
     )
 
 
@@ -437,7 +430,7 @@ def test_an_event_is_told_by_its_position_without_the_offset(spark, scheme):
 def test_an_event_of_postgres_is_told_whatever_last_commit_it_is_delivered_with(spark):
     def at(commit: int | None, lsn: int, *, floor: int = 0, epoch: int = 3) -> bytes:
         said: Source = {"sequence_commit": commit, "lsn": lsn, "read_floor": floor, "epoch": epoch}
-        return encode(postgres(**said, offset=7, is_read=False))
+        return encode(postgres_position(**said, offset=7, is_read=False))
 
     same = [at(90, 100), at(None, 100), at(None, 100, floor=3 << 52 | 500)]
     others = [at(90, 101), at(90, 100, epoch=4)]

@@ -93,7 +93,7 @@ class BinlogOrder(Order):
 
 
 class MariaDbOrder(BinlogOrder):
-    """The rules of `cdc_assets.changes.position.mariadb`."""
+    """The rules of `cdc_assets.changes.position.binlog`."""
 
     scheme = Scheme.MARIADB
     types: ClassVar = {name: each for name, each in BinlogOrder.types.items() if name != "row"}
