@@ -7,7 +7,8 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.postgres.catalog import ReplicaIdentity, RowIdentity, read_tables
+from cdc_assets.databases.postgres.catalog import read_tables
+from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
 from cdc_assets.schema.existing import of_text
 from cdc_assets.schema.modes import ConnectorModes, TimeMode

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.databases.postgres.catalog import CatalogTable, ReplicaIdentity
 from cdc_assets.databases.postgres.columns import PostgresColumn, numeric_digits
 from cdc_assets.databases.postgres.large_values import toast_warning
+from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import describe_table, map_column, without_lost
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema import stand_ins

@@ -16,8 +16,8 @@ from typing import Any
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.postgres.catalog import CatalogTable, ReplicaIdentity
 from cdc_assets.databases.postgres.columns import PostgresColumn
+from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
 from cdc_assets_tests.databases.postgres_columns import column as of_type
 from cdc_assets_tests.databases.postgres_columns import numeric
 from cdc_assets_tests.merge.events import event

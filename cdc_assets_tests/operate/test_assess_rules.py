@@ -22,11 +22,11 @@ from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
 from cdc_assets.databases.mysql.grants import grants_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
-from cdc_assets.databases.postgres.catalog import ReplicaIdentity, RowIdentity
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.server import Odd, Published, Server
 from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import RawRecord, Watermarks
 from cdc_assets.operate.assess.connector import Connector, Expected, configured_as

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psycopg
 
-from cdc_assets.databases.postgres.catalog import address_of
+from cdc_assets.databases.postgres.connection import address_of
 from cdc_assets.databases.postgres.jdbc import reader_options
 from cdc_assets.databases.postgres.rows import SETTINGS, PostgresRows, failure
 from cdc_assets.databases.reading import Wave, of_varying_length, ranges

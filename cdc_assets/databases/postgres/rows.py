@@ -9,12 +9,7 @@ from typing import Any, Final
 import psycopg
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.postgres.catalog import (
-    CONNECT_SECONDS,
-    address_of,
-    read_tables,
-    translated,
-)
+from cdc_assets.databases.postgres.catalog import read_tables
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.comparing import (
     canonical,
@@ -29,6 +24,7 @@ from cdc_assets.databases.postgres.comparing import (
     quote,
     told,
 )
+from cdc_assets.databases.postgres.connection import CONNECT_SECONDS, address_of, translated
 from cdc_assets.databases.reading import (
     DIGEST,
     KEY,

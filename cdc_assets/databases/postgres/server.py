@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.postgres.catalog import CONNECT_SECONDS, address_of, translated
+from cdc_assets.databases.postgres.connection import CONNECT_SECONDS, address_of, translated
 from cdc_assets.databases.postgres.slots import Slot, read_slots
 
 _TIMEOUT: Final = "SET statement_timeout = '10s'"

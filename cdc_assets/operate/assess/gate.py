@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.server import Odd, Server
+from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.operate.assess.connector import Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector

@@ -17,8 +17,8 @@ from cdc_assets.config.source import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
 from cdc_assets.databases.mysql.server import read_server as read_binlog_server
-from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.server import Odd, Server, odd_values, read_server
+from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.log.connect import Connector as KnownConnector
 from cdc_assets.log.connect import ConnectRest, connect_of

@@ -10,9 +10,9 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
-from cdc_assets.databases.postgres.catalog import CatalogTable as PostgresTable
-from cdc_assets.databases.postgres.catalog import ReplicaIdentity
 from cdc_assets.databases.postgres.server import Odd
+from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.table import ReplicaIdentity
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
