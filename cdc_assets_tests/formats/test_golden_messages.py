@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import Row
 
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.mysql.catalog import CatalogTable
+from cdc_assets.databases.mysql.table import CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of

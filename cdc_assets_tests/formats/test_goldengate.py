@@ -13,7 +13,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.mysql.catalog import CatalogTable
+from cdc_assets.databases.mysql.table import CatalogTable
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of

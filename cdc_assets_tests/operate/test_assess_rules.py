@@ -17,10 +17,10 @@ from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.table import TableOverrides
-from cdc_assets.databases.mysql.catalog import BinlogSettings
-from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
+from cdc_assets.databases.mysql.binlog_settings import BinlogSettings
 from cdc_assets.databases.mysql.grants import grants_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
+from cdc_assets.databases.mysql.table import CatalogTable as MysqlTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.server import Odd, Published, Server

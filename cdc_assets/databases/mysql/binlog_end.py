@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from cdc_assets.databases.mysql.catalog import asked
+from cdc_assets.databases.mysql.connection import asked
 
 _NOW: Final = "SELECT UTC_TIMESTAMP(6), VERSION() LIKE '%%MariaDB%%'"
 _ENDS: Final = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.mysql.catalog import asked
+from cdc_assets.databases.mysql.connection import asked
 from cdc_assets.databases.mysql.dsn import parse_dsn
 from cdc_assets.errors import TerminalError, UnreachableError
 

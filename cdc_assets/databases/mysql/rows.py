@@ -16,13 +16,9 @@ from pymysql.cursors import SSCursor
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme, decode, epoch_bits
-from cdc_assets.databases.mysql.catalog import (
-    connected,
-    read_tables,
-    translated,
-    without_cryptography,
-)
+from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.comparing import finds_keys, form_of, is_indexed, may_be_key
+from cdc_assets.databases.mysql.connection import connected, translated, without_cryptography
 from cdc_assets.databases.mysql.dsn import parse_dsn
 from cdc_assets.databases.mysql.places import Place, has_delivered, is_same_log, place_of
 from cdc_assets.databases.mysql.statements import Given, Statements, texts_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from cdc_assets.databases.mysql.catalog import asked
+from cdc_assets.databases.mysql.connection import asked
 from cdc_assets.databases.mysql.grants import Grants, read_grants
 
 _VARIABLES: Final = (

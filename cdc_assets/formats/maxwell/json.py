@@ -117,8 +117,8 @@ class MaxwellJson(Format):
 
     def of_catalog(self, table: SourceTable) -> Described:
         """Describes tables of MySQL and MariaDB, by the types that Maxwell writes."""
-        from cdc_assets.databases.mysql.catalog import CatalogTable
         from cdc_assets.databases.mysql.maxwell_types import describe_maxwell_table
+        from cdc_assets.databases.mysql.table import CatalogTable
 
         if not isinstance(table, CatalogTable):
             what = "maxwell-json holds changes of MySQL and MariaDB, and the database is another"

@@ -9,7 +9,7 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.catalog import SourceTable
-from cdc_assets.databases.mysql.catalog import CatalogTable as MysqlTable
+from cdc_assets.databases.mysql.table import CatalogTable as MysqlTable
 from cdc_assets.databases.postgres.server import Odd
 from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.table import ReplicaIdentity

@@ -1,0 +1,89 @@
+"""Connects to MySQL or MariaDB, asks queries, and sorts errors by what to do."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pymysql
+
+from cdc_assets.databases.mysql.dsn import Dsn, parse_dsn
+from cdc_assets.errors import CdcError, TerminalError, UnreachableError
+
+CONNECT_SECONDS: Final = 10
+READ_SECONDS: Final = 60
+
+_PASSING: Final = frozenset({
+    1021, 1037, 1038, 1040, 1041, 1053, 1158, 1159, 1160, 1161, 1203, 1205, 1213, 1317, 1927,
+    2002, 2003, 2005, 2006, 2013, 2055, 3024,
+})  # fmt: skip
+"""Error numbers that pass: connection, resources, shutdown, time-outs, interrupted queries."""
+
+_TLS_FAILED: Final = 2026
+
+
+def asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple[Any, ...], ...]]:
+    """Returns the answers to some queries.
+
+    Raises:
+        CdcError: if the database does not answer, or refuses the login or a query, or if the
+            DSN cannot be parsed.
+    """
+    server = parse_dsn(dsn)
+    arguments = server.tls.arguments()
+    found: list[tuple[tuple[Any, ...], ...]] = []
+    try:
+        with connected(server, arguments) as connection, connection.cursor() as cursor:
+            for query, parameters in queries:
+                cursor.execute(query, parameters)
+                found.append(cursor.fetchall())
+    except pymysql.Error as error:
+        raise translated(error, server.address) from error
+    except RuntimeError as error:  # PyMySQL without its optional package
+        raise without_cryptography(server.address) from error
+    return found
+
+
+def connected(
+    server: Dsn, tls: Mapping[str, Any], read_seconds: float = READ_SECONDS
+) -> pymysql.Connection[Any]:
+    """Opens a connection, whose texts are of utf8mb4."""
+    return pymysql.connect(
+        host=server.host,
+        port=server.port,
+        user=server.user,
+        password=server.password.encode(),
+        database=server.database or None,
+        charset="utf8mb4",
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=read_seconds,
+        write_timeout=READ_SECONDS,
+        **tls,
+    )
+
+
+def translated(error: pymysql.Error, address: str) -> CdcError:
+    """Sorts errors by what to do. Does not repeat the server's text: it may quote statements."""
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    where = f"database {address}"
+    if number == _TLS_FAILED or isinstance(
+        getattr(error, "original_exception", None), ssl.SSLError
+    ):
+        msg = "no encrypted connection to the database came about"
+        remedy = "check the DSN's ssl-mode and ssl-ca, and the server's certificate"
+        return TerminalError(msg, where=where, remedy=remedy)
+    if number in _PASSING or isinstance(error, pymysql.InterfaceError):
+        msg = "the database does not answer"
+        remedy = "check that it runs and accepts connections at this address"
+        return UnreachableError(msg, where=where, remedy=remedy)
+    msg = f"the database refused (error {number})"
+    remedy = "check the user, its password, its rights and the database's name"
+    return TerminalError(msg, where=where, remedy=remedy)
+
+
+def without_cryptography(address: str) -> TerminalError:
+    """Explains that PyMySQL lacks its optional package."""
+    msg = "the server's way of logging in (caching_sha2_password) needs an encrypted connection"
+    remedy = "add ?ssl-mode=required to the DSN, or install the Python package cryptography"
+    return TerminalError(msg, where=f"database {address}", remedy=remedy)
