@@ -1,0 +1,21 @@
+"""Stores the discovered tables in a small document, so that loading definitions touches no network.
+
+Discovery rebuilds it from Kafka and the configuration, but for the places where changes begin of
+tables that were removed from the lake.
+"""
+
+from cdc_assets.registry.document import from_document, to_document
+from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
+from cdc_assets.registry.file import RegistryFile
+from cdc_assets.registry.tables import Registry
+
+__all__ = [
+    "Beginning",
+    "Dropped",
+    "OtherTopic",
+    "Registry",
+    "RegistryFile",
+    "TableEntry",
+    "from_document",
+    "to_document",
+]

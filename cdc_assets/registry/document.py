@@ -1,0 +1,103 @@
+"""The registry as the text of a document."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from cdc_assets.changes.names import LakeName, Shard, TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.renamed import Renamed
+from cdc_assets.errors import TerminalError
+from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
+from cdc_assets.registry.tables import Registry
+
+VERSION = 1
+
+
+def to_document(registry: Registry) -> str:
+    """Returns the document of a registry."""
+    tables = [_entry_to_dict(entry) for entry in registry.entries]
+    others = [_other_to_dict(other) for other in registry.others]
+    document = {"version": VERSION, "tables": tables, "not_tables": others}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def from_document(text: str) -> Registry:
+    """Parses a document of `to_document`.
+
+    Raises:
+        ValueError: if it is not such a document.
+        TerminalError: if it has another version.
+    """
+    document = cast("dict[str, Any]", json.loads(text))
+    if document.get("version") != VERSION:
+        msg = f"the registry has version {document.get('version')}, this is {VERSION}"
+        raise TerminalError(msg, remedy="upgrade cdc_assets, or delete it to rebuild it")
+    others = document.get("not_tables", ())
+    return Registry.of(
+        (_entry_from_dict(each) for each in document["tables"]),
+        (_other_from_dict(each) for each in others),
+    )
+
+
+def _other_to_dict(other: OtherTopic) -> dict[str, str]:
+    at = other.looked_at.astimezone(UTC).isoformat()
+    return {"topic": other.topic, "holds": other.holds, "looked_at": at}
+
+
+def _other_from_dict(fields: dict[str, str]) -> OtherTopic:
+    at = datetime.fromisoformat(fields["looked_at"])
+    return OtherTopic(fields["topic"], fields["holds"], at)
+
+
+def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
+    shard = {"column": entry.shard.column, "value": entry.shard.value} if entry.shard else None
+    return {
+        "source": entry.table.source,
+        "schema": entry.table.schema,
+        "name": entry.table.name,
+        "topic": entry.topic,
+        "namespace": entry.target.namespace,
+        "target": entry.target.name,
+        "discovered_at": entry.discovered_at.astimezone(UTC).isoformat(),
+        "confirmed": entry.is_confirmed,
+        **({"shard": shard} if shard else {}),
+        **({"renamed": entry.renamed.to_dict()} if entry.renamed else {}),
+        **({"dropped": _dropped_to_dict(entry.dropped)} if entry.dropped else {}),
+        **({"begins": _beginning_to_dict(entry.begins)} if entry.begins else {}),
+    }
+
+
+def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
+    return TableEntry(
+        TableName(fields["source"], fields["schema"], fields["name"]),
+        fields["topic"],
+        LakeName(fields["namespace"], fields["target"]),
+        datetime.fromisoformat(fields["discovered_at"]),
+        bool(fields.get("confirmed", False)),
+        Shard(**fields["shard"]) if "shard" in fields else None,
+        Renamed.of_dict(fields["renamed"]) if "renamed" in fields else None,
+        _dropped_from_dict(fields["dropped"]) if "dropped" in fields else None,
+        _beginning_from_dict(fields["begins"]) if "begins" in fields else None,
+    )
+
+
+def _dropped_to_dict(dropped: Dropped) -> dict[str, str]:
+    end = {"end": dropped.end.to_json()} if dropped.end is not None else {}
+    topic = {"topic_id": dropped.topic_id} if dropped.topic_id else {}
+    return {"at": dropped.at.astimezone(UTC).isoformat(), **end, **topic}
+
+
+def _dropped_from_dict(fields: dict[str, str]) -> Dropped:
+    end = OffsetVector.from_json(fields["end"]) if "end" in fields else None
+    return Dropped(datetime.fromisoformat(fields["at"]), end, fields.get("topic_id", ""))
+
+
+def _beginning_to_dict(begins: Beginning) -> dict[str, str]:
+    return {"at": begins.at.to_json(), "topic_id": begins.topic_id}
+
+
+def _beginning_from_dict(fields: dict[str, str]) -> Beginning:
+    return Beginning(OffsetVector.from_json(fields["at"]), fields["topic_id"])

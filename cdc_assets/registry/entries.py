@@ -1,0 +1,103 @@
+"""The tables that discovery has found, and the topics that are no tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_assets.changes.names import LakeName, Shard, TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.renamed import Renamed
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A table that its source no longer has.
+
+    Attributes:
+        at: when that was noticed, aware.
+        end: the offsets from which its topic holds another table's changes, if the lake's table was
+            dropped, too; None if the lake keeps its rows.
+        topic_id: the id of that topic; empty if an earlier version noted the end, which may then be
+            one of a topic that was made anew since.
+    """
+
+    at: datetime
+    end: OffsetVector | None = None
+    topic_id: str = ""
+
+    def end_in(self, topic_id: str) -> OffsetVector | None:
+        """Returns the end if it is of this topic: all of one made anew is another table's."""
+        return self.end if self.topic_id == topic_id else None
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The place in its topic behind which a table's own changes come.
+
+    Attributes:
+        at: offsets; what lies before them belongs to another table, or to rows of before.
+        topic_id: the id of that topic: all of one made anew is the table's own.
+    """
+
+    at: OffsetVector
+    topic_id: str
+
+    def at_in(self, topic_id: str) -> OffsetVector:
+        """Returns the offsets if they are of this topic; else none."""
+        return self.at if self.topic_id == topic_id else OffsetVector()
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A discovered table, with the topic of its changes and the target of its rows.
+
+    ``is_confirmed``: a change event was seen in its topic, or the configuration lists it. A table
+    whose topic had no records yet is registered by its name alone. ``shard`` distinguishes its rows
+    from those of other tables that are merged into the same lake table; None if it has one of its
+    own. ``renamed``: its present name at its source, if that has changed since discovery; here, in
+    the lake and in Dagster it keeps its name. ``dropped``: its source no longer has it.
+    ``begins``: where it begins in its topic, as it did when people had it removed from the lake;
+    None for the log's beginning.
+    """
+
+    table: TableName
+    topic: str
+    target: LakeName
+    discovered_at: datetime
+    is_confirmed: bool = True
+    shard: Shard | None = None
+    renamed: Renamed | None = None
+    dropped: Dropped | None = None
+    begins: Beginning | None = None
+
+    @property
+    def at_source(self) -> TableName:
+        """The table by its present name in its database."""
+        if self.renamed is None:
+            return self.table
+        return TableName(self.table.source, self.renamed.schema, self.renamed.name)
+
+    @property
+    def shard_value(self) -> str:
+        """The shard's value; empty for a table with a lake table of its own."""
+        return self.shard.value if self.shard else ""
+
+    @property
+    def stem(self) -> LakeName:
+        """The name from which those of its side tables derive; shards do not share these."""
+        if self.shard is None:
+            return self.target
+        return LakeName(self.target.namespace, f"{self.target.name}__{self.shard.digest}")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTopic:
+    """A topic that could be a table's by its name, but holds something else.
+
+    ``holds`` says what it holds; ``looked_at`` when it was last examined.
+    """
+
+    topic: str
+    holds: str
+    looked_at: datetime

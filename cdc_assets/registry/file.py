@@ -1,0 +1,148 @@
+"""Keeps the registry's document at a path or URL, replaced atomically."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from fsspec.implementations.local import LocalFileSystem
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.renamed import Renamed
+from cdc_assets.effects import effect
+from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.registry.document import from_document, to_document
+from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
+from cdc_assets.registry.tables import Registry
+
+
+class RegistryFile:
+    """The registry at a path or fsspec URL.
+
+    Replacing it is atomic if the file system can rename or puts whole objects. Writers on
+    one machine are serialised by a lock beside a local file; on object stores the last of
+    two simultaneous writers wins, and discovery adds missing tables again.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._files, self._path = files_at(url)
+        self._last: tuple[bytes, Registry] | None = None
+
+    def load(self) -> Registry:
+        """Returns the stored registry; an empty one if there is none yet.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+            TerminalError: if the file is not a registry.
+        """
+        try:
+            with as_os_errors():
+                content = cast("bytes", self._files.cat_file(self._path))
+        except FileNotFoundError:
+            return Registry()
+        except OSError as error:
+            raise self._unreachable(action="read") from error
+        last = self._last
+        if last is not None and last[0] == content:  # sensors read it every few seconds
+            return last[1]
+        try:
+            found = from_document(content.decode())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            msg = "the registry is not readable as one"
+            remedy = "delete it: discovery rebuilds it"
+            raise TerminalError(msg, where=self.url, remedy=remedy) from error
+        self._last = (content, found)
+        return found
+
+    def add(self, entries: Iterable[TableEntry]) -> Registry:
+        """Adds entries of new tables, and returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+            TerminalError: if two tables would share a lake name; nothing is stored.
+        """
+        return self._changed(lambda before: before.with_entries(entries))
+
+    def set_aside(self, others: Iterable[OtherTopic], tables: Iterable[TableName] = ()) -> Registry:
+        """Records topics that are no tables, removes the tables that they were taken for.
+
+        Returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        return self._changed(lambda before: before.without(tables).with_others(others))
+
+    def mark_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
+        """Records which tables their sources no longer have, and returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        return self._changed(lambda before: before.with_dropped(dropped))
+
+    def begin(self, table: TableName, begins: Beginning) -> Registry:
+        """Records where a table begins in its topic, and returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        return self._changed(lambda before: before.with_beginning(table, begins))
+
+    def rename(self, table: TableName, renamed: Renamed) -> Registry:
+        """Records a table's present name at its source, and returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        return self._changed(lambda before: before.with_renamed(table, renamed))
+
+    def remove(self, tables: Iterable[TableName]) -> Registry:
+        """Removes tables, and returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        return self._changed(lambda before: before.without(tables))
+
+    def _changed(self, change: Callable[[Registry], Registry]) -> Registry:
+        """Replaces the registry by what a change makes of it, unless that is nothing new."""
+        with self._lock():
+            before = self.load()
+            after = change(before)
+            if after != before:
+                self._replace(after)
+        return after
+
+    def _replace(self, registry: Registry) -> None:
+        content = to_document(registry).encode()
+        try:
+            with effect("registry: replace"):
+                replace_file(self._files, self._path, content)
+        except OSError as error:
+            raise self._unreachable(action="written") from error
+
+    @contextmanager
+    def _lock(self) -> Generator[None]:
+        if not isinstance(self._files, LocalFileSystem):
+            yield
+            return
+        path = Path(f"{self._path}.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = path.open("w")
+        except OSError as error:
+            raise self._unreachable(action="written") from error
+        with handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def _unreachable(self, *, action: str) -> UnreachableError:
+        msg = f"the registry cannot be {action}"
+        remedy = "check that the place exists and may be accessed"
+        return UnreachableError(msg, where=self.url, remedy=remedy)

@@ -1,0 +1,154 @@
+"""All discovered tables as one value, whose names do not collide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from cdc_assets.changes.lake_names import stored_parts
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.renamed import Renamed
+from cdc_assets.errors import TerminalError
+from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The entries in order of their tables' names; no two share a table, or a name.
+
+    ``others`` are topics that were found not to be tables, in order of their names.
+
+    Raises:
+        TerminalError: if two tables map to one lake name and are not shards of it, or to one shard
+            or asset; or are written alike, as ``a.b`` in schema ``c`` and ``b`` in ``c.a`` are.
+            Catalogs and file systems may ignore case, so names that differ only in case collide,
+            too.
+    """
+
+    entries: tuple[TableEntry, ...] = ()
+    others: tuple[OtherTopic, ...] = ()
+
+    def __post_init__(self) -> None:
+        owners: dict[tuple[str, ...], TableEntry] = {}
+        for entry in self.entries:
+            for name in _names(entry):
+                other = owners.setdefault(name, entry)
+                if other is not entry and not (name[0] == "lake" and _share(other, entry)):
+                    raise _collision(other, entry)
+
+    @classmethod
+    def of(cls, entries: Iterable[TableEntry], others: Iterable[OtherTopic] = ()) -> Registry:
+        """Builds a sorted registry; keeps the first of several entries of a table or topic."""
+        by_table: dict[TableName, TableEntry] = {}
+        for entry in entries:
+            by_table.setdefault(entry.table, entry)
+        by_topic: dict[str, OtherTopic] = {}
+        for other in others:
+            by_topic.setdefault(other.topic, other)
+        return cls(
+            tuple(by_table[table] for table in sorted(by_table)),
+            tuple(by_topic[topic] for topic in sorted(by_topic)),
+        )
+
+    def with_entries(self, entries: Iterable[TableEntry]) -> Registry:
+        """Returns the registry with new entries; entries of known tables only confirm these."""
+        new = tuple(entries)
+        confirmed = {entry.table for entry in new if entry.is_confirmed}
+        known = (
+            replace(entry, is_confirmed=entry.is_confirmed or entry.table in confirmed)
+            for entry in self.entries
+        )
+        tables = {entry.topic for entry in new}
+        others = (other for other in self.others if other.topic not in tables)
+        return Registry.of((*known, *new), others)
+
+    def with_others(self, others: Iterable[OtherTopic]) -> Registry:
+        """Returns the registry with more topics that are no tables; these replace known ones."""
+        return Registry.of(self.entries, (*others, *self.others))
+
+    def with_renamed(self, table: TableName, renamed: Renamed) -> Registry:
+        """Returns the registry with a table's present name at its source.
+
+        An entry that was discovered under that name is removed.
+        """
+        called = TableName(table.source, renamed.schema, renamed.name)
+        entries = (
+            replace(each, topic=renamed.topic, renamed=renamed, dropped=None, begins=None)
+            if each.table == table
+            else each
+            for each in self.entries
+            if each.table == table or each.table != called
+        )
+        return Registry.of(entries, self.others)
+
+    def with_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
+        """Returns the registry with tables marked as dropped at their sources, or not (None)."""
+        return Registry.of(
+            (replace(each, dropped=dropped.get(each.table, each.dropped)) for each in self.entries),
+            self.others,
+        )
+
+    def with_beginning(self, table: TableName, begins: Beginning) -> Registry:
+        """Returns the registry with the place where a table begins in its topic."""
+        return Registry.of(
+            (
+                replace(each, begins=begins) if each.table == table else each
+                for each in self.entries
+            ),
+            self.others,
+        )
+
+    def without(self, tables: Iterable[TableName]) -> Registry:
+        """Returns the registry without these tables."""
+        gone = set(tables)
+        return Registry.of((each for each in self.entries if each.table not in gone), self.others)
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        """The names of all tables."""
+        return frozenset(entry.table for entry in self.entries)
+
+    def get(self, table: TableName) -> TableEntry | None:
+        """Returns the entry of a table; None if there is none."""
+        return next((entry for entry in self.entries if entry.table == table), None)
+
+    def __iter__(self) -> Iterator[TableEntry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
+    """Returns the names that must be unique: its places in the lake, its asset, and its text."""
+    return (
+        ("lake", str(entry.target).casefold()),
+        ("beside", str(entry.stem).casefold()),
+        ("asset", *(part.casefold() for part in stored_parts(entry.table))),
+        ("text", str(entry.table)),
+    )
+
+
+def _share(one: TableEntry, other: TableEntry) -> bool:
+    """Returns whether two tables may be merged into one, with one column that tells rows apart."""
+    if one.shard is None or other.shard is None or one.target != other.target:
+        return False
+    return one.shard.column == other.shard.column
+
+
+def _collision(one: TableEntry, other: TableEntry) -> TerminalError:
+    where = f"topics {one.topic}, {other.topic}"
+    if _share(one, other):
+        msg = f"{one.table} and {other.table} would both be the same shard of {other.target}"
+        remedy = "let merge_into.shard tell them apart"
+        return TerminalError(msg, where=where, remedy=remedy)
+    if str(one.target).casefold() == str(other.target).casefold():
+        msg = f"{one.table} and {other.table} would both be written to {other.target}"
+        remedy = (
+            "make the names differ with target.namespace or target.table (case does not count), "
+            "or have both merged by merge_into, with one shard_column"
+        )
+    else:
+        msg = f"{one.table!r} and {other.table!r} cannot be told apart by their names"
+        remedy = "make them two sources, or exclude one of them (case does not count)"
+    return TerminalError(msg, where=where, remedy=remedy)
