@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -104,3 +104,15 @@ class OffsetVector:
 def total_length(ranges: tuple[OffsetRange, ...]) -> int:
     """Returns the number of offsets in all ranges."""
     return sum(each.length for each in ranges)
+
+
+def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, ...]:
+    """Cuts to about ``limit`` offsets in all, each partition in proportion to what it has.
+
+    Every partition that has any keeps at least one offset, so that all of them advance.
+    """
+    total = total_length(ranges)
+    if total <= limit:
+        return ranges
+    shares = ((r, min(r.length, max(1, r.length * limit // total))) for r in ranges)
+    return tuple(replace(r, end=r.start + share) for r, share in shares)

@@ -20,7 +20,8 @@ from cdc_assets.formats.registered import format_of
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.batch.checks import require_partial_whole
 from cdc_assets.merge.fold.restarts import seen_before
-from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose
+from cdc_assets.merge.plan.choice import choose
+from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.unmoved import MovedKeysError, require_same_keys
 from cdc_assets.schema.types import Column
 from cdc_assets_tests.merge.test_plan import ID, RENAMED, SENT_AS_ANOTHER, WIDER, plan_of, position

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited, total_length
 from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.layout import Layout
@@ -21,7 +21,8 @@ from cdc_assets.lake.carried import Carried
 from cdc_assets.lake.columns import DROPPED, SCHEMA
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.apply.content import require_whole_content
-from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose, limited
+from cdc_assets.merge.plan.choice import choose
+from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.table_steps import (
     DescribeColumns,
     DropColumns,

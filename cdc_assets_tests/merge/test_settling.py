@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited
 from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose, limited
+from cdc_assets.merge.plan.choice import choose
+from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.settling import settled
 from cdc_assets_tests.merge.test_plan import ID, plan_of
 

@@ -22,8 +22,9 @@ from cdc_assets.merge.fold.newest import (
 from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import everywhere
 from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
+from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.parts import Part
-from cdc_assets.merge.plan.plan import Apply, BatchPlan, choose
+from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.pinning import pinned

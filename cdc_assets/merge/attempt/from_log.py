@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.changes.offsets import Coordinate, limited
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import TableState
 from cdc_assets.merge.attempt.completion import Completion
@@ -23,7 +23,7 @@ from cdc_assets.merge.intake.planning import Pending
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.intake.told import statements_among
 from cdc_assets.merge.plan.outcome import Merged, Outcome, Told
-from cdc_assets.merge.plan.plan import BatchPlan, limited
+from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Again, Request, Tail
 from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.merge.statements.deadline import Watch

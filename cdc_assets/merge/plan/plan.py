@@ -11,9 +11,8 @@ from typing import Final
 from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
-from cdc_assets.changes.position import Floors, Scheme, without_offset
+from cdc_assets.changes.position import Floors, Scheme
 from cdc_assets.changes.valid_through import Witness
-from cdc_assets.errors import LogReplacedError, LostRangeError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
 from cdc_assets.lake.beside import Beside
@@ -21,7 +20,7 @@ from cdc_assets.lake.columns import DROPPED, as_made
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
-from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.table_steps import (
     CreateTable,
@@ -337,113 +336,3 @@ class BatchPlan:
             f"  publish on snapshot {self.head} as attempt {self.attempt}",
         ]
         return "\n".join(lines)
-
-
-def require_same_log(
-    entry: TableEntry, published: Published, now: TopicIdentity, anew: str
-) -> None:
-    """Checks that the log is the one that offsets were counted in, as they mean nothing elsewhere.
-
-    Args:
-        entry: the table.
-        published: its newest publish.
-        now: the log as it is.
-        anew: how the table can be built without what is lost.
-
-    Raises:
-        LogReplacedError: if the topic was recreated or the cluster is another one.
-    """
-    before = TopicIdentity(published.cluster_id, published.topic_id)
-    if before == now:
-        return
-    other = "the cluster" if before.cluster_id != now.cluster_id else "the topic"
-    what = f"{other} is not the one that this table was replicated from"
-    where = f"table={entry.table} topic={entry.topic} was={before} is={now}"
-    remedy = f"its offsets are not comparable: {anew}; or rebuild, once the new log has a snapshot"
-    raise LogReplacedError(what, where=where, remedy=remedy)
-
-
-def require_whole(entry: TableEntry, marks: Watermarks, own: OffsetVector) -> None:
-    """Checks that the log has a table's first offset, which its first replication needs.
-
-    Args:
-        entry: the table.
-        marks: of the log.
-        own: where the table begins; empty if all of the log is its own.
-
-    Raises:
-        LostRangeError: if the log begins later; names the exact range.
-    """
-    gone = [f"{p}:[{own.get(p)},{at})" for p, at in marks.begin if at > own.get(p)]
-    if gone:
-        what = f"the log no longer holds its beginning: {' '.join(gone)} was never merged"
-        where = f"table={entry.table} topic={entry.topic}"
-        remedy = "if a snapshot of the whole table lies in what is left, set lost_start: accept"
-        raise LostRangeError(what, where=where, remedy=remedy)
-
-
-def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew: str) -> None:
-    """Checks that the log still holds everything that was not merged.
-
-    Args:
-        entry: the table.
-        start: its committed offsets.
-        marks: of the log.
-        anew: how the table can be built without what is lost.
-
-    Raises:
-        LostRangeError: if it begins after a start, or ends before it; names the exact range.
-    """
-    begin, end = marks.begin.as_dict(), marks.end.as_dict()
-    where = f"table={entry.table} topic={entry.topic}"
-    gone = [f"{p}:[{start.get(p)},{at})" for p, at in begin.items() if at > start.get(p)]
-    if gone:
-        what = f"the log no longer holds offsets that were never merged: {' '.join(gone)}"
-        remedy = f"lengthen the topic's retention, and: {anew}"
-        raise LostRangeError(what, where=where, remedy=remedy)
-    ahead = [f"{p}: committed {at}, log ends at {end[p]}" for p, at in start if at > end.get(p, 0)]
-    if ahead:
-        what = f"the log ends before the committed offsets ({'; '.join(ahead)})"
-        remedy = f"records were removed from the topic: {anew}"
-        raise LostRangeError(what, where=where, remedy=remedy)
-
-
-def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, ...]:
-    """Cuts to about ``limit`` offsets in all, each partition in proportion to what it has.
-
-    Every partition that has any keeps at least one offset, so that all of them advance.
-    """
-    total = total_length(ranges)
-    if total <= limit:
-        return ranges
-    shares = ((r, min(r.length, max(1, r.length * limit // total))) for r in ranges)
-    return tuple(replace(r, end=r.start + share) for r, share in shares)
-
-
-def choose(plan: BatchPlan, lowest: Mapping[int, str], *, all_read: bool = False) -> Apply:
-    """Chooses how to apply a batch, by the lowest position of its folded changes per partition.
-
-    A batch needs no look-up if everything it holds is newer than whatever was applied. Where
-    each key stays in its partition, that is known per partition. Otherwise only the highest
-    position of all shows it.
-
-    Rows of one snapshot differ by the offset alone, which orders nothing between partitions. So
-    while a snapshot is merged, no row needs to be looked up, whichever partitions keys are in.
-
-    Args:
-        plan: of the batch.
-        lowest: per partition the lowest position among the folded changes, hexadecimal.
-        all_read: whether all of them are rows of snapshots.
-    """
-    published = plan.published
-    if published is None or (plan.is_empty and not published.carried.max_tombstone):
-        return Apply.APPEND
-    applied = plan.applied_before(lowest)
-    newer = all(position > applied[p] for p, position in lowest.items())
-    if not newer and all_read and not plan.keys_stay and plan.keys_remain:
-        own = published.carried.applied
-        newer = all(
-            position > own.get(p, "") and without_offset(position) >= without_offset(applied[p])
-            for p, position in lowest.items()
-        )
-    return Apply.REPLACE if newer else Apply.GUARDED

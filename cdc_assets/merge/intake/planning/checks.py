@@ -12,7 +12,7 @@ from cdc_assets.log.left_behind import late_under_old_name
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.planning.begin import BEGIN_TOPIC
 from cdc_assets.merge.intake.planning.configured import Configured
-from cdc_assets.merge.plan.plan import require_same_log
+from cdc_assets.merge.intake.planning.continuity import require_same_log
 from cdc_assets.merge.plan.unmoved import require_unmoved
 from cdc_assets.registry import TableEntry
 

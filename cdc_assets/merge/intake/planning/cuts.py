@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited, total_length
 from cdc_assets.lake import Published
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
@@ -16,7 +16,6 @@ from cdc_assets.merge.intake.planning.configured import Configured
 from cdc_assets.merge.intake.planning.pending import RequireWhole
 from cdc_assets.merge.intake.planning.transaction_topics import TransactionTopics
 from cdc_assets.merge.intake.shared_reading import SharedReadings
-from cdc_assets.merge.plan.plan import limited
 from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.merge.plan.waiting import Patience
 from cdc_assets.registry import TableEntry

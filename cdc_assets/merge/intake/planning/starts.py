@@ -18,8 +18,8 @@ from cdc_assets.log.values import Watermarks
 from cdc_assets.merge.intake.planning.begin import begin_of
 from cdc_assets.merge.intake.planning.checks import Checks, require_begun_here, require_offsets
 from cdc_assets.merge.intake.planning.configured import Configured
+from cdc_assets.merge.intake.planning.continuity import require_kept, require_whole
 from cdc_assets.merge.intake.planning.topics import TopicNow
-from cdc_assets.merge.plan.plan import require_kept, require_whole
 from cdc_assets.registry import TableEntry
 
 _SKEW: Final = timedelta(hours=1)
