@@ -6,7 +6,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig, parse_config
-from cdc_assets.schema.evolution import Policy, Reaction
+from cdc_assets.schema.policy import Policy, Reaction
 from cdc_assets_tests.test_config import edited, error_of
 
 pytestmark = pytest.mark.unit

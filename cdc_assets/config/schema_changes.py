@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from cdc_assets.config.strict import Strict
-from cdc_assets.schema.evolution import Reaction
+from cdc_assets.schema.policy import Reaction
 
 ReactionName = Literal["evolve", "strict", "ignore"]
 OnIncompatible = Literal["stop", "new_column"]

@@ -35,11 +35,11 @@ from cdc_assets.config.target import TargetConfig
 from cdc_assets.config.topics import TopicsConfig
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.evolution import Policy
 from cdc_assets.schema.history import OnBreak
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
 from cdc_assets.schema.parse import parse_type
+from cdc_assets.schema.policy import Policy
 from cdc_assets.schema.types import Decimal
 
 

@@ -1,7 +1,7 @@
 """Converts a value from the column type in its record to the lake's type, where they differ.
 
 The lake's type is wider, or was kept although the source has changed its own
-(`cdc_assets.schema.evolution.Kept`); then NULL stands for every value that it cannot hold.
+(`cdc_assets.schema.table_changes.Kept`); then NULL stands for every value that it cannot hold.
 """
 
 from __future__ import annotations

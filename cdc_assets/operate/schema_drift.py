@@ -15,9 +15,10 @@ from cdc_assets.databases.facts import Facts, numbered, told, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.evolution import EvolutionPlan, plan_evolution
+from cdc_assets.schema.evolution import plan_evolution
 from cdc_assets.schema.homes import home_of
 from cdc_assets.schema.promotions import fits
+from cdc_assets.schema.table_changes import EvolutionPlan
 from cdc_assets.schema.types import Column, TableSchema, UnmappedColumn
 
 if TYPE_CHECKING:

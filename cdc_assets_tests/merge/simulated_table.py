@@ -21,7 +21,7 @@ from cdc_assets.merge.plan.table_steps import (
     identifier,
     plan_columns,
 )
-from cdc_assets.schema.evolution import Policy
+from cdc_assets.schema.policy import Policy
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.stored import column_to_json
 from cdc_assets.schema.types import ColumnType, Decimal, Primitive, TableSchema

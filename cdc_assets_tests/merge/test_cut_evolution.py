@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_assets.merge.plan.table_steps import DropColumns
-from cdc_assets.schema.evolution import Policy
+from cdc_assets.schema.policy import Policy
 from cdc_assets.schema.types import Column, Decimal, Identity, Primitive, TableSchema, Wire
 from cdc_assets_tests.merge.simulated_table import SimulatedTable
 

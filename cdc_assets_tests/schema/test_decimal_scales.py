@@ -9,10 +9,11 @@ import pytest
 from cdc_assets.databases.postgres.types import describe_table
 from cdc_assets.schema.connect import describe_envelope
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.evolution import Policy, plan_evolution
+from cdc_assets.schema.evolution import plan_evolution
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.overrides import apply_overrides
 from cdc_assets.schema.parse import parse_spec
+from cdc_assets.schema.policy import Policy
 from cdc_assets.schema.stored import from_json, to_json
 from cdc_assets.schema.types import Column, Decimal, TableSchema, Wire
 from cdc_assets_tests.databases.postgres_columns import numeric

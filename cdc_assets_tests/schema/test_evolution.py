@@ -6,17 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_assets.schema.evolution import (
-    EvolutionPlan,
-    Kept,
-    Policy,
-    Reaction,
-    evolved,
-    lacking,
-    plan_evolution,
-)
+from cdc_assets.schema.evolution import lacking, plan_evolution
 from cdc_assets.schema.homes import homes
+from cdc_assets.schema.policy import Policy, Reaction
 from cdc_assets.schema.stored import from_json, to_json
+from cdc_assets.schema.table_changes import EvolutionPlan, Kept, evolved
 from cdc_assets.schema.types import (
     Column,
     Decimal,

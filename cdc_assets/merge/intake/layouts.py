@@ -38,8 +38,8 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables import ends, ledger, tombstones
 from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.evolution import Reaction
 from cdc_assets.schema.iceberg import from_iceberg
+from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.stored import to_json
 from cdc_assets.schema.types import Column, ColumnType, TableSchema

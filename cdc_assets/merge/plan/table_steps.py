@@ -17,19 +17,19 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.lake.state import LakeColumn, TableState
 from cdc_assets.merge.statements import sql
-from cdc_assets.schema.evolution import (
+from cdc_assets.schema.evolution import plan_evolution
+from cdc_assets.schema.iceberg import from_iceberg, may_identify
+from cdc_assets.schema.policy import Policy
+from cdc_assets.schema.stored import column_to_json
+from cdc_assets.schema.table_changes import (
     Added,
     Change,
     EvolutionPlan,
     LeftOut,
-    Policy,
     Renamed,
     Replaced,
     evolved,
-    plan_evolution,
 )
-from cdc_assets.schema.iceberg import from_iceberg, may_identify
-from cdc_assets.schema.stored import column_to_json
 from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
 

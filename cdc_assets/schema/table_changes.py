@@ -1,0 +1,136 @@
+"""The changes of a lake table's columns: as values, in words, and carried out on a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from cdc_assets.schema.types import Column, ColumnType, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A new column, optional, added after the others."""
+
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """A column with its new type."""
+
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A column under its new name, and its old name in the lake."""
+
+    column: Column
+    was: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A new column for values that no longer fit into an existing one, which stays unchanged."""
+
+    column: Column
+    was: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A new column of the source that the lake does not get."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A column whose values now have another type, and are stored in the old one or rejected."""
+
+    name: str
+    type: ColumnType
+    arriving: ColumnType
+
+
+Change = Added | Widened | Renamed | Replaced | LeftOut | Kept
+
+
+@dataclass(frozen=True, slots=True)
+class EvolutionPlan:
+    """The changes that a table needs to hold new records.
+
+    Attributes:
+        changes: in order.
+        refused: changes that are impossible or forbidden, in words.
+    """
+
+    changes: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the source's columns are those of the lake."""
+        return not (self.changes or self.refused)
+
+    def lines(self) -> tuple[str, ...]:
+        """Returns the changes and refusals, for people."""
+        return (*map(_described, self.changes), *(f"refused: {each}" for each in self.refused))
+
+    def describe(self) -> str:
+        """Describes the plan in one line, for plans and errors."""
+        return "; ".join([*map(_described, self.changes), *self.refused])
+
+    def after(self, table: TableSchema) -> TableSchema:
+        """Returns the table's columns after the changes."""
+        return evolved(table, self.changes)
+
+
+def _with_value(column: Column) -> str:
+    """Mentions that there is a value; the value itself is the database's and may be a secret."""
+    return ", with a value in older rows" if column.existing else ""
+
+
+def _described(change: Change) -> str:
+    match change:
+        case Added(column):
+            return f"add {column.name} {column.type}{_with_value(column)}"
+        case Widened(column):
+            return f"widen {column.name} to {column.type}"
+        case Renamed(column, was):
+            return f"rename {was} to {column.name}"
+        case Replaced(column, was):
+            return f"add {column.name} {column.type} for what does not fit into {was}"
+        case LeftOut(name):
+            return f"leave out {name}"
+        case Kept(name, type_, arriving):
+            return f"keep {name} {type_}, though values are {arriving}"
+        case _:
+            assert_never(change)
+
+
+def evolved(table: TableSchema, changes: Iterable[Change]) -> TableSchema:
+    """Returns the schema after these changes; added columns come last."""
+    for change in changes:
+        match change:
+            case Added(column) | Replaced(column):
+                table = replace(table, columns=(*table.columns, column))
+            case Widened(column):
+                table = _with(table, column.name, column)
+            case Renamed(column, was):
+                key = tuple(column.name if name == was else name for name in table.key)
+                table = replace(_with(table, was, column), key=key)
+            case LeftOut(name):
+                table = replace(table, left_out=(*table.left_out, name))
+            case Kept():
+                pass
+            case _:
+                assert_never(change)
+    return table
+
+
+def _with(table: TableSchema, name: str, column: Column) -> TableSchema:
+    columns = (column if each.name == name else each for each in table.columns)
+    return replace(table, columns=tuple(columns))
