@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Commit, Placed, Restart, Seen, witness
-from cdc_assets.merge.fold.restarts import Known, in_order, restart_of
+from cdc_assets.merge.fold.contradictions import Known, in_order, restart_of
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy import profiles
 
