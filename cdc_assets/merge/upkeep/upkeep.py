@@ -8,47 +8,31 @@ each is planned again if another writer came first.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, Final, TypeVar, assert_never
+from typing import Final, TypeVar, assert_never
 
 from pyspark.sql import SparkSession
 
-from cdc_assets.changes.names import LakeName
-from cdc_assets.changes.upkeep import (
-    TINY,
-    Figures,
-    Task,
-    Thresholds,
-    Tier,
-    expirable,
-    files_at_once,
-    tasks,
-    tier_of,
-)
+from cdc_assets.changes.upkeep import Figures, Task, Tier, tier_of
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
-from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConflictError, TransientError, UnreachableError
+from cdc_assets.errors import CdcError, TransientError, UnreachableError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.place import Place
 from cdc_assets.lake.pointers import Recent
-from cdc_assets.lake.side import side_of
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.deadline import Limits, Watch
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Limits
+from cdc_assets.merge.upkeep.compaction import rewrite_options
+from cdc_assets.merge.upkeep.needs import Needs, NeedsReader, Table
+from cdc_assets.merge.upkeep.statements import Done, Statements
 from cdc_assets.naming import some_of
 from cdc_assets.registry import TableEntry
 
 T = TypeVar("T")
-
-_TRIES: Final = 3
-"""Number of conflicts with other writers after which a step is left for the next time."""
 
 _EXPIRED_AT_ONCE: Final = 1_000
 
@@ -63,53 +47,6 @@ _FILES_LOOKED_AT: Final = Recent[int](4_096)
 """Numbers of data files of tables when they were last looked at, for the whole process."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """The upkeep that one table needs.
-
-    Attributes:
-        name: of the lake table or of a side table.
-        figures: of its present files, snapshots and branches.
-        tasks: in the order to do them.
-        expirable: the snapshots that may be expired.
-        limits: the thresholds that decided this.
-    """
-
-    name: LakeName
-    figures: Figures
-    tasks: tuple[Task, ...]
-    expirable: tuple[int, ...]
-    limits: Thresholds
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """One completed step.
-
-    Attributes:
-        name: of the table.
-        task: its kind.
-        seconds: its duration.
-        counts: Iceberg's figures about it, such as ``rewritten_data_files_count``.
-        left: why it was left out, for people; empty if it was not.
-    """
-
-    name: LakeName
-    task: Task
-    seconds: float
-    counts: Mapping[str, int]
-    left: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table to look after; ``owner`` is the source table whose side table it is, if it is one."""
-
-    name: LakeName
-    owner: TableEntry | None
-
 
 IsOver = Callable[[], bool]
 """Returns whether to stop before the next step."""
@@ -134,13 +71,15 @@ class Upkeep:
         session: Callable[[], SparkSession],
         clock: Callable[[], datetime],
     ) -> None:
-        self._entries, self._lake, self._session, self._clock = entries, lake, session, clock
+        self._entries, self._lake, self._clock = entries, lake, clock
         self._catalog = config.lake.catalog.name
         source = config.source(entries[0].table.source)
         self._is_v2 = config.lake.format_version == _DELETES_AS_FILES
-        self._deadlines = Limits(source.batch.statement_seconds, source.batch.table_seconds)
+        deadlines = Limits(source.batch.statement_seconds, source.batch.table_seconds)
+        self._statements = Statements(session, deadlines)
         self._is_silent = False  # a statement had no answer: the session may be lost
         self.said: MaintenanceConfig = source.upkeep(entries[0].table)
+        self._reader = NeedsReader(entries, lake, self.said.thresholds, clock)
 
     def needs(self) -> list[Needs]:
         """Returns the needs of the lake table and of its side tables, as far as they exist.
@@ -148,7 +87,7 @@ class Upkeep:
         Raises:
             UnreachableError: if the lake cannot be read.
         """
-        found = (self._needs_of(each) for each in self._tables())
+        found = (self._reader.of(each) for each in self._reader.tables())
         return [each for each in found if each is not None]
 
     def carry_out(
@@ -169,7 +108,7 @@ class Upkeep:
         Raises:
             CdcError: at the end, if a step has failed.
         """
-        failed, tables = list[CdcError](), list(self._tables())
+        failed, tables = list[CdcError](), list(self._reader.tables())
         self._is_silent = False
         first, round_ = turn % len(tables), turn // len(tables)
         steps = [self._steps(each, orphans, round_, failed) for each in _from(first, tables)]
@@ -202,7 +141,7 @@ class Upkeep:
                 _FILES_LOOKED_AT.keep(key, files)
             return
         try:
-            needs = self._needs_of(_Table(self._entries[0].target, None))
+            needs = self._reader.of(Table(self._entries[0].target, None))
             if needs is not None and needs.figures.tiny >= self.said.tiny_files:
                 for done in islice(self._compacted(needs, Tier.TINY), 1):
                     _log.info("%s", done)
@@ -213,42 +152,15 @@ class Upkeep:
             _log.warning("%s: its files were not put together: %s", self._entries[0].target, why)
         _FILES_LOOKED_AT.keep(key, files)
 
-    def _tables(self) -> Iterator[_Table]:
-        """Yields the lake table and the side tables that there may be."""
-        target = self._entries[0].target
-        yield _Table(target, None)
-        for entry in self._entries:
-            marks = self._lake.side_marks(target, entry.shard_value)
-            names = (side_of(entry.stem, mark) for mark in (None, *marks))
-            yield from (_Table(name, entry) for name in dict.fromkeys(names))
-
-    def _needs_of(self, table: _Table) -> Needs | None:
-        """Returns the needs of a table; None if there is no such table."""
-        figures = self._lake.figures(table.name, OWN_BRANCH, self._named(table))
-        if figures is None:
-            return None
-        now, limits = round(self._clock().timestamp() * 1000), self.said.thresholds
-        gone = expirable(figures.history, limits, now)
-        return Needs(table.name, figures, tasks(figures, limits, now), gone, limits)
-
-    def _named(self, table: _Table) -> tuple[int, ...]:
-        """Returns the snapshots of a side table that the publishes which are left name."""
-        owner = table.owner
-        if owner is None:
-            return ()
-        marks = self._lake.side_marks(owner.target, owner.shard_value)
-        mine = (each for each in marks if side_of(owner.stem, each) == table.name)
-        return tuple(each.snapshot for each in mine if each.snapshot is not None)
-
     def _steps(
-        self, table: _Table, orphans: bool, round_: int, failed: list[CdcError]
+        self, table: Table, orphans: bool, round_: int, failed: list[CdcError]
     ) -> Iterator[Done]:
         """Carries out the steps of one table; adds the error of each task that fails.
 
         It looks at a side table late: upkeep of the lake table reduces its needs.
         """
         try:
-            needs = self._needs_of(table)
+            needs = self._reader.of(table)
         except CdcError as error:
             failed.append(error)
             return
@@ -273,16 +185,18 @@ class Upkeep:
             case Task.EXPIRE:
                 for begin in range(0, len(needs.expirable), _EXPIRED_AT_ONCE):
                     some = needs.expirable[begin : begin + _EXPIRED_AT_ONCE]
-                    yield self._done(
-                        needs, task, sql.expire_snapshots(self._catalog, needs.name, some)
+                    yield self._statements.run(
+                        needs.name, task, sql.expire_snapshots(self._catalog, needs.name, some)
                     )
             case Task.DROP_BRANCHES:
                 for branch in needs.figures.dead_branches:
-                    yield self._done(
-                        needs, task, sql.drop_branch(self._catalog, needs.name, branch)
+                    yield self._statements.run(
+                        needs.name, task, sql.drop_branch(self._catalog, needs.name, branch)
                     )
             case Task.MERGE_MANIFESTS:
-                yield self._done(needs, task, sql.merge_manifests(self._catalog, needs.name))
+                yield self._statements.run(
+                    needs.name, task, sql.merge_manifests(self._catalog, needs.name)
+                )
             case Task.REMOVE_ORPHANS:
                 place = self._lake.place(needs.name)
                 if place is not None and place.foreign:
@@ -292,7 +206,7 @@ class Upkeep:
                     statement = sql.remove_orphans(
                         self._catalog, needs.name, before, by_prefix=place.is_listed_by_prefix
                     )
-                    yield self._done(needs, task, statement)
+                    yield self._statements.run(needs.name, task, statement)
             case Task.COMPACT:
                 tier = tier_of(needs.figures, needs.limits)
                 if tier is not None:
@@ -307,8 +221,10 @@ class Upkeep:
         """
         figures: Figures | None = needs.figures
         while figures is not None:
-            options = self._options(needs, figures, tier)
-            done = self._done(needs, Task.COMPACT, sql.compact(self._catalog, needs.name, options))
+            options = rewrite_options(needs, figures, tier, is_v2=self._is_v2)
+            done = self._statements.run(
+                needs.name, Task.COMPACT, sql.compact(self._catalog, needs.name, options)
+            )
             if not done.counts.get("rewritten_data_files_count"):
                 return
             yield done
@@ -317,65 +233,6 @@ class Upkeep:
                 return
             if figures and tier is Tier.TINY and figures.tiny < needs.limits.tiny_files:
                 return
-
-    def _done(self, needs: Needs, task: Task, statement: str) -> Done:
-        """Runs one statement, again if another writer came first.
-
-        Raises:
-            CdcError: if it fails.
-        """
-        where = f"lake={needs.name}"
-        watch = Watch(self._session, self._deadlines)
-        for tries in range(1, _TRIES + 1):
-            begun = time.monotonic()
-            try:
-                with Steps(where, watch).step(task.value), effect(f"spark: {task.value}"):
-                    rows = self._spark().sql(statement).collect()
-            except ConflictError:
-                if tries == _TRIES:
-                    raise
-                continue
-            return Done(needs.name, task, time.monotonic() - begun, _counts(rows))
-        raise AssertionError  # pragma: no cover - the last try returns or raises
-
-    def _spark(self) -> SparkSession:
-        """Returns the session, with UTC as the time zone of statements."""
-        session = self._session()
-        session.conf.set("spark.sql.session.timeZone", "UTC")
-        return session
-
-    def _options(self, needs: Needs, figures: Figures, tier: Tier) -> dict[str, object]:
-        """Returns options for Iceberg's procedure; others have their defaults.
-
-        They select only files of the kinds that `files_at_once` counts with.
-
-        Args:
-            needs: decides which files are rewritten.
-            figures: of the files that there are now.
-            tier: of the files.
-        """
-        limits, is_marked = needs.limits, needs.figures.is_marked(needs.limits)
-        wanted = limits.tiny_files if tier is Tier.TINY else limits.small_files
-        options: dict[str, object] = {
-            "min-input-files": max(2, wanted // 3),
-            "max-concurrent-file-group-rewrites": 1,  # other work needs the cores, too
-        }
-        if tier is Tier.TINY:
-            return options | {
-                "min-file-size-bytes": TINY,
-                "delete-ratio-threshold": 1.0,
-                "max-files-to-rewrite": files_at_once(figures, tier, with_marked=False),
-            }
-        if tier is Tier.MARKED:
-            options |= {"min-file-size-bytes": 0}
-        if self._is_v2:
-            options |= {"remove-dangling-deletes": "true"}
-        if self._is_v2 and is_marked:
-            options |= {"delete-file-threshold": 5}
-        return options | {
-            "delete-ratio-threshold": limits.marked if is_marked else 1.0,
-            "max-files-to-rewrite": files_at_once(figures, tier, with_marked=is_marked),
-        }
 
 
 def _not_alone(place: Place) -> str:
@@ -400,10 +257,3 @@ def _all_of(failed: Sequence[CdcError]) -> CdcError:
     passes = all(isinstance(each, TransientError) for each in failed)
     what = "; ".join(str(each) for each in failed)
     return (TransientError if passes else CdcError)(f"{len(failed)} tasks have failed: {what}")
-
-
-def _counts(rows: Sequence[Any]) -> dict[str, int]:
-    """Returns the figures in a procedure's one row; if there are other rows, their number."""
-    if len(rows) != 1:
-        return {"files": len(rows)} if rows else {}
-    return {name: n for name, n in rows[0].asDict().items() if isinstance(n, int)}
