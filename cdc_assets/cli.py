@@ -119,7 +119,7 @@ def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -
     Runs appear in the Dagster instance of $DAGSTER_HOME, if that is set. A table that failed
     before is tried at once.
     """
-    from cdc_assets.orchestration.command import Selection, run_replicate
+    from cdc_assets.orchestration.replicate_command import Selection, run_replicate
 
     selection = Selection(source=source, table=table, until_caught_up=until_caught_up)
     _exit(run_replicate(_config(), selection))
@@ -131,7 +131,7 @@ def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -
 @click.option("--to", "last", required=True, help="Last hour, included.")
 def replay(table: str, first: str, last: str) -> None:
     """Merge hours of the log once more. Changes nothing unless the table differs from its log."""
-    from cdc_assets.orchestration.command import run_replay
+    from cdc_assets.orchestration.replay_command import run_replay
 
     _exit(run_replay(_config(), table, first, last))
 
@@ -140,7 +140,7 @@ def replay(table: str, first: str, last: str) -> None:
 @click.option("--table", help="Only this table: [source.][schema.]table.")
 def plan(table: str | None) -> None:
     """Print what the next batch of each table would do, and do nothing."""
-    from cdc_assets.orchestration.command import run_plan
+    from cdc_assets.orchestration.plan_command import run_plan
 
     _exit(run_plan(_config(), table))
 
@@ -155,7 +155,7 @@ def maintain(table: str | None, *, dry_run: bool, orphans: bool) -> None:
     The sensor `maintain` does the same where it is switched on, by the same thresholds. May be
     interrupted and run again.
     """
-    from cdc_assets.orchestration.maintaining import run_maintain
+    from cdc_assets.orchestration.maintain_command import run_maintain
 
     _exit(run_maintain(_config(), table, dry_run=dry_run, orphans=orphans))
 

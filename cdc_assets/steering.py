@@ -100,7 +100,7 @@ def reset(
 
 def _remove(command: str, choice: Choice, order: Order, *, as_json: bool) -> None:
     from cdc_assets.config import load_config
-    from cdc_assets.orchestration.command import open_instance
+    from cdc_assets.orchestration.instance import open_instance
     from cdc_assets.orchestration.removing import Runs, run_removal
 
     config = load_config()

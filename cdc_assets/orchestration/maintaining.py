@@ -1,4 +1,4 @@
-"""Maintains lake tables, through an asset each or `cdc-assets maintain`."""
+"""Maintains lake tables, through an asset each."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
-from rich.console import Console
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConfigError
-from cdc_assets.operate.discovery import find_table, replicated
-from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.errors import CdcError
+from cdc_assets.operate.services import Clock, utc_now
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import (
@@ -200,45 +198,6 @@ def _metadata(done: Sequence["Done"], after: Sequence["Needs"]) -> dict[str, Any
         **{f"seconds/{task}": spent for task, spent in seconds.items()},
         **figures,
     }
-
-
-def run_maintain(
-    config: ReplicationConfig, table: str | None, *, dry_run: bool, orphans: bool
-) -> dict[str, str]:
-    """Maintains tables, or says what they need.
-
-    Args:
-        config: the configuration.
-        table: ``[source.][schema.]table``; None for all.
-        dry_run: whether only to say what is needed.
-        orphans: whether also to remove the files that no snapshot names.
-
-    Returns:
-        The lake tables that failed, with the reason.
-
-    Raises:
-        CdcError: if a part that all tables need does not answer, or nothing is selected.
-    """
-    from cdc_assets.orchestration.command import maintain_tables
-
-    services, out = Services(config), Console()
-    entries = replicated(config, services.registry.load())
-    if table is not None:
-        target = find_table(config, services.registry.load(), table).target
-        entries = [each for each in entries if each.target == target]
-    if not entries:
-        msg = "no table is known yet"
-        raise ConfigError(msg, remedy="start cdc-assets replicate first")
-    if not dry_run:
-        return maintain_tables(config, by_target(entries), orphans=orphans, say=out.print)
-    failed = dict[str, str]()
-    for tables in by_target(entries):
-        try:
-            for needs in upkeep_of(config, tables, services.lake, no_session).needs():
-                out.print(needed(needs), highlight=False, soft_wrap=True)
-        except CdcError as error:
-            failed[str(tables[0].target)] = message_of(error)
-    return failed
 
 
 def no_session() -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.operate.comparable import is_comparable
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.checks import ERROR
-from cdc_assets.orchestration.command import open_instance
+from cdc_assets.orchestration.instance import open_instance
 from cdc_assets.orchestration.matching import compared
 from cdc_assets.registry import TableEntry
 

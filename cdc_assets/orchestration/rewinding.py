@@ -14,7 +14,7 @@ from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.rewind import Rewind, RewindPlan
 from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.command import open_instance
+from cdc_assets.orchestration.instance import open_instance
 from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
     TAG_MODE,

@@ -12,7 +12,7 @@ import pytest
 
 from cdc_assets.log.hours import hour_of
 from cdc_assets.orchestration.assets import table_asset
-from cdc_assets.orchestration.command import QUIET
+from cdc_assets.orchestration.instance import QUIET
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.side_by_side import materialize

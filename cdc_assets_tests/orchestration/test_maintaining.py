@@ -34,7 +34,8 @@ from cdc_assets.orchestration.keys import (
     maintenance_op,
     table_key,
 )
-from cdc_assets.orchestration.maintaining import by_target, run_maintain, upkeep_of
+from cdc_assets.orchestration.maintain_command import run_maintain
+from cdc_assets.orchestration.maintaining import by_target, upkeep_of
 from cdc_assets.orchestration.sensors import maintain_sensor
 from cdc_assets.orchestration.sensors.maintain import TABLES_AT_ONCE, Memory, Seen, is_worth_a_look
 from cdc_assets.orchestration.sensors.replicate import busy_tables

@@ -18,8 +18,8 @@ from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.assets import table_asset
-from cdc_assets.orchestration.command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
+from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.table_run.wishes import YIELD_SECONDS
 from cdc_assets.registry import TableEntry

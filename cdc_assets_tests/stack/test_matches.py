@@ -17,9 +17,9 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.operate.services import utc_now
 from cdc_assets.operate.steering import Choice
 from cdc_assets.orchestration import build_definitions
-from cdc_assets.orchestration.command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.keys import CHECK_MATCHES, table_key
 from cdc_assets.orchestration.matching import check_of
+from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.verifying import Wish, run_verify
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.configuration import NOWHERE

@@ -1,0 +1,37 @@
+"""Opens Dagster's instance for commands, which run assets without the daemon.
+
+With $DAGSTER_HOME the runs are recorded in that instance and appear in its UI; without it no record
+of them is kept, only the merged rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import dagster as dg
+
+QUIET: Final = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@contextmanager
+def open_instance() -> Iterator[dg.DagsterInstance]:
+    """Opens the instance of $DAGSTER_HOME; without it an ephemeral one."""
+    if os.environ.get("DAGSTER_HOME"):
+        with dg.DagsterInstance.get() as instance:
+            yield instance
+    else:
+        with dg.DagsterInstance.ephemeral() as instance:
+            yield instance
+
+
+def reason_of(event: dg.DagsterEvent) -> str:
+    """Returns why a step has failed, for people."""
+    data: Any = event.step_failure_data
+    failure = data.user_failure_data
+    described = failure.description if failure else None
+    if described:
+        return described.partition(": ")[2]  # the table is named beside it
+    return f"failed ({data.error.cls_name if data.error else 'unknown error'})"

@@ -1,0 +1,170 @@
+"""Merges tables without the daemon, for `cdc-assets replicate`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import dagster as dg
+from rich.text import Text
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import discover, find_table, replicated
+from cdc_assets.operate.services import Services
+from cdc_assets.operate.states import held_words, stopped_words
+from cdc_assets.operate.survey import TableSurvey, survey
+from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.command_work import Failed, Work, working
+from cdc_assets.orchestration.keys import TAIL, UNFINISHED
+from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
+from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
+from cdc_assets.registry import TableEntry
+
+WAIT_SECONDS: Final = 1.0
+PATIENCE_LOOKS: Final = 3
+"""The first look, and two more at growing intervals: half a minute without new records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The selected tables, and whether to continue until they have caught up."""
+
+    source: str | None = None
+    table: str | None = None
+    until_caught_up: bool = False
+
+    def left_out(self, seen: Sequence[TableSurvey]) -> tuple[dict[TableName, str], Failed]:
+        """Returns the tables that people hold, and those that count as failed, with the reasons.
+
+        A table that has stopped is tried if it is named, because a person then asks for it.
+        """
+        held = {
+            each.table: held_words(each.table, each.desired) for each in seen if each.desired.held
+        }
+        if self.table is not None:
+            return held, {**_unread(seen), **held}
+        stopped = {
+            each.table: f"{stopped_words(each)}: {each.failure.message}"
+            for each in seen
+            if each.failure is not None and each.failure.stopped and each.table not in held
+        }
+        return held, {**stopped, **_unread(seen)}
+
+
+def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
+    """Merges due tables once, or until everything that the log held at the start is merged.
+
+    Tables that people have paused or dropped are skipped and named; one that was requested by name
+    counts as failed. Tables that have stopped count as failed unless they were requested by name.
+
+    A table that waits for the end of a transaction is tried again when the log has moved or its
+    interval is over, and given up once `PATIENCE_LOOKS` attempts have found the log unmoved.
+
+    Returns:
+        The tables that failed or were given up, with the reason; the others were merged.
+
+    Raises:
+        CdcError: if a part that all tables need does not answer, or nothing is selected.
+    """
+    with working(config) as work:
+        entries = _selected(work.services, selection)
+        first = survey(work.services, entries, ages=False).answered()
+        goals = {each.table: each.marks.end for each in first.tables if each.marks}
+        held, failed = selection.left_out(first.tables)
+        work.failed.update(failed)
+        for table, words in held.items():
+            work.progress.console.print(Text(f"left out: {table}: {words}"))
+        for each in first.tables:
+            if each.lag_changes and each.table not in {*held, *failed}:
+                work.expect(each)
+        while plans := _plans(work, entries, goals):
+            for plan in plans:
+                work.run(plan.entries, TAIL, plan.hour.key)
+            if not selection.until_caught_up:
+                work.say_waiting(entries)
+                return work.failed
+            entries, goals = _as_called_now(work.services, entries, goals)
+        return work.failed | work.given_up
+
+
+def _plans(
+    work: Work, entries: Sequence[TableEntry], goals: Mapping[TableName, OffsetVector]
+) -> tuple[RunPlan, ...]:
+    """Returns the next runs; waits while other runs have tables that are short of their goal."""
+    while True:
+        done = {*work.failed, *work.given_up}
+        left = [entry for entry in entries if entry.table not in done]
+        seen = survey(work.services, left, ages=False).answered()
+        work.failed |= _unread(seen.tables)
+        behind = [
+            each for each in seen.tables
+            if each.table in goals
+            and each.problem is None
+            and not each.desired.held
+            and each.position.ranges_to(goals[each.table])
+        ]  # fmt: skip
+        work.given_up |= _given_up(behind, seen.at)
+        behind = [each for each in behind if each.table not in work.given_up]
+        liveness.fail_dead_runs(work.instance, work.config.home, work.listener)
+        runs = work.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+        busy = busy_tables(work.config, runs, entries)
+        due = [each for each in behind if is_due(each, busy, seen.at, ignore_backoff=True)]
+        if due or not behind:
+            slots = Slots(runs=len(due), backlogs=len(due))
+            return plan_runs(with_hours(work.services, due, seen), slots)
+        time.sleep(WAIT_SECONDS)
+
+
+def _as_called_now(
+    services: Services, entries: Sequence[TableEntry], goals: Mapping[TableName, OffsetVector]
+) -> tuple[tuple[TableEntry, ...], dict[TableName, OffsetVector]]:
+    """Returns tables and goals after a run, which may have found that a table was renamed.
+
+    A table that turned out to be another table's new name is replaced by that table, with the
+    present end of the log as its goal.
+    """
+    registry = services.registry.load()
+    by_topic = {each.topic: each for each in registry if each.renamed}
+    now = [registry.get(each.table) or by_topic.get(each.topic) for each in entries]
+    found = {each.table: each for each in now if each is not None}
+    before = {each.table: each.topic for each in entries}
+    moved = [each for each in found.values() if each.topic != before.get(each.table)]
+    marks = services.log.watermarks([each.topic for each in moved]) if moved else {}
+    ends = {each.table: marks[each.topic].end for each in moved if each.topic in marks}
+    return tuple(found.values()), {**goals, **ends}
+
+
+def _unread(tables: Sequence[TableSurvey]) -> Failed:
+    """Returns the tables that cannot be read, with the reason."""
+    return {
+        each.table: str(each.problem)
+        for each in tables
+        if each.problem is not None and not each.desired.held
+    }
+
+
+def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:
+    return {
+        each.table: f"waiting: {each.failure.message}"
+        for each in behind
+        if each.waits
+        and each.failure is not None
+        and each.failure.attempts >= PATIENCE_LOOKS
+        and each.failure.is_waited_for(now)
+    }
+
+
+def _selected(services: Services, selection: Selection) -> tuple[TableEntry, ...]:
+    registry = discover(services).registry
+    if selection.table is not None:
+        return (find_table(services.config, registry, selection.table),)
+    entries = replicated(services.config, registry)
+    if selection.source is None:
+        return entries
+    services.config.source(selection.source)
+    return tuple(entry for entry in entries if entry.table.source == selection.source)
