@@ -5,11 +5,12 @@ Every statement is one of a read-only transaction with a time-out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from cdc_assets.errors import ConfigError
+from cdc_assets.changes.names import TableName
+from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.comparing import Compared, Comparison, Form, Key, Sum, Uncompared
 from cdc_assets.schema.types import Column, TableSchema
 
@@ -60,6 +61,31 @@ class Found:
     until: str
     rows: Mapping[Key, tuple[str | None, ...]]
     told: Mapping[Key, tuple[str | None, ...]]
+
+    @classmethod
+    def of(
+        cls,
+        until: str,
+        rows: Iterable[Sequence[Any]],
+        comparison: Comparison,
+        keys: Iterable[Key],
+    ) -> Found:
+        """Sorts rows by key: those of other keys, which a database's equality finds, are left out.
+
+        Args:
+            until: see above.
+            rows: of each the texts of the key, then those of ``rows``, then those of ``told``.
+            comparison: how many texts these are.
+            keys: those that are asked for.
+        """
+        width, columns = len(comparison.key), len(comparison.columns)
+        asked = frozenset(keys)
+        mine = {key: row for row in rows if (key := tuple(row[:width])) in asked}
+        return cls(
+            until,
+            {key: tuple(row[width : width + columns]) for key, row in mine.items()},
+            {key: tuple(row[width + columns :]) for key, row in mine.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +218,23 @@ class Access:
     source: str = ""
     connector: Callable[[], ConnectorOffsets | None] = lambda: None
     nudge: bool | str = False
+
+
+def table_of(
+    access: Access, read: Callable[[str, Iterable[TableName]], Mapping[TableName, S]]
+) -> S:
+    """Returns a table as its database's catalog has it.
+
+    Raises:
+        CdcError: as reading the catalog does.
+        TerminalError: if there is no such table.
+    """
+    name = TableName("", *access.table)
+    table = read(access.dsn, [name]).get(name)
+    if table is None:
+        what = "the source's database has no such table"
+        raise TerminalError(what, where=access.where, remedy="was it dropped, or renamed?")
+    return table
 
 
 def rows_of(kind: str, access: Access) -> SourceRows:

@@ -14,7 +14,6 @@ from typing import Any, Final
 import pymysql
 from pymysql.cursors import SSCursor
 
-from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme, decode, epoch_bits
 from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.comparing import finds_keys, form_of, is_indexed, may_be_key
@@ -23,7 +22,15 @@ from cdc_assets.databases.mysql.dsn import parse_dsn
 from cdc_assets.databases.mysql.places import Place, has_delivered, is_same_log, place_of
 from cdc_assets.databases.mysql.statements import Given, Statements, texts_of
 from cdc_assets.databases.reading import TableReading
-from cdc_assets.databases.rows import Access, ConnectorOffsets, Delivery, Found, Range, paired
+from cdc_assets.databases.rows import (
+    Access,
+    ConnectorOffsets,
+    Delivery,
+    Found,
+    Range,
+    paired,
+    table_of,
+)
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.comparing import Comparison, Key, Sum, tree
 
@@ -96,11 +103,7 @@ class MysqlRows:
             UnreachableError: if the database does not answer.
             TerminalError: if it refuses, or is none whose rows can be compared.
         """
-        name = TableName("", *access.table)
-        table = read_tables(access.dsn, [name]).get(name)
-        if table is None:
-            what = "the source's database has no such table"
-            raise TerminalError(what, where=access.where, remedy="was it dropped, or renamed?")
+        table = table_of(access, read_tables)
         known = {each.name: each for each in table.columns}
         sources, comparison = paired(known, access.schema, form_of, may_be_key)
         connection = _opened(access)
@@ -155,22 +158,15 @@ class MysqlRows:
 
     def found(self, keys: Sequence[Key]) -> Found:
         """See `SourceRows`: one transaction, whose snapshot is not newer than the place."""
-        width, names = len(self.comparison.key), len(self.comparison.columns)
-        asked = frozenset(keys)
-        found: dict[Key, tuple[str | None, ...]] = {}
-        tells: dict[Key, tuple[str | None, ...]] = {}
+        rows: list[tuple[Any, ...]] = []
         each = KEYS_IN_STATEMENT if self.finds_keys else max(len(keys), 1)
         with self._snapshot():
             for n in range(0, len(keys), each):
                 given: Given = {}
                 statement = self._statements.found(keys[n : n + each], given)
-                for row in self._asked(statement, given):
-                    key = tuple(row[:width])
-                    if key in asked:  # an equality of a collation finds others, too
-                        found[key] = tuple(row[width : width + names])
-                        tells[key] = tuple(row[width + names :])
+                rows += self._asked(statement, given)
             until = self._end()
-        return Found(str(until), found, tells)
+        return Found.of(str(until), rows, self.comparison, keys)
 
     def total(self) -> tuple[str, Sum]:
         """See `SourceRows`."""

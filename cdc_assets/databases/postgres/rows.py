@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import psycopg
 
-from cdc_assets.changes.names import TableName
 from cdc_assets.databases.postgres.catalog import read_tables
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.comparing import (
@@ -33,7 +32,7 @@ from cdc_assets.databases.reading import (
     TableReading,
     of_varying_length,
 )
-from cdc_assets.databases.rows import Access, Delivery, Found, Range, edges, paired
+from cdc_assets.databases.rows import Access, Delivery, Found, Range, edges, paired, table_of
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import (
     BucketTree,
@@ -107,11 +106,7 @@ class PostgresRows:
             UnreachableError: if the database does not answer.
             TerminalError: if it refuses, or is none whose rows can be compared.
         """
-        name = TableName("", *access.table)
-        table = read_tables(access.dsn, [name]).get(name)
-        if table is None:
-            what = "the source's database has no such table"
-            raise TerminalError(what, where=access.where, remedy="was it dropped, or renamed?")
+        table = table_of(access, read_tables)
         if table.filters_rows(access.publication):
             what = "the publication leaves rows out: source and lake differ by intention"
             raise TerminalError(what, where=access.where, remedy="there is nothing to compare with")
@@ -175,17 +170,8 @@ class PostgresRows:
 
     def found(self, keys: Sequence[Key]) -> Found:
         """See `SourceRows`: one transaction, whose snapshot is older than the place."""
-        names = [each.name for each in self.comparison.columns]
         until, rows = self._asked_at_once(*self.of_keys(keys))
-        width, asked = len(self.comparison.key), frozenset(keys)
-        found: dict[Key, tuple[str | None, ...]] = {}
-        tells: dict[Key, tuple[str | None, ...]] = {}
-        for row in rows:
-            key = tuple(row[:width])
-            if key in asked:  # an equality of the database may find others, too
-                found[key] = tuple(row[width : width + len(names)])
-                tells[key] = tuple(row[width + len(names) :])
-        return Found(until, found, tells)
+        return Found.of(until, rows, self.comparison, keys)
 
     def total(self) -> tuple[str, Sum]:
         """See `SourceRows`."""
