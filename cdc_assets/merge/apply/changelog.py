@@ -87,11 +87,7 @@ class ChangeLogTable:
     # ── what is there ────────────────────────────────────────────────────────────────────
 
     def _may_repeat(self, frame: DataFrame, figures: BatchFigures) -> bool:
-        """Returns whether the table may have one of the changes.
-
-        A truncate has no key, and may come again in any partition. The position of a change without
-        a last commit, or without an event, may be another one each time.
-        """
+        """Returns whether the table may have one of the changes."""
         plan, published = self._plan, self._plan.published
         if published is None:
             return False
@@ -99,8 +95,7 @@ class ChangeLogTable:
             return True
         if not self._telling.by_position:
             return False
-        odd = figures.by_op["t"] or figures.lone_tombstones or figures.min_floating is not None
-        if odd:
+        if figures.may_be_anywhere:
             return True
         streamed = frame.where("op != 'r'").groupBy("partition")
         rows = streamed.agg(F.hex(F.min("position")).alias("lowest")).collect()

@@ -168,13 +168,9 @@ class HistoryTable:
     # ── 1. what is new ───────────────────────────────────────────────────────────────────
 
     def _may_be_late(self, folded: Folded, figures: BatchFigures, *, rekeyed: bool) -> bool:
-        """Returns whether the table may have, or have newer than, anything in the batch.
-
-        Truncates and changes without a last commit, or without an event, may have any position.
-        """
+        """Returns whether the table may have, or have newer than, anything in the batch."""
         plan, published = self._plan, self._plan.published
-        odd = figures.by_op["t"] or figures.lone_tombstones or figures.min_floating is not None
-        if plan.replay or odd or self._begins_anew:
+        if plan.replay or figures.may_be_anywhere or self._begins_anew:
             return True
         if published is None:
             return False

@@ -98,6 +98,16 @@ class BatchFigures:
     min_floating: int | None
     key_schemas: frozenset[int] = frozenset()
 
+    @property
+    def may_be_anywhere(self) -> bool:
+        """Whether a change may have any position, and another one each time it is delivered.
+
+        Truncates have no key, and may come again in any partition. So may changes without a last
+        commit, or without an event.
+        """
+        is_odd = self.by_op["t"] > 0 or self.lone_tombstones
+        return is_odd or self.min_floating is not None
+
     def with_others(self, left_out: Mapping[str, int]) -> BatchFigures:
         """Adds the numbers, by table, of other tables' changes that the batch was not given."""
         frequent = sorted(left_out, key=lambda name: (-left_out[name], name))[:_MOST_OTHERS]
