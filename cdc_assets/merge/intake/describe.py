@@ -10,8 +10,7 @@ The configuration of single columns and of the key is laid over each.
 from __future__ import annotations
 
 import logging
-import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,34 +19,31 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of
 from cdc_assets.databases.facts import Facts, told, with_number
-from cdc_assets.errors import ConfigError, TerminalError, TransientError
+from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
-from cdc_assets.formats.order import order_of
-from cdc_assets.formats.sample import Refusal, Sample
+from cdc_assets.formats.sample import Sample
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.intake.replicable import (
+    require_countable,
+    require_excludable,
+    require_sent,
+    require_told,
+    require_usable,
+    sharded,
+)
 from cdc_assets.merge.intake.sampled import sample
-from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, RESERVED, own_columns
+from cdc_assets.merge.statements.sql import own_columns
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text
 from cdc_assets.schema.history import History, OnBreak
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
-from cdc_assets.schema.overrides import require_column
 from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
 _EXCLUDED: Final = "the configuration excludes it"
-_BY_PARTITION: Final = (
-    "it is a partitioned table whose changes come under the names of its partitions: this topic "
-    "holds a snapshot at most, and would stand still"
-)
-_BY_ROOT: Final = (
-    "ALTER PUBLICATION … SET (publish_via_partition_root = true), leave the partitions out of the "
-    "connector, whose snapshot reads them too (table.exclude.list), delete the topics of table and "
-    "partitions, and take a new snapshot; or capture the partitions only (table.include.list)"
-)
 OF_BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
 _log = logging.getLogger(__name__)
 
@@ -84,10 +80,10 @@ class TypeSource:
             TerminalError: if a column cannot be stored exactly, or there is no key.
         """
         samples = sample(self._log, entry, self._format)
-        self._require_told(entry, samples.refusal)
+        require_told(entry, samples.refusal)
         table = self.asked.table(entry)
         if table is not None:
-            self._require_sent(entry, table)
+            require_sent(self._source, self._log, entry, table, self.asked.publication)
         described = self._described(entry, samples, table)
         for warning in described.warnings:
             _log.warning("table=%s: %s", entry.table, warning)
@@ -96,14 +92,14 @@ class TypeSource:
         split = not (keyed or set(schema.key) <= set(described.key))
         form = samples.key_form(schema.key)
         layout = Layout(samples.dialect, keyed, split, self._scheme(samples), form)
-        self._require_told(entry, self._format.refuses(layout, schema.key))
+        require_told(entry, self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key and self._source.mode_of(entry.table) is Mode.MIRROR:
-            self._require_countable(entry, layout)
+            require_countable(self._source, entry, layout)
         named = apart(self._numbered(entry, schema), self._source.overrides(entry.table).renames)
         self.require_usable(entry, named)
-        return FirstSchema(_sharded(entry, named), layout)
+        return FirstSchema(sharded(entry, named), layout)
 
     def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
         """Adds to a new table's columns what the catalog knows for certain about older rows."""
@@ -128,7 +124,7 @@ class TypeSource:
         """
         soft = self._source.overrides(entry.table).deletes == "soft"
         own = own_columns(self._source.mode_of(entry.table), soft=soft)
-        _require_usable(schema, f"table={entry.table} topic={entry.topic}", own)
+        require_usable(schema, f"table={entry.table} topic={entry.topic}", own)
 
     def require_whole(self, entry: TableEntry) -> None:
         """Checks that the database still logs whole changes, if it has been asked for the table.
@@ -157,31 +153,6 @@ class TypeSource:
             return found
         database = self._source.database
         return Scheme.OFFSET if database is None else catalog_of(database).scheme
-
-    def _require_told(self, entry: TableEntry, refusal: Refusal | None) -> None:
-        """Refuses a table whose records do not hold what it needs.
-
-        Raises:
-            TerminalError: if something is missing.
-        """
-        if refusal is not None:
-            where = f"table={entry.table} topic={entry.topic}"
-            raise TerminalError(refusal.what, where=where, remedy=refusal.remedy)
-
-    def _require_countable(self, entry: TableEntry, layout: Layout) -> None:
-        """Checks that rows without a key can be counted, which needs repeated events recognized.
-
-        Raises:
-            TerminalError: if they cannot be, or the configuration forbids counting.
-        """
-        where = f"table={entry.table} topic={entry.topic}"
-        remedy = "name key columns under tables.<schema.table>.primary_key"
-        if not order_of(layout.scheme).tells_repeats:
-            what = "the table has no primary key, and its events no position to tell repeats by"
-            raise TerminalError(what, where=where, remedy=remedy)
-        if self._source.overrides(entry.table).deletes == "soft":
-            what = "deletes: soft needs a key, which the table and its records have not"
-            raise TerminalError(what, where=where, remedy=remedy)
 
     def of_record(self, entry: TableEntry, said: Described, table: TableSchema) -> TableSchema:
         """Returns the schema that a record was written with, with the table's key.
@@ -333,33 +304,6 @@ class TypeSource:
     def _given_up(self, entry: TableEntry) -> tuple[str, ...]:
         return self._source.overrides(entry.table).absent_columns
 
-    def _require_sent(self, entry: TableEntry, table: SourceTable) -> None:
-        """Refuses a table whose topic does not hold all of its rows and their changes.
-
-        Raises:
-            TerminalError: if it does not.
-        """
-        where = f"table={entry.table} topic={entry.topic}"
-        if table.sent_by_partition(self.asked.publication):
-            raise TerminalError(_BY_PARTITION, where=where, remedy=_BY_ROOT)
-        related = (*([table.root] if table.root is not None else []), *table.partitions)
-        prefix, topics = entry.topic.removesuffix(entry.at_source.qualified), self._log.topics()
-        known = [topic for each in related if (topic := prefix + ".".join(each)) in topics]
-        if known:
-            what = (
-                "it is a partitioned table or a partition of one, and there are topics of both "
-                f"({known[0]}): its rows came under one name, changes of them under the other"
-            )
-            raise TerminalError(what, where=where, remedy=_BY_ROOT)
-        overrides = self._source.overrides(entry.table)
-        if table.filters_rows(self.asked.publication) and overrides.row_filter == "fail":
-            what = "its publication leaves rows out (WHERE): those of a snapshot would never change"
-            remedy = (
-                "drop the row filter; or if the connector's snapshot leaves the same rows out "
-                "(snapshot.select.statement.overrides), set row_filter: accept for the table"
-            )
-            raise TerminalError(what, where=where, remedy=remedy)
-
     def _catalog(self, entry: TableEntry) -> Described | None:
         found = self.asked.table(entry)
         return self._format.of_catalog(found) if found else None
@@ -371,66 +315,11 @@ class TypeSource:
         where = f"table={entry.table} topic={entry.topic}"
         overrides = self._source.overrides(entry.table)
         if not of_record:
-            self._require_excludable(described, overrides.excluded, where)
+            require_excludable(described, overrides.excluded, where)
         left = described.without(dict.fromkeys(overrides.excluded, _EXCLUDED))
         key = overrides.primary_key
         given = self._source.laid_over(entry.table, left, key, whole=not of_record, where=where)
         return given.exact(where)
-
-    @staticmethod
-    def _require_excludable(described: Described, names: Sequence[str], where: str) -> None:
-        """Refuses to leave out columns that the table does not have, or cannot do without.
-
-        Raises:
-            ConfigError: if there is one; a mistyped name would let through what must not be seen.
-        """
-        for name in names:
-            require_column(name, described, where)
-            if name in described.key:
-                what = f"the configuration excludes {name!r}, a column of the table's key"
-                remedy = "mask it instead ({mask: sha256}), or name another primary_key"
-                raise ConfigError(what, where=where, remedy=remedy)
-
-
-def _sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
-    """Adds the shard to the key, if the table is merged with others into one.
-
-    Raises:
-        TerminalError: if it has no key, or a column of that name.
-    """
-    if entry.shard is None:
-        return schema
-    where, column = f"table={entry.table} topic={entry.topic}", entry.shard.column
-    if not schema.key:
-        what = "the table has no key: its rows cannot be merged with those of others"
-        remedy = "name key columns under tables.<schema.table>.primary_key, or leave it out there"
-        raise TerminalError(what, where=where, remedy=f"{remedy} (merge_into)")
-    is_taken = column.casefold() in {name.casefold() for name in schema.names}
-    if is_taken or _is_reserved(column, ALL_OWN_COLUMNS):
-        whose = "the table" if is_taken else "the lake"
-        what = f"{whose} has a column {column!r}, as merge_into would name that of the shard"
-        raise TerminalError(what, where=where, remedy="choose another merge_into.shard_column")
-    return schema.with_shard(column)
-
-
-def _require_usable(schema: TableSchema, where: str, own: Collection[str]) -> None:
-    taken = [repr(name) for name in schema.names if _is_reserved(name, own)]
-    if taken:
-        what = (
-            f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve, "
-            "or that are no text"
-        )
-        raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
-
-
-def _is_reserved(name: str, own: Collection[str]) -> bool:
-    reserved = {*own, *RESERVED, ""}
-    return name in reserved or _is_no_text(name)
-
-
-def _is_no_text(name: str) -> bool:
-    """Returns whether a name holds U+0000, which ends it for many readers, or half a surrogate."""
-    return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
 
 
 def _number(facts: Mapping[str, Facts], name: str) -> int:

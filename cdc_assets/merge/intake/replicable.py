@@ -1,0 +1,151 @@
+"""Refuses tables that cannot be replicated exactly, by records, database or names."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from cdc_assets.config import SourceConfig
+from cdc_assets.databases.catalog import SourceTable
+from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.order import order_of
+from cdc_assets.formats.sample import Refusal
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, RESERVED
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.described import Described
+from cdc_assets.schema.overrides import require_column
+from cdc_assets.schema.types import TableSchema
+
+_BY_PARTITION: Final = (
+    "it is a partitioned table whose changes come under the names of its partitions: this topic "
+    "holds a snapshot at most, and would stand still"
+)
+_BY_ROOT: Final = (
+    "ALTER PUBLICATION … SET (publish_via_partition_root = true), leave the partitions out of the "
+    "connector, whose snapshot reads them too (table.exclude.list), delete the topics of table and "
+    "partitions, and take a new snapshot; or capture the partitions only (table.include.list)"
+)
+
+
+def require_told(entry: TableEntry, refusal: Refusal | None) -> None:
+    """Refuses a table whose records do not hold what it needs.
+
+    Raises:
+        TerminalError: if something is missing.
+    """
+    if refusal is not None:
+        where = f"table={entry.table} topic={entry.topic}"
+        raise TerminalError(refusal.what, where=where, remedy=refusal.remedy)
+
+
+def require_sent(
+    source: SourceConfig,
+    log: KafkaLog,
+    entry: TableEntry,
+    table: SourceTable,
+    publication: str | None,
+) -> None:
+    """Refuses a table whose topic does not hold all of its rows and their changes.
+
+    Raises:
+        TerminalError: if it does not.
+    """
+    where = f"table={entry.table} topic={entry.topic}"
+    if table.sent_by_partition(publication):
+        raise TerminalError(_BY_PARTITION, where=where, remedy=_BY_ROOT)
+    related = (*([table.root] if table.root is not None else []), *table.partitions)
+    prefix, topics = entry.topic.removesuffix(entry.at_source.qualified), log.topics()
+    known = [topic for each in related if (topic := prefix + ".".join(each)) in topics]
+    if known:
+        what = (
+            "it is a partitioned table or a partition of one, and there are topics of both "
+            f"({known[0]}): its rows came under one name, changes of them under the other"
+        )
+        raise TerminalError(what, where=where, remedy=_BY_ROOT)
+    overrides = source.overrides(entry.table)
+    if table.filters_rows(publication) and overrides.row_filter == "fail":
+        what = "its publication leaves rows out (WHERE): those of a snapshot would never change"
+        remedy = (
+            "drop the row filter; or if the connector's snapshot leaves the same rows out "
+            "(snapshot.select.statement.overrides), set row_filter: accept for the table"
+        )
+        raise TerminalError(what, where=where, remedy=remedy)
+
+
+def require_countable(source: SourceConfig, entry: TableEntry, layout: Layout) -> None:
+    """Checks that rows without a key can be counted, which needs repeated events recognized.
+
+    Raises:
+        TerminalError: if they cannot be, or the configuration forbids counting.
+    """
+    where = f"table={entry.table} topic={entry.topic}"
+    remedy = "name key columns under tables.<schema.table>.primary_key"
+    if not order_of(layout.scheme).tells_repeats:
+        what = "the table has no primary key, and its events no position to tell repeats by"
+        raise TerminalError(what, where=where, remedy=remedy)
+    if source.overrides(entry.table).deletes == "soft":
+        what = "deletes: soft needs a key, which the table and its records have not"
+        raise TerminalError(what, where=where, remedy=remedy)
+
+
+def require_excludable(described: Described, names: Sequence[str], where: str) -> None:
+    """Refuses to leave out columns that the table does not have, or cannot do without.
+
+    Raises:
+        ConfigError: if there is one; a mistyped name would let through what must not be seen.
+    """
+    for name in names:
+        require_column(name, described, where)
+        if name in described.key:
+            what = f"the configuration excludes {name!r}, a column of the table's key"
+            remedy = "mask it instead ({mask: sha256}), or name another primary_key"
+            raise ConfigError(what, where=where, remedy=remedy)
+
+
+def require_usable(schema: TableSchema, where: str, own: Collection[str]) -> None:
+    """Refuses names that the lake cannot have.
+
+    Raises:
+        TerminalError: if there is one.
+    """
+    taken = [repr(name) for name in schema.names if _is_reserved(name, own)]
+    if taken:
+        what = (
+            f"columns {', '.join(taken)} carry names that Iceberg or the lake tables reserve, "
+            "or that are no text"
+        )
+        raise TerminalError(what, where=where, remedy="rename or exclude them at the connector")
+
+
+def sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
+    """Adds the shard to the key, if the table is merged with others into one.
+
+    Raises:
+        TerminalError: if it has no key, or a column of that name.
+    """
+    if entry.shard is None:
+        return schema
+    where, column = f"table={entry.table} topic={entry.topic}", entry.shard.column
+    if not schema.key:
+        what = "the table has no key: its rows cannot be merged with those of others"
+        remedy = "name key columns under tables.<schema.table>.primary_key, or leave it out there"
+        raise TerminalError(what, where=where, remedy=f"{remedy} (merge_into)")
+    is_taken = column.casefold() in {name.casefold() for name in schema.names}
+    if is_taken or _is_reserved(column, ALL_OWN_COLUMNS):
+        whose = "the table" if is_taken else "the lake"
+        what = f"{whose} has a column {column!r}, as merge_into would name that of the shard"
+        raise TerminalError(what, where=where, remedy="choose another merge_into.shard_column")
+    return schema.with_shard(column)
+
+
+def _is_reserved(name: str, own: Collection[str]) -> bool:
+    reserved = {*own, *RESERVED, ""}
+    return name in reserved or _is_no_text(name)
+
+
+def _is_no_text(name: str) -> bool:
+    """Returns whether a name holds U+0000, which ends it for many readers, or half a surrogate."""
+    return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
