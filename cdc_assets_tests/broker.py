@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from cdc_assets.log import KafkaLog
+from cdc_assets.log.admin import Admin
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Broker:
 
     def answer_for(self, patch: pytest.MonkeyPatch) -> None:
         """Be what every client connects to."""
-        patch.setattr(KafkaLog, "_admin", lambda _: self)
+        patch.setattr(Admin, "client", lambda _: self)
 
     def list_topics(self, timeout: float) -> Any:
         assert timeout > 0

@@ -11,31 +11,18 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-)
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
-    OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
-)
+from confluent_kafka import IsolationLevel
+from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.changes.retention import Retention
-from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError
-from cdc_assets.log.asked_offsets import Asked, Asking
-from cdc_assets.log.errors import of_partition, translate
+from cdc_assets.log.admin import Admin
+from cdc_assets.log.errors import of_partition
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
-from cdc_assets.log.kept import retention_of
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.marks import Marks
-from cdc_assets.log.reaching import Attempts, reach
 from cdc_assets.log.reader import EPOCH, Largest, Place, Reader, Span, every_size
-from cdc_assets.log.settings import TopicSettings, read_settings
+from cdc_assets.log.settings import TopicSettings
 from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.values import Bounds, RawRecord, TopicIdentity, Watermarks
 
@@ -48,11 +35,6 @@ _QUIET: Final = {
 _EARLIEST: Final[Any] = OffsetSpec.earliest()
 _LATEST: Final[Any] = OffsetSpec.latest()
 _NO_SUCH_OFFSET: Final = -1
-_UNTOLD: Final = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LOOK: Final = 8
 """Number of offsets at each end of a partition by which a topic's kind is determined."""
@@ -82,37 +64,21 @@ class KafkaLog:
     ) -> None:
         self._largest = cache(largest)  # it is asked for each record
         self._conf = {**_QUIET, **librdkafka_conf}
-        self._servers = self._conf["bootstrap.servers"]
         self._timeout = timeout_seconds
-        self._attempts = Attempts()
-        self._client: AdminClient | None = None
-        self._asking = Asking(self._admin, timeout_seconds)
+        self._admin = Admin(self._conf, timeout_seconds)
 
     def topics(self) -> tuple[str, ...]:
         """Returns all topics of the cluster, sorted, internal ones included."""
-        return tuple(sorted(self._partitions(None)))
+        return tuple(sorted(self._admin.partitions(None)))
 
     def identity(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
         """Returns cluster id and topic id of each topic: two requests."""
-        wanted = sorted(set(topics))
-        if not wanted:
-            return {}
-        cluster = self._admin().describe_cluster(request_timeout=self._timeout)
-        described = self._admin().describe_topics(
-            TopicCollection(wanted), request_timeout=self._timeout
-        )
-        cluster_id = str(self._result(cluster).cluster_id)
-        found = {topic: self._unless_missing(future) for topic, future in described.items()}
-        return {
-            topic: TopicIdentity(cluster_id, str(description.topic_id))
-            for topic, description in found.items()
-            if description is not None
-        }
+        return self._admin.identity(topics)
 
     def watermarks(self, topics: Iterable[str]) -> dict[str, Watermarks]:
         """Returns each partition's first offset and read-committed end: two requests per broker."""
-        partitions = self._partitions(topics)
-        begin, end = self._offsets(partitions, [_EARLIEST, _LATEST])
+        partitions = self._admin.partitions(topics)
+        begin, end = self._admin.offsets(partitions, [_EARLIEST, _LATEST])
         return {topic: Watermarks(begin[topic], end[topic]) for topic in partitions}
 
     def bounds(self, topics: Iterable[str]) -> Bounds:
@@ -121,8 +87,8 @@ class KafkaLog:
         Raises:
             UnreachableError: also if that is so of every topic.
         """
-        partitions = self._partitions(topics)
-        asked = self._asked(partitions, [_EARLIEST, _LATEST])
+        partitions = self._admin.partitions(topics)
+        asked = self._admin.asked(partitions, [_EARLIEST, _LATEST])
         begin, end = asked.offsets
         problems = {
             place[0]: of_partition(error, *place) for place, error in asked.leaderless.items()
@@ -138,22 +104,16 @@ class KafkaLog:
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """Returns the partition numbers of each topic. Lists the whole cluster."""
-        return self._partitions(topics)
+        return self._admin.partitions(topics)
 
     def ends(self, partitions: Mapping[str, Sequence[int]]) -> dict[str, OffsetVector]:
         """Returns the read-committed end of each of these partitions: one request per broker."""
-        (end,) = self._offsets(partitions, [_LATEST])
+        (end,) = self._admin.offsets(partitions, [_LATEST])
         return end
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
         """Returns topics' retention: one request. Left out where we may not ask."""
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
-        if not asked:
-            return {}
-        found = self._admin().describe_configs(asked, request_timeout=self._timeout)
-        with effect("kafka: retention"):
-            said = {each.name: self._unless_refused(future) for each, future in found.items()}
-        return {topic: retention_of(config) for topic, config in said.items() if config is not None}
+        return self._admin.retention(topics)
 
     def high_watermarks(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
         """Returns each partition's end, including records of unfinished producer transactions.
@@ -162,9 +122,9 @@ class KafkaLog:
         """
         uncommitted = IsolationLevel.READ_UNCOMMITTED
         while True:
-            partitions = self._partitions(topics)
-            (end,) = self._offsets(partitions, [_LATEST], uncommitted)
-            if self._partitions(topics) == partitions:
+            partitions = self._admin.partitions(topics)
+            (end,) = self._admin.offsets(partitions, [_LATEST], uncommitted)
+            if self._admin.partitions(topics) == partitions:
                 return end
 
     def settled_watermarks(self, topic: str) -> Watermarks | None:
@@ -175,7 +135,7 @@ class KafkaLog:
         """
         while True:
             marks = self.watermarks([topic]).get(topic)
-            now = self._partitions([topic]).get(topic)
+            now = self._admin.partitions([topic]).get(topic)
             if marks is None or now is None:
                 return None
             if len(now) == len(marks.end.offsets):
@@ -190,8 +150,8 @@ class KafkaLog:
         between two of them stands for the later one.
         """
         specs = [OffsetSpec.for_timestamp(_millis(time)) for time in times]
-        partitions = self._partitions(topics)
-        *found, end = self._offsets(partitions, [*specs, _LATEST])
+        partitions = self._admin.partitions(topics)
+        *found, end = self._admin.offsets(partitions, [*specs, _LATEST])
         return {
             (topic, time): _or_end(offsets[topic], end[topic])
             for time, offsets in zip(times, found, strict=True)
@@ -297,7 +257,7 @@ class KafkaLog:
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings | None]:
         """Returns topics' settings; None for topics whose settings may not be read."""
-        return read_settings(self._admin(), topics, self._servers, self._timeout)
+        return self._admin.settings(topics)
 
     def part(self, spans: Mapping[Place, Span]) -> tuple[RawRecord, ...]:
         """Returns the records in these spans, each partition's in order.
@@ -320,79 +280,6 @@ class KafkaLog:
 
     def _reader(self) -> Reader:
         return Reader(self._conf, self._timeout, self._largest)
-
-    def _partitions(self, topics: Iterable[str] | None) -> dict[str, list[int]]:
-        """Returns the partitions of existing topics (None: of all topics)."""
-        try:
-            with effect("kafka: topics"):
-                listed = self._admin().list_topics(timeout=self._timeout).topics
-        except KafkaException as error:
-            raise self._translated(error) from error
-        wanted = set(listed) if topics is None else set(topics) & set(listed)
-        return {topic: sorted(listed[topic].partitions) for topic in sorted(wanted)}
-
-    def _offsets(
-        self,
-        partitions: Mapping[str, Sequence[int]],
-        specs: Sequence[OffsetSpec],
-        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> list[dict[str, OffsetVector]]:
-        """Returns the offsets that each spec finds in all of these partitions."""
-        asked = self._asked(partitions, specs, isolation)
-        for place, error in asked.leaderless.items():
-            raise of_partition(error, *place)
-        return [
-            {t: OffsetVector.of(offsets) for t, offsets in each.items()} for each in asked.offsets
-        ]
-
-    def _asked(
-        self,
-        partitions: Mapping[str, Sequence[int]],
-        specs: Sequence[OffsetSpec],
-        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> Asked:
-        try:
-            return self._asking.ask(partitions, specs, isolation)
-        except KafkaException as error:
-            raise self._translated(error) from error
-
-    def _admin(self) -> AdminClient:
-        """Returns the client, once a broker has answered it."""
-        try:
-            if self._client is None:
-                conf: dict[str, Any] = {**self._conf, "error_cb": self._attempts.report}
-                self._client = AdminClient(conf)
-            reach(self._client, self._attempts, self._timeout)
-        except KafkaException as error:
-            raise self._translated(error) from error
-        return self._client
-
-    def _result(self, future: Any) -> Any:
-        try:
-            with effect("kafka: identity"):
-                return future.result()
-        except KafkaException as error:
-            raise self._translated(error) from error
-
-    def _unless_missing(self, future: Any) -> Any:
-        try:
-            return future.result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            raise self._translated(error) from error
-
-    def _unless_refused(self, future: Any) -> Mapping[str, str | None] | None:
-        """Returns a topic's settings; None if it is gone, or we may not see them."""
-        try:
-            return {name: entry.value for name, entry in future.result().items()}
-        except KafkaException as error:
-            if error.args[0].code() in _UNTOLD:
-                return None
-            raise self._translated(error) from error
-
-    def _translated(self, error: KafkaException) -> CdcError:
-        return translate(error, self._servers, self._attempts.last)
 
 
 def _edges(
