@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT, described, dropped
 from cdc_assets.lake.state import LakeColumn, TableState
+from cdc_assets.merge.plan.column_plan import ColumnPlan, identifier, plan_columns
 from cdc_assets.merge.plan.table_steps import (
     AddColumns,
-    ColumnPlan,
     DescribeColumns,
     DropColumns,
     LeaveOut,
@@ -18,8 +18,6 @@ from cdc_assets.merge.plan.table_steps import (
     SetIdentifier,
     TableStep,
     WidenColumn,
-    identifier,
-    plan_columns,
 )
 from cdc_assets.schema.policy import Policy
 from cdc_assets.schema.promotions import fits

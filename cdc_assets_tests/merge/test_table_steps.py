@@ -9,14 +9,13 @@ import pytest
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.columns import COLUMN, described
 from cdc_assets.lake.state import LakeColumn, TableState
+from cdc_assets.merge.plan.column_plan import identifier, plan_columns
 from cdc_assets.merge.plan.table_steps import (
     AddColumns,
     DescribeColumns,
     SetIdentifier,
     WidenColumn,
     describe,
-    identifier,
-    plan_columns,
     statements,
 )
 from cdc_assets.schema.stored import column_to_json

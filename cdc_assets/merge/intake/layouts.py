@@ -22,15 +22,13 @@ from cdc_assets.lake.properties import MODE
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
 from cdc_assets.merge.intake.joining import require_alike
+from cdc_assets.merge.plan.column_plan import ColumnPlan, identifier, plan_columns
 from cdc_assets.merge.plan.table_steps import (
-    ColumnPlan,
     CreateNamespace,
     CreateSide,
     CreateTable,
     TableStep,
     WidenColumn,
-    identifier,
-    plan_columns,
     statements,
 )
 from cdc_assets.merge.statements import sql

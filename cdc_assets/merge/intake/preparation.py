@@ -26,15 +26,10 @@ from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.same_table import settled
 from cdc_assets.merge.intake.written import Schemas
+from cdc_assets.merge.plan.column_plan import ColumnPlan
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
-from cdc_assets.merge.plan.table_steps import (
-    ColumnPlan,
-    DescribeColumns,
-    DropColumns,
-    LeaveOut,
-    TableStep,
-)
+from cdc_assets.merge.plan.table_steps import DescribeColumns, DropColumns, LeaveOut, TableStep
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.schema.evolution import lacking
 from cdc_assets.schema.homes import home_of, homes
