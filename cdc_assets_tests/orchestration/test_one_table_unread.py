@@ -21,7 +21,6 @@ from cdc_assets.log import KafkaLog
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
 from cdc_assets.operate.survey import Condition, survey
-from cdc_assets.orchestration import command
 from cdc_assets.orchestration.keys import (
     CHECK_OFFSETS,
     CHECK_SCHEMA,
@@ -29,6 +28,7 @@ from cdc_assets.orchestration.keys import (
     maintenance_key,
     table_key,
 )
+from cdc_assets.orchestration.replicate_command import Selection
 from cdc_assets.orchestration.sensors import maintain_sensor, promise_sensor, replicate_sensor
 from cdc_assets.registry import Dropped, RegistryFile, TableEntry
 from cdc_assets_tests.broker import Broker
@@ -254,7 +254,7 @@ def test_the_command_counts_it_as_failed(pair: Pair) -> None:
     pair.spoil(cut_the_metadata)
     pair.hold(MERGED)
     seen = survey(Services(pair.world.config), tuple(pair.loaded), ages=False).answered()
-    for selection in (command.Selection(), command.Selection(table="bad")):
+    for selection in (Selection(), Selection(table="bad")):
         held, failed = selection.left_out(seen.tables)
         assert not held
         assert list(failed) == [pair.bad.table]
